@@ -1,0 +1,2 @@
+"""Differentially private bandits and Bayesian optimization, with guarantees you can check."""
+

@@ -1,0 +1,80 @@
+"""What a user asks for: a trust model and its parameters.
+
+A budget is a wish; a `Guarantee` (guarantee.py) is what the noise that was drawn really gives.
+
+    Local(epsilon)              each person's report is private when it leaves their side
+    Joint(epsilon, delta)       a trusted learner; everything others see is private
+    Outsourced(epsilon, delta, radius)   a curator releases a table once to a modeler
+    NonPrivate()                no promise: for baselines only
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from discreet.validation import positive_number, probability
+
+
+@dataclass(frozen=True)
+class Local:
+    """Pure epsilon-local differential privacy, sequentially interactive, one report a person."""
+
+    epsilon: float
+    trust_model: ClassVar[str] = "local"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
+
+    @property
+    def delta(self) -> float:
+        """Always 0: the local reports of this library are pure."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Joint:
+    """(epsilon, delta)-joint differential privacy under replacement of one person's data."""
+
+    epsilon: float
+    delta: float
+    trust_model: ClassVar[str] = "joint"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+
+
+@dataclass(frozen=True)
+class Outsourced:
+    """(epsilon, delta) for a table released once; neighbours differ in one row by `radius` (l2)."""
+
+    epsilon: float
+    delta: float
+    radius: float = 1.0
+    trust_model: ClassVar[str] = "outsourced"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        object.__setattr__(self, "radius", positive_number(self.radius, "radius"))
+
+
+@dataclass(frozen=True)
+class NonPrivate:
+    """No protection at all; learners that accept it serve as references."""
+
+    trust_model: ClassVar[str] = "none"
+
+    @property
+    def epsilon(self) -> float:
+        """Infinity: nothing is promised."""
+        return float("inf")
+
+    @property
+    def delta(self) -> float:
+        """0, beside an epsilon of infinity."""
+        return 0.0
+
+
+Budget = Local | Joint | Outsourced | NonPrivate

@@ -1,0 +1,181 @@
+"""Synthetic problems with known mean rewards (Ma et al. 2025, section 4.1 and S.4.3).
+
+A mean function maps contexts (n, d) in [0, 1]^d to mean rewards (n, K); a context distribution
+draws contexts. Any pair of them makes a `SyntheticProblem` with Bernoulli rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from discreet.domain import RewardBounds, unit_cube
+from discreet.problems.base import Metric, People, Problem
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    finite_number,
+    positive_number,
+    whole_number,
+)
+
+MeanFunction = Callable[[FloatArray], FloatArray]
+ContextSampler = Callable[[int, np.random.Generator], FloatArray]
+Centres = Literal["paper", "program"]
+
+
+class SyntheticProblem(Problem):
+    """Contexts from a sampler, rewards Bernoulli with known means.
+
+    Args:
+        means: contexts (n, d) -> mean rewards (n, K), each in [0, 1].
+        contexts: (n, rng) -> contexts (n, d) in [0, 1]^d.
+        dimension: d.
+        arms: K, at least 2.
+        source: one sentence for reports.
+    """
+
+    size = None
+
+    def __init__(
+        self,
+        means: MeanFunction,
+        contexts: ContextSampler,
+        dimension: int,
+        arms: int,
+        source: str,
+    ) -> None:
+        self._means = means
+        self._contexts = contexts
+        self.domain = unit_cube(dimension)
+        count = whole_number(arms, "arms", minimum=2)
+        self.arm_names = tuple(f"arm {k + 1}" for k in range(count))
+        self.reward_bounds = RewardBounds(0.0, 1.0)
+        self.source = source
+
+    @property
+    def metric(self) -> Metric:
+        return "regret"
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        contexts = self._contexts(people, rng)
+        means = self._means(contexts)
+        rewards = (rng.random(means.shape) < means).astype(np.float64)
+        return People(contexts, rewards, means)
+
+
+@dataclass(frozen=True)
+class ExponentialMeans:
+    """f_k(x) = 2 e_k / (1 + e_k), e_k = exp(-2 K^2 (x_1 - c_k)^2), k = 1..K (section 4.1).
+
+    The centres c_k are k/K in the paper's text and k/(K + 1) in its published program, whose
+    figures the paper prints.
+    """
+
+    arms: int
+    centres: Centres = "program"
+
+    def __post_init__(self) -> None:
+        if self.centres not in ("paper", "program"):
+            raise InvalidInput(
+                f"centres was {self.centres!r}; it must be 'paper' (k/K) or 'program' (k/(K+1))."
+            )
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        k = np.arange(1, self.arms + 1)
+        centre = k / (self.arms if self.centres == "paper" else self.arms + 1)
+        decay = np.exp(-2.0 * self.arms**2 * (contexts[:, :1] - centre) ** 2)
+        means: FloatArray = 2.0 * decay / (1.0 + decay)
+        return means
+
+
+def symmetric_means(contexts: FloatArray) -> FloatArray:
+    """Two arms on four pyramids: f = 1/2 +- 1/2 s(x) (1 - 4 max_a |u_a|) (S.4.3).
+
+    u_a is the signed distance of x_a to the centre of its half of the axis and s(x) the sign of
+    (x_1 - 1/2)(x_2 - 1/2), so each arm is best in two opposite quarters of the square.
+    """
+    distance = np.abs(np.mod(2.0 * contexts[:, :2], 1.0) / 2.0 - 0.25).max(axis=1)
+    sign = np.sign((contexts[:, 0] - 0.5) * (contexts[:, 1] - 0.5))
+    height = 0.5 * sign * (1.0 - 4.0 * distance)
+    means: FloatArray = np.stack([0.5 - height, 0.5 + height], axis=1)
+    return means
+
+
+@dataclass(frozen=True)
+class UniformContexts:
+    """Contexts uniform on [0, 1]^d."""
+
+    dimension: int
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        return rng.random((people, self.dimension))
+
+
+@dataclass(frozen=True)
+class BetaContexts:
+    """Independent columns, column a with a Beta(alpha_a, beta_a) law."""
+
+    shapes: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        for alpha, beta in self.shapes:
+            positive_number(alpha, "a Beta shape")
+            positive_number(beta, "a Beta shape")
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        columns = [rng.beta(alpha, beta, people) for alpha, beta in self.shapes]
+        return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class CornerContexts:
+    """Density proportional to ||x - 1/2||_inf^gamma: people gather at the border (section 4.1)."""
+
+    dimension: int
+    gamma: float
+
+    def __post_init__(self) -> None:
+        if finite_number(self.gamma, "gamma") < 0.0:
+            raise InvalidInput(f"gamma was {self.gamma}; it must be 0 or more.")
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        # The norm r of x - 1/2 has density proportional to r^(d - 1 + gamma) on [0, 1/2]; given r,
+        # x is uniform on the surface of the cube with half side r.
+        radius = 0.5 * rng.random(people) ** (1.0 / (self.dimension + self.gamma))
+        direction = rng.uniform(-1.0, 1.0, (people, self.dimension))
+        face = rng.integers(self.dimension, size=people)
+        side = rng.choice(np.array([-1.0, 1.0]), people)
+        direction[np.arange(people), face] = side
+        return 0.5 + radius[:, None] * direction
+
+
+def exponential(
+    arms: int = 3,
+    dimension: int = 2,
+    centres: Centres = "program",
+    contexts: ContextSampler | None = None,
+) -> SyntheticProblem:
+    """The paper's exponential problem; `contexts` defaults to the uniform law."""
+    return SyntheticProblem(
+        ExponentialMeans(arms, centres),
+        contexts or UniformContexts(dimension),
+        dimension,
+        arms,
+        "Synthetic: exponential mean rewards of Ma et al. (2025), section 4.1.",
+    )
+
+
+def symmetric(contexts: ContextSampler | None = None) -> SyntheticProblem:
+    """The paper's symmetric problem with two columns and two arms."""
+    return SyntheticProblem(
+        symmetric_means,
+        contexts or UniformContexts(2),
+        2,
+        2,
+        "Synthetic: symmetric mean rewards of Ma et al. (2025), S.4.3.",
+    )

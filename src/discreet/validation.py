@@ -1,0 +1,128 @@
+"""Checks that every public entry makes before anything changes.
+
+Each check returns the value in the form the library computes with (float64 arrays, plain ints) or
+raises `InvalidInput`, whose message says what was given, what is allowed and what to do. The
+checks run before any state is touched, so refused input leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+SignArray = NDArray[np.int8]
+TicketArray = NDArray[np.uint64]
+
+
+class InvalidInput(ValueError):
+    """Input that was refused. Nothing has changed; the message says what to do."""
+
+
+def finite_number(value: Any, name: str, requirement: str = "a finite number") -> float:
+    """`value` as a float, or `InvalidInput` when it is not a finite real number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInput(f"{name} was {value!r}; it must be {requirement}.")
+    number = float(value)
+    if not math.isfinite(number):
+        raise InvalidInput(f"{name} was {value!r}; it must be {requirement}.")
+    return number
+
+
+def positive_number(value: Any, name: str) -> float:
+    """`value` as a float above 0 and below infinity."""
+    number = finite_number(value, name, "a finite number above 0")
+    if number <= 0.0:
+        raise InvalidInput(f"{name} was {value!r}; it must be a finite number above 0.")
+    return number
+
+
+def probability(value: Any, name: str) -> float:
+    """`value` as a float strictly between 0 and 1."""
+    number = finite_number(value, name, "a number strictly between 0 and 1")
+    if not 0.0 < number < 1.0:
+        raise InvalidInput(f"{name} was {value!r}; it must be strictly between 0 and 1.")
+    return number
+
+
+def whole_number(value: Any, name: str, minimum: int = 0, maximum: int | None = None) -> int:
+    """`value` as an int between `minimum` and `maximum`, both included."""
+    allowed = f"a whole number of at least {minimum}"
+    if maximum is not None:
+        allowed = f"a whole number from {minimum} to {maximum}"
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInput(f"{name} was {value!r}; it must be {allowed}.")
+    number = int(value)
+    if number < minimum or (maximum is not None and number > maximum):
+        raise InvalidInput(f"{name} was {value!r}; it must be {allowed}.")
+    return number
+
+
+def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
+    """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
+    array = _as_float(values, name)
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise InvalidInput(
+            f"{name} had shape {array.shape}; it must have shape (people, {columns}), "
+            "one row for each person (for one person, pass a list with one row)."
+        )
+    if array.shape[0] == 0:
+        raise InvalidInput(f"{name} was empty; pass at least one row.")
+    bad = ~np.isfinite(array).all(axis=1)
+    if bad.any():
+        raise InvalidInput(
+            f"{name} had NaN or infinity in {int(bad.sum())} of {len(array)} rows, first in row "
+            f"{int(np.argmax(bad))}; drop or impute those rows by a rule that is public."
+        )
+    return array
+
+
+def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
+    """`values` as a float64 array of shape (length,) with no NaN or infinity."""
+    array = _as_float(values, name)
+    if array.shape != (length,):
+        raise InvalidInput(
+            f"{name} had shape {array.shape}; it must have shape ({length},), one value for each "
+            "person."
+        )
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise InvalidInput(
+            f"{name} had NaN or infinity in {int(bad.sum())} of {length} entries, first at "
+            f"position {int(np.argmax(bad))}; every value must be finite."
+        )
+    return array
+
+
+def whole_vector(
+    values: ArrayLike, name: str, minimum: int, maximum: int, length: int | None = None
+) -> IntArray:
+    """`values` as an int64 array of shape (length,), every entry from `minimum` to `maximum`."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (length is not None and array.shape != (length,)):
+        wanted = "(people,)" if length is None else f"({length},)"
+        raise InvalidInput(f"{name} had shape {array.shape}; it must have shape {wanted}.")
+    if array.size and array.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} had type {array.dtype}; it must hold whole numbers.")
+    bad = (array < minimum) | (array > maximum)
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise InvalidInput(
+            f"{name} was {array[first]} at position {first}; every entry must be a whole number "
+            f"from {minimum} to {maximum}."
+        )
+    return array.astype(np.int64)
+
+
+def _as_float(values: ArrayLike, name: str) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{name} could not be read as numbers ({error}); pass an array of floats."
+        ) from error
