@@ -35,12 +35,14 @@ class Box:
         levels: for each column the number of equally spaced values it can take, from `lower` to
             `upper` (2 for a yes/no column), or None for a continuous column. A learner never
             splits between two levels that do not exist.
+        categories: for each column the labels of its levels, or () where they have none.
     """
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     names: tuple[str, ...] = ()
     levels: tuple[int | None, ...] = ()
+    categories: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         lower = tuple(finite_number(value, "a lower bound") for value in self.lower)
@@ -53,13 +55,24 @@ class Box:
             )
         names = tuple(self.names) or tuple(f"x{i + 1}" for i in range(dimension))
         levels = tuple(self.levels) or (None,) * dimension
+        categories = tuple(tuple(labels) for labels in self.categories) or ((),) * dimension
+        if len(categories) != dimension or any(
+            labels and len(labels) != count
+            for labels, count in zip(categories, levels, strict=False)
+        ):
+            raise InvalidInput(
+                f"a domain had the categories {categories} for columns of {levels} levels; give "
+                "each column one label for each level, or none."
+            )
         if len(names) != dimension or len(levels) != dimension:
             raise InvalidInput(
                 f"a domain of {dimension} columns got {len(names)} names and {len(levels)} "
                 "levels; give one of each for every column, or none at all."
             )
+        if len(set(names)) < dimension:
+            raise InvalidInput(f"a domain had the columns {names}; give each its own name.")
         for name, low, high, count in zip(names, lower, upper, levels, strict=True):
-            if not low < high:
+            if not (low < high and np.isfinite(high - low)):
                 raise InvalidInput(
                     f"column {name!r} had bounds [{low}, {high}]; the lower must be below the "
                     "upper bound."
@@ -70,6 +83,7 @@ class Box:
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "categories", categories)
 
     @property
     def dimension(self) -> int:
@@ -77,8 +91,11 @@ class Box:
         return len(self.lower)
 
     def to_unit(self, contexts: ArrayLike) -> FloatArray:
-        """Contexts (n, d) mapped onto [0, 1]^d; `InvalidInput` when one lies outside the box."""
-        array = finite_matrix(contexts, "contexts", self.dimension)
+        """Contexts (n, d) mapped onto [0, 1]^d; `InvalidInput` when one lies outside the box.
+
+        A table with named columns (a data frame) is read by the names of the box.
+        """
+        array = finite_matrix(self._in_order(contexts), "contexts", self.dimension)
         low, high = np.asarray(self.lower), np.asarray(self.upper)
         outside = (array < low) | (array > high)
         if outside.any():
@@ -91,11 +108,57 @@ class Box:
         unit: FloatArray = (array - low) / (high - low)
         return unit
 
+    def _in_order(self, contexts: Any) -> ArrayLike:
+        columns = getattr(contexts, "columns", None)
+        if columns is None:
+            return contexts  # type: ignore[no-any-return]
+        missing = [name for name in self.names if name not in columns]
+        if missing:
+            raise InvalidInput(
+                f"contexts lacked the column {missing[0]!r}; the domain has "
+                f"{', '.join(self.names)}, the table {', '.join(map(str, columns))}."
+            )
+        return np.asarray(contexts[list(self.names)])
+
+    def people_to_unit(self, contexts: ArrayLike) -> FloatArray:
+        """`to_unit` for contexts of people, whose columns with levels take no value between them.
+
+        Raises:
+            InvalidInput: as `to_unit`, or for a value between two levels.
+        """
+        unit = self.to_unit(contexts)
+        for column, count in enumerate(self.levels):
+            if count is None:
+                continue
+            steps = unit[:, column] * (count - 1)
+            between = np.abs(steps - np.round(steps)) > 1e-6
+            if between.any():
+                row = int(np.argmax(between))
+                low, high = self.lower[column], self.upper[column]
+                value = low + unit[row, column] * (high - low)
+                raise InvalidInput(
+                    f"contexts had {value:g} in column {self.names[column]!r}, row {row}; it takes "
+                    f"{count} values from {low:g} to {high:g} in steps of "
+                    f"{(high - low) / (count - 1):g}. Round by a public rule, or declare no levels."
+                )
+            # Rounding errors must not carry a level over a threshold between bins.
+            unit[:, column] = np.round(steps) / (count - 1)
+        return unit
+
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Points of [0, 1]^d mapped back to the declared units."""
         low, high = np.asarray(self.lower), np.asarray(self.upper)
-        points: FloatArray = low + unit * (high - low)
+        # Rounding must not carry a corner of the cube past a bound.
+        points: FloatArray = np.clip(low + unit * (high - low), low, high)
         return points
+
+    def text(self, column: int, value: float) -> str:
+        """A value of a column as people call it: its category, or the number."""
+        labels, count = self.categories[column], self.levels[column]
+        if not labels or count is None:
+            return f"{value:g}"
+        low, high = self.lower[column], self.upper[column]
+        return labels[round((value - low) / (high - low) * (count - 1))]
 
     def to_dict(self) -> dict[str, Any]:
         """The box as JSON values."""
@@ -104,6 +167,7 @@ class Box:
             "upper": list(self.upper),
             "names": list(self.names),
             "levels": list(self.levels),
+            "categories": [list(labels) for labels in self.categories],
         }
 
     @classmethod
@@ -114,6 +178,7 @@ class Box:
             upper=tuple(fields["upper"]),
             names=tuple(fields["names"]),
             levels=tuple(fields["levels"]),
+            categories=tuple(tuple(labels) for labels in fields["categories"]),
         )
 
 
@@ -133,7 +198,7 @@ class RewardBounds:
     def __post_init__(self) -> None:
         lower = finite_number(self.lower, "the lower reward bound")
         upper = finite_number(self.upper, "the upper reward bound")
-        if not lower < upper:
+        if not (lower < upper and np.isfinite(upper - lower)):
             raise InvalidInput(
                 f"reward bounds were [{lower}, {upper}]; the lower must be below the upper bound."
             )
@@ -142,9 +207,7 @@ class RewardBounds:
 
     def clip(self, rewards: ArrayLike) -> FloatArray:
         """Rewards moved to the nearest bound; for data whose tails you mean to cut."""
-        clipped: FloatArray = np.clip(
-            np.asarray(rewards, dtype=np.float64), self.lower, self.upper
-        )
+        clipped: FloatArray = np.clip(np.asarray(rewards, dtype=np.float64), self.lower, self.upper)
         return clipped
 
     def to_unit(self, rewards: ArrayLike, people: int) -> FloatArray:

@@ -28,7 +28,10 @@ def finite_number(value: Any, name: str, requirement: str = "a finite number") -
     """`value` as a float, or `InvalidInput` when it is not a finite real number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(f"{name} was {value!r}; it must be {requirement}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise InvalidInput(f"{name} was {value!r}; it must be {requirement}.")
     return number
@@ -103,7 +106,10 @@ def whole_vector(
     values: ArrayLike, name: str, minimum: int, maximum: int, length: int | None = None
 ) -> IntArray:
     """`values` as an int64 array of shape (length,), every entry from `minimum` to `maximum`."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(f"{name} had entries of different lengths; pass one vector.") from error
     if array.ndim != 1 or (length is not None and array.shape != (length,)):
         wanted = "(people,)" if length is None else f"({length},)"
         raise InvalidInput(f"{name} had shape {array.shape}; it must have shape {wanted}.")
@@ -119,9 +125,47 @@ def whole_vector(
     return array.astype(np.int64)
 
 
+def read_array(values: Any, name: str, kind: str, dimensions: int) -> NDArray[Any]:
+    """A JSON list of lists as an array, with no number, truth value or text taken for another.
+
+    Args:
+        values: what the JSON holds.
+        name: what it is called in messages.
+        kind: `whole`, `number` or `truth`.
+        dimensions: how deep the lists are nested.
+    """
+    allowed, target = {
+        "whole": ("iu", np.int64),
+        "number": ("iuf", np.float64),
+        "truth": ("b", np.bool_),
+    }[kind]
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(f"{name} had rows of different lengths; send it as made.") from error
+    if array.ndim != dimensions or (array.size and array.dtype.kind not in allowed):
+        raise InvalidInput(
+            f"{name} had {array.ndim} dimensions of type {array.dtype}; it must have {dimensions} "
+            f"and hold a {kind} in every place."
+        )
+    if kind == "number" and not np.isfinite(array).all():
+        raise InvalidInput(f"{name} had NaN or infinity; every number must be finite.")
+    return array.astype(target)
+
+
+def freeze_arrays(owner: object) -> None:
+    """Make every array that a dataclass holds read-only, so that frozen means frozen."""
+    for value in vars(owner).values():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+
+
 def _as_float(values: ArrayLike, name: str) -> FloatArray:
     try:
-        return np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO" or np.ma.isMaskedArray(values):
+            raise TypeError(f"its type was {array.dtype}, or it was masked")
+        return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{name} could not be read as numbers ({error}); pass an array of floats."

@@ -1,0 +1,29 @@
+"""What is promised and what it costs. Knows nothing of bandits."""
+
+from discreet.privacy.budget import Budget, Joint, Local, NonPrivate, Outsourced
+from discreet.privacy.guarantee import (
+    Adjacency,
+    Guarantee,
+    OnceEach,
+    Release,
+    Rounds,
+    derive_guarantee,
+)
+from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+
+__all__ = [
+    "Adjacency",
+    "Budget",
+    "Guarantee",
+    "Joint",
+    "Local",
+    "NoiseSource",
+    "NonPrivate",
+    "OnceEach",
+    "Outsourced",
+    "Release",
+    "Rounds",
+    "SecureNoise",
+    "SimulatedNoise",
+    "derive_guarantee",
+]

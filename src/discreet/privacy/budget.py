@@ -11,7 +11,7 @@ A budget is a wish; a `Guarantee` (guarantee.py) is what the noise that was draw
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from discreet.validation import positive_number, probability
 
@@ -21,7 +21,7 @@ class Local:
     """Pure epsilon-local differential privacy, sequentially interactive, one report a person."""
 
     epsilon: float
-    trust_model: ClassVar[str] = "local"
+    trust_model: ClassVar[Literal["local"]] = "local"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
@@ -38,7 +38,7 @@ class Joint:
 
     epsilon: float
     delta: float
-    trust_model: ClassVar[str] = "joint"
+    trust_model: ClassVar[Literal["joint"]] = "joint"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
@@ -52,7 +52,7 @@ class Outsourced:
     epsilon: float
     delta: float
     radius: float = 1.0
-    trust_model: ClassVar[str] = "outsourced"
+    trust_model: ClassVar[Literal["outsourced"]] = "outsourced"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
@@ -64,7 +64,7 @@ class Outsourced:
 class NonPrivate:
     """No protection at all; learners that accept it serve as references."""
 
-    trust_model: ClassVar[str] = "none"
+    trust_model: ClassVar[Literal["none"]] = "none"
 
     @property
     def epsilon(self) -> float:

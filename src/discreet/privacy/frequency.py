@@ -1,0 +1,343 @@
+"""Local reports about which of J bins a person is in, and what happened to them there.
+
+The private value is (bin j of J, sign s in {-1, +1}) for the first two mechanisms, and (cell,
+reward in [0, 1]) for the third, which the paper uses. Each is exactly epsilon-locally private.
+
+| symbol   | meaning                                                       |
+|----------|---------------------------------------------------------------|
+| h_i      | the sign reported for bin i, 0 where bin i is not reported    |
+| p        | P(h_j = s), the person's own bin with the true sign           |
+| b        | P(h_j = -s) = p e^-epsilon                                    |
+| q        | P(h_i = +1) = P(h_i = -1) for another bin i                   |
+
+Hence E[h_j] = s (p - b) and E[h_i] = 0, so sums of h / (p - b) over people estimate
+n mass_j E[s | bin j] without bias; E|h_j| - 2q = p + b - 2q carries the mass of the bin.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.noise import NoiseSource
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    SignArray,
+    finite_vector,
+    positive_number,
+    whole_number,
+    whole_vector,
+)
+
+
+@dataclass(frozen=True)
+class SignedSubsetSelection:
+    """Report m distinct bins, each with a sign; sets with the truth in them are e^epsilon likelier.
+
+    P(Y) is proportional to e^epsilon if (j, s) is in Y, else to 1. With theta = m / (2J),
+    phi = m (m - 1) / (4 J (J - 1)) and Z = 1 + (e^epsilon - 1) theta:
+
+        p = e^epsilon theta / Z,   b = theta / Z,   q = (theta + (e^epsilon - 1) phi) / Z.
+
+    m = 1 is k-ary randomized response on the 2J values, m = J one bit of randomized response for
+    every bin. (Subset selection: Ye and Barg 2018; Wang et al. 2019; the signed form is ours.)
+    All formulas are evaluated with e^-epsilon factored out, so epsilon = 1024 does not overflow.
+
+    Attributes:
+        bins: J.
+        size: m, from 1 to J.
+        epsilon: the exact log of the largest ratio of two output probabilities; infinity reports
+            the truth, for references without privacy.
+    """
+
+    bins: int
+    size: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        whole_number(self.bins, "bins", minimum=1)
+        whole_number(self.size, "size", minimum=1, maximum=self.bins)
+        if self.epsilon != math.inf:
+            positive_number(self.epsilon, "epsilon")
+
+    @classmethod
+    def best(cls, bins: int, epsilon: float, estimate_mass: bool = True) -> SignedSubsetSelection:
+        """The size with the least variance for signs, averaged over a bin of mass 1/J.
+
+        With `estimate_mass` the size is at most J/2 (or 1), because reports of all J bins say
+        nothing about where people are.
+        """
+        count = whole_number(bins, "bins", minimum=1)
+        if epsilon != math.inf:
+            positive_number(epsilon, "epsilon")
+        return cls(count, _best_size(count, float(epsilon), estimate_mass), epsilon)
+
+    @cached_property
+    def _theta(self) -> float:
+        return self.size / (2.0 * self.bins)
+
+    @cached_property
+    def _normaliser(self) -> float:
+        """Z e^-epsilon."""
+        return math.exp(-self.epsilon) - math.expm1(-self.epsilon) * self._theta
+
+    @cached_property
+    def true_probability(self) -> float:
+        """p: the true (bin, sign) is in the report."""
+        return self._theta / self._normaliser
+
+    @cached_property
+    def false_probability(self) -> float:
+        """b: the person's bin is in the report with the wrong sign."""
+        return math.exp(-self.epsilon) * self._theta / self._normaliser
+
+    @cached_property
+    def other_probability(self) -> float:
+        """q: another given bin is in the report with a given sign."""
+        if self.bins == 1:
+            return 0.0
+        phi = self.size * (self.size - 1) / (4.0 * self.bins * (self.bins - 1))
+        shrink = math.exp(-self.epsilon)
+        return (shrink * self._theta - math.expm1(-self.epsilon) * phi) / self._normaliser
+
+    @cached_property
+    def contrast(self) -> float:
+        """p - b, by which sums of reported signs are divided."""
+        return -math.expm1(-self.epsilon) * self._theta / self._normaliser
+
+    @cached_property
+    def mass_contrast(self) -> float:
+        """p + b - 2q, by which counts of reported bins are divided; 0 where m = J."""
+        if self.bins == 1:
+            return self.true_probability + self.false_probability
+        return self.contrast * (self.bins - self.size) / (self.bins - 1)
+
+    def variance(self, mass: float | FloatArray) -> float | FloatArray:
+        """E[(h_j / (p - b))^2] for a bin of the given mass: the estimator's variance per report.
+
+        The square of its mean, (mass E[s | j])^2, is left out, so this is an upper bound that is
+        exact for signs that are balanced.
+        """
+        own = self.true_probability + self.false_probability
+        return ((1.0 - mass) * 2.0 * self.other_probability + mass * own) / self.contrast**2
+
+    def mass_variance(self, mass: float | FloatArray) -> float | FloatArray:
+        """Variance per report of (|h_j| - 2q) / (p + b - 2q), the estimator of a bin's mass."""
+        shown = 2.0 * self.other_probability + self.mass_contrast * mass
+        return shown * (1.0 - shown) / self.mass_contrast**2
+
+    def privatise(
+        self, bins: IntArray, signs: SignArray, noise: NoiseSource
+    ) -> tuple[IntArray, SignArray]:
+        """One report for each person.
+
+        Args:
+            bins: (n,) private bins, 0 .. J - 1.
+            signs: (n,) private signs, -1 or +1.
+            noise: where the randomness comes from.
+
+        Returns:
+            (n, m) reported bins in increasing order, and their (n, m) signs.
+        """
+        own = whole_vector(bins, "bins", 0, self.bins - 1)
+        truth = _signs(signs, len(own))
+        people = len(own)
+        # The set without the truth has probability (1 - theta) / Z; given that, the wrong sign is
+        # in it with probability m / (2J - m), a ratio of integers and therefore exact.
+        hidden = noise.coins(_shrink(self.epsilon) * (1.0 - self._theta) / self._normaliser, people)
+        wrong = hidden & (noise.below(2 * self.bins - self.size, people) < self.size)
+        chosen = self._subset(own, ~hidden | wrong, noise)
+        flipped = (2 * noise.below(2, chosen.shape) - 1).astype(np.int8)
+        mine = chosen == own[:, None]
+        reported = np.where(mine, np.where(wrong, -truth, truth)[:, None], flipped)
+        return chosen, reported.astype(np.int8)
+
+    def _subset(self, own: IntArray, included: NDArray[np.bool_], noise: NoiseSource) -> IntArray:
+        """m distinct bins, uniform given that the own bin is included or not."""
+        people = len(own)
+        if self.size == 1:
+            other = noise.below(max(self.bins - 1, 1), people)
+            return np.where(included, own, other + (other >= own))[:, None]
+        keys = noise.keys((people, self.bins))
+        # The m smallest keys win. Another bin ties with the own one with probability 2^-64.
+        keys[np.arange(people), own] = np.where(included, np.uint64(0), np.uint64(2**64 - 1))
+        winners = np.argpartition(keys, self.size - 1, axis=1)[:, : self.size]
+        return np.sort(winners, axis=1).astype(np.int64)
+
+    def log_probability(self, chosen: IntArray, reported: SignArray, j: int, s: int) -> float:
+        """log P(Y | j, s) of one report with bins `chosen` (m,) and signs `reported` (m,)."""
+        contains = bool(((chosen == j) & (reported == s)).any())
+        sets = math.log(math.comb(self.bins, self.size)) + self.size * math.log(2.0)
+        return (0.0 if contains else -self.epsilon) - math.log(self._normaliser) - sets
+
+    def estimate(self, chosen: IntArray, reported: SignArray) -> FloatArray:
+        """(J,) unbiased estimates of mass_j E[s | bin j] from n reports (n, m)."""
+        sums = np.bincount(chosen.ravel(), reported.ravel(), minlength=self.bins)
+        return sums / (len(chosen) * self.contrast)
+
+    def estimate_mass(self, chosen: IntArray) -> FloatArray:
+        """(J,) unbiased estimates of the mass of each bin; `InvalidInput` where m = J > 1."""
+        if self.mass_contrast == 0.0:
+            raise InvalidInput(
+                f"size was {self.size} with {self.bins} bins: such reports say nothing about the "
+                "mass of a bin; use a size of at most half the bins."
+            )
+        shown = np.bincount(chosen.ravel(), minlength=self.bins) / len(chosen)
+        return (shown - 2.0 * self.other_probability) / self.mass_contrast
+
+
+def k_ary_response(bins: int, epsilon: float) -> SignedSubsetSelection:
+    """k-ary randomized response on the 2J values: signed subset selection with m = 1."""
+    return SignedSubsetSelection(bins, 1, epsilon)
+
+
+@lru_cache(maxsize=4096)
+def _best_size(bins: int, epsilon: float, estimate_mass: bool) -> int:
+    m = np.arange(1, (max(1, bins // 2) if estimate_mass else bins) + 1, dtype=np.float64)
+    theta = m / (2.0 * bins)
+    phi = m * (m - 1.0) / (4.0 * bins * max(bins - 1, 1))
+    shrink, grow = math.exp(-epsilon), -math.expm1(-epsilon)
+    normaliser = shrink + grow * theta
+    other = (shrink * theta + grow * phi) / normaliser
+    own = theta * (1.0 + shrink) / normaliser
+    contrast = grow * theta / normaliser
+    variance = ((1.0 - 1.0 / bins) * 2.0 * other + own / bins) / contrast**2
+    return int(m[np.argmin(variance)])
+
+
+@dataclass(frozen=True)
+class UnaryEncoding:
+    """Report 2J bits: the true one shows with probability 1/2, each other with 1/(e^epsilon + 1).
+
+    Optimised unary encoding (Wang et al. 2017) of the 2J values (bin, sign). Two values differ in
+    two bits, whose ratios multiply to at most (1/2)(1 - q) / (q (1/2)) = e^epsilon.
+    The variance of an estimated sign sum is 8 e^epsilon / (e^epsilon - 1)^2 per report.
+    """
+
+    bins: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        whole_number(self.bins, "bins", minimum=1)
+        positive_number(self.epsilon, "epsilon")
+
+    @property
+    def other_probability(self) -> float:
+        """q = 1 / (e^epsilon + 1)."""
+        return math.exp(-self.epsilon) / (1.0 + math.exp(-self.epsilon))
+
+    def variance(self) -> float:
+        """Variance per report of the estimated sign of a bin that the person is not in."""
+        q = self.other_probability
+        return 2.0 * q * (1.0 - q) / (0.5 - q) ** 2
+
+    def privatise(self, bins: IntArray, signs: SignArray, noise: NoiseSource) -> NDArray[np.bool_]:
+        """(n, 2J) bits; columns 2j and 2j + 1 stand for (j, -1) and (j, +1)."""
+        own = whole_vector(bins, "bins", 0, self.bins - 1)
+        truth = _signs(signs, len(own))
+        hiding = _shrink(self.epsilon) / (1.0 + math.exp(-self.epsilon))
+        bits = noise.coins(hiding, (len(own), 2 * self.bins))
+        bits[np.arange(len(own)), 2 * own + (truth > 0)] = noise.below(2, len(own)) == 1
+        return bits
+
+    def estimate(self, bits: NDArray[np.bool_]) -> FloatArray:
+        """(J,) unbiased estimates of mass_j E[s | bin j] from n reports (n, 2J)."""
+        shown = bits.mean(axis=0)
+        estimate: FloatArray = (shown[1::2] - shown[::2]) / (0.5 - self.other_probability)
+        return estimate
+
+
+@dataclass(frozen=True)
+class LaplaceOnCells:
+    """The published mechanism: Laplace noise on indicator U and reward V of every cell.
+
+    Ma et al. (2025), eqs (11) and (12): a cell is a pair (active bin, active arm); U is 1 in the
+    person's cell and V their reward there, and every cell's U and V get Laplace(4 / epsilon).
+
+    Attributes:
+        cells: C, the number of (bin, arm) pairs that are active.
+        epsilon: the budget; the scale is 4 / epsilon as published.
+    """
+
+    cells: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        whole_number(self.cells, "cells", minimum=1)
+        positive_number(self.epsilon, "epsilon")
+
+    @property
+    def scale(self) -> float:
+        """The scale of the Laplace noise on every number; rounded so that 4 / scale <= epsilon."""
+        scale = 4.0 / self.epsilon
+        return scale if 4.0 / scale <= self.epsilon else math.nextafter(scale, math.inf)
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest l1 distance of (U, V) between two records, from the operator itself.
+
+        (U, V) is affine in the reward, so the maximum over two records lies at rewards 0 or 1;
+        cells beyond the first two add nothing, because all cells are alike.
+        """
+        few = min(self.cells, 2)
+        points = [
+            self._place(np.array([cell]), np.array([float(reward)]))
+            for cell, reward in product(range(few), (0, 1))
+        ]
+        return max(float(np.abs(one - two).sum()) for one, two in product(points, points))
+
+    def variance(self) -> float:
+        """Variance of the noise on each U and each V: 32 / epsilon^2."""
+        return 2.0 * self.scale**2
+
+    def privatise(self, cells: IntArray, rewards: FloatArray, noise: NoiseSource) -> FloatArray:
+        """(n, 2C) noisy numbers: C columns of U, then C columns of V."""
+        own = whole_vector(cells, "cells", 0, self.cells - 1)
+        received = finite_vector(rewards, "rewards", len(own))
+        if ((received < 0.0) | (received > 1.0)).any():
+            raise InvalidInput(
+                "rewards were outside [0, 1], for which alone the sensitivity holds; map them "
+                "there by their declared bounds."
+            )
+        exact = self._place(own, received)
+        return noise.add_laplace(exact, self.scale)
+
+    def _place(self, cells: IntArray, rewards: FloatArray) -> FloatArray:
+        exact = np.zeros((len(cells), 2 * self.cells))
+        rows = np.arange(len(cells))
+        exact[rows, cells] = 1.0
+        exact[rows, self.cells + cells] = rewards
+        return exact
+
+    def estimate(self, reports: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(C,) unbiased estimates of P(cell) and of E[reward 1(cell)] from n reports (n, 2C)."""
+        means = reports.mean(axis=0)
+        return means[: self.cells], means[self.cells :]
+
+
+def round_to_signs(rewards: FloatArray, noise: NoiseSource) -> SignArray:
+    """Rewards in [0, 1] as random signs with P(+1) = reward, so E[sign] = 2 reward - 1."""
+    return np.where(noise.coins(rewards, rewards.shape), 1, -1).astype(np.int8)
+
+
+def _shrink(epsilon: float) -> float:
+    """e^-epsilon, but never 0 for a finite epsilon: coins of probability 0 would hide nobody."""
+    return 0.0 if math.isinf(epsilon) else max(math.exp(-epsilon), sys.float_info.min)
+
+
+def _signs(signs: SignArray, people: int) -> SignArray:
+    array = np.asarray(signs)
+    if array.shape != (people,) or not np.isin(array, (-1, 1)).all():
+        raise InvalidInput(
+            f"signs had shape {array.shape} and values {np.unique(array)[:5].tolist()}; they must "
+            f"have shape ({people},) and each be -1 or +1."
+        )
+    return array.astype(np.int8)

@@ -1,0 +1,301 @@
+"""Releases, and the guarantee derived from them.
+
+A `Release` records one mechanism that was applied to people's data: what it was, its sensitivity
+and how that was computed, its scale, whose data it touched and where its noise came from. A
+`Guarantee` is a pure function of the releases (`derive_guarantee`): nothing is declared, and
+reading a guarantee changes nothing.
+
+Whose data a release touches decides how releases compose for one person:
+
+    Rounds(start, stop)   everyone who arrived in rounds start .. stop - 1; a person pays for all
+                          releases whose rounds contain theirs
+    OnceEach(group)       each person's data enters at most one release of the group, so a person
+                          pays for the worst of them, not for their sum. A group belongs to one
+                          learner: who reports to two learners pays for both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import ROUND_CEILING, Context
+from itertools import product
+from typing import Any, Literal
+
+from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
+from discreet.validation import InvalidInput, whole_number
+
+TrustModel = Literal["local", "joint", "outsourced", "none"]
+
+GUARANTEE_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Which two data sets count as neighbours.
+
+    Attributes:
+        relation: always `replace-one` here: one person's record becomes any other record.
+        record: what one person's record is.
+        radius: for outsourced tables, how far (l2) a row may move; None for any replacement.
+    """
+
+    record: str
+    relation: str = "replace-one"
+    radius: float | None = None
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """People who arrived in rounds start, .., stop - 1."""
+
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop:
+            raise InvalidInput(
+                f"rounds were {self.start} to {self.stop}; they must satisfy 0 <= start < stop."
+            )
+
+
+@dataclass(frozen=True)
+class OnceEach:
+    """Each person enters at most one of the releases that share `group`."""
+
+    group: str
+
+
+@dataclass(frozen=True)
+class Release:
+    """One mechanism applied to people's data.
+
+    Attributes:
+        mechanism: its name.
+        event: what it costs one person (accounting.py).
+        sensitivity: largest distance between the values of two records, in the mechanism's metric.
+        sensitivity_source: how `sensitivity` was computed.
+        scale: the scale of the noise; for a finite alphabet the log of the largest ratio.
+        people: whose data it touched.
+        data: what of a person's data entered.
+        noise: name of the noise source.
+    """
+
+    mechanism: str
+    event: Event
+    sensitivity: float
+    sensitivity_source: str
+    scale: float
+    people: Rounds | OnceEach
+    data: str
+    noise: str
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What one person is promised, as derived from the releases.
+
+    Attributes:
+        trust_model: `local`, `joint`, `outsourced` or `none`.
+        epsilon: the epsilon held; infinity where nothing is promised.
+        delta: the delta held; 0 for pure differential privacy.
+        adjacency: which data sets are neighbours.
+        data: what each person's data entered.
+        noise: the noise sources used.
+        reports_per_person: how many reports the guarantee covers.
+        releases: how many releases it was derived from.
+    """
+
+    trust_model: TrustModel
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    data: tuple[str, ...]
+    noise: tuple[str, ...]
+    reports_per_person: int
+    releases: int
+
+    def repeated(self, times: int) -> Guarantee:
+        """The guarantee of a person who takes part `times` times.
+
+        Pure epsilons add. Rows of one person in one release are a group, so for delta > 0 the
+        bound is group privacy: delta (1 + e^epsilon + .. + e^((times - 1) epsilon)), which covers
+        separate releases too (Dwork and Roth 2014, Theorem 2.2; Vadhan 2017, Lemma 2.2).
+        """
+        count = whole_number(times, "times", minimum=1)
+        growth = 0.0
+        if self.delta > 0.0:
+            exponents = [i * self.epsilon for i in range(count)]
+            growth = math.fsum(map(math.exp, exponents)) if exponents[-1] < 700.0 else math.inf
+        return replace(
+            self,
+            epsilon=self.epsilon * count,
+            delta=min(1.0, self.delta * growth) if self.delta > 0.0 else 0.0,
+            reports_per_person=self.reports_per_person * count,
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The promise in plain English; numbers are rounded up."""
+        if self.releases == 0:
+            return "Nothing has been drawn from anybody's data so far, so nothing can be learnt."
+        if self.trust_model == "none" or not math.isfinite(self.epsilon):
+            return "No privacy is promised: each person's data is used as it is."
+        who = {
+            "local": "what leaves a person's device",
+            "joint": "everything that other people can see",
+            "outsourced": "the released table",
+        }[self.trust_model]
+        other = f"any other {self.adjacency.record} of that person"
+        if self.adjacency.radius is not None:
+            other += f" within distance {self.adjacency.radius:g}"
+        text = (
+            f"No outcome of {who} is more than {_factor(self.epsilon)} times as likely as it would "
+            f"have been with {other}"
+        )
+        parameters = f"epsilon = {_up(self.epsilon)}"
+        if self.delta > 0.0:
+            text += f", up to {_up(self.delta)} added to any probability"
+            parameters += f", delta = {_up(self.delta)}"
+        text += f" ({parameters}; {self.trust_model} differential privacy, replace-one)."
+        if self.delta == 0.0:
+            text += (
+                " Who held two possibilities about a person to be equally likely is at most "
+                f"{_certainty(self.epsilon)} sure of one of them afterwards."
+            )
+        count = self.reports_per_person
+        noun = "report" if self.trust_model == "local" else "participation"
+        covers = f"one {noun}" if count == 1 else f"{count} {noun}s"
+        text += f" This holds for {covers} by a person"
+        if count == 1:
+            more = self.repeated(2)
+            text += f"; two make it epsilon = {_up(more.epsilon)}"
+            text += f", delta = {_up(more.delta)}" if more.delta > 0.0 else ""
+        text += "."
+        if any("simulation only" in name for name in self.noise):
+            text += " The noise was simulated, so this run protects nobody: it shows utility only."
+        return text
+
+    def to_json(self) -> str:
+        """The guarantee as JSON; an infinite epsilon is null."""
+        fields = asdict(self)
+        fields["epsilon"] = None if math.isinf(self.epsilon) else self.epsilon
+        return json.dumps(
+            {"kind": "guarantee", "schema": GUARANTEE_SCHEMA, **fields, "sentence": self.sentence},
+            allow_nan=False,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """The inverse of `to_json`."""
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            kind, schema = fields.get("kind"), fields.get("schema")
+            if kind != "guarantee" or schema != GUARANTEE_SCHEMA:
+                raise InvalidInput(
+                    f"this is not a guarantee of schema {GUARANTEE_SCHEMA} (kind was {kind!r}, "
+                    f"schema {schema!r})."
+                )
+            epsilon = fields["epsilon"]
+            return cls(
+                trust_model=fields["trust_model"],
+                epsilon=math.inf if epsilon is None else float(epsilon),
+                delta=float(fields["delta"]),
+                adjacency=Adjacency(**fields["adjacency"]),
+                data=tuple(fields["data"]),
+                noise=tuple(fields["noise"]),
+                reports_per_person=int(fields["reports_per_person"]),
+                releases=int(fields["releases"]),
+            )
+        except InvalidInput:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(
+                f"the guarantee is damaged ({error!r}); read it as to_json() wrote it."
+            ) from error
+
+
+def derive_guarantee(
+    releases: Sequence[Release], trust_model: TrustModel, adjacency: Adjacency, delta: float = 0.0
+) -> Guarantee:
+    """What one person is promised by `releases`: the worst over all people who may exist.
+
+    Args:
+        releases: everything drawn so far; none at all promises epsilon = 0.
+        trust_model: who sees what.
+        adjacency: which data sets are neighbours.
+        delta: the delta at which epsilon is read; 0 for pure mechanisms.
+    """
+    if not 0.0 <= delta < 1.0:
+        raise InvalidInput(f"delta was {delta}; it must be at least 0 and below 1.")
+    epsilon = max(
+        (composed_epsilon(events, delta) for events in _events_of_a_person(releases)), default=0.0
+    )
+    if trust_model == "none":
+        epsilon = math.inf
+    return Guarantee(
+        trust_model=trust_model,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        data=tuple(dict.fromkeys(release.data for release in releases)),
+        noise=tuple(dict.fromkeys(release.noise for release in releases)),
+        reports_per_person=1,
+        releases=len(releases),
+    )
+
+
+def _events_of_a_person(releases: Sequence[Release]) -> list[list[Event]]:
+    """Every list of events that some person's data may have entered."""
+    groups: dict[str, list[Event]] = {}
+    spans: list[tuple[Rounds, Event]] = []
+    for release in releases:
+        if isinstance(release.people, OnceEach):
+            groups.setdefault(release.people.group, []).append(release.event)
+        else:
+            spans.append((release.people, release.event))
+    # A person arrives in one round; the set of releases over it changes only where one starts.
+    starts = sorted({span.start for span, _ in spans}) or [0]
+    arrivals = [
+        [event for span, event in spans if span.start <= start < span.stop] for start in starts
+    ]
+    choices = list(product(*(_worst(events) for events in groups.values())))
+    return [[*arrival, *chosen] for arrival, chosen in product(arrivals, choices)]
+
+
+def _worst(events: Sequence[Event]) -> list[Event]:
+    """The events of a group that can be the worst: one of each kind (kinds do not compare)."""
+    pure = [event for event in events if isinstance(event, PureEvent)]
+    gaussian = [event for event in events if isinstance(event, GaussianEvent)]
+    worst: list[Event] = []
+    if pure:
+        worst.append(max(pure, key=lambda event: event.epsilon))
+    if gaussian:
+        worst.append(min(gaussian, key=lambda event: event.noise_multiplier))
+    return worst
+
+
+def _up(value: float) -> str:
+    """Four significant digits, rounded up, so that a text never promises more than is held.
+
+    A part in 10^9 is forgiven: 0.1 is stored as a little more than 0.1.
+    """
+    nearest = f"{value:.4g}"
+    if float(nearest) >= value * (1.0 - 1e-9):
+        return nearest
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon, rounded up."""
+    if epsilon < 13.0:
+        return _up(math.exp(epsilon))
+    return f"10^{math.ceil(epsilon / math.log(10.0))}"
+
+
+def _certainty(epsilon: float) -> str:
+    """The posterior of a fair coin after evidence of ratio e^epsilon, in per cent, rounded up."""
+    sure = 1.0 / (1.0 + math.exp(-min(epsilon, 700.0)))
+    return f"{math.ceil(1000.0 * sure - 1e-9) / 10.0:g}%"

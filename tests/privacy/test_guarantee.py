@@ -1,0 +1,310 @@
+"""Guarantees: derived from releases, never from what was asked for, and never too small."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from discreet.privacy import (
+    Adjacency,
+    Guarantee,
+    OnceEach,
+    Release,
+    Rounds,
+    SimulatedNoise,
+    derive_guarantee,
+)
+from discreet.privacy.accounting import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    composed_epsilon,
+    gaussian_epsilon,
+    gaussian_noise_multiplier,
+)
+from discreet.validation import InvalidInput
+
+RECORD = Adjacency(record="context, action and reward")
+SECURE = "SecureNoise"
+
+
+def release(event: Event, people: Rounds | OnceEach, noise: str = SECURE) -> Release:
+    return Release("a mechanism", event, 1.0, "for the test", 1.0, people, "a number", noise)
+
+
+def pure(epsilon: float, people: Rounds | OnceEach) -> Release:
+    return release(PureEvent(epsilon), people)
+
+
+def gaussian(multiplier: float, people: Rounds | OnceEach) -> Release:
+    return release(GaussianEvent(multiplier), people)
+
+
+def promised(releases: list[Release], delta: float = 0.0) -> float:
+    return derive_guarantee(releases, "joint", RECORD, delta).epsilon
+
+
+def rounds(last: int = 12) -> st.SearchStrategy[Rounds]:
+    start = st.integers(0, last - 1)
+    return start.flatmap(lambda a: st.integers(a + 1, last).map(lambda b: Rounds(a, b)))
+
+
+def people() -> st.SearchStrategy[Rounds | OnceEach]:
+    return st.one_of(rounds(), st.sampled_from([OnceEach("a"), OnceEach("b")]))
+
+
+def by_enumeration(releases: list[Release], delta: float) -> float:
+    """The worst over every person who could exist: any round, any choice within each group."""
+    groups: dict[str, list[Release | None]] = {}
+    for one in releases:
+        if isinstance(one.people, OnceEach):
+            groups.setdefault(one.people.group, [None]).append(one)
+    last = max((r.people.stop for r in releases if isinstance(r.people, Rounds)), default=1)
+    worst = 0.0
+    for arrival, chosen in product(range(last + 1), product(*groups.values())):
+        events = [one.event for one in chosen if one is not None]
+        events += [
+            one.event
+            for one in releases
+            if isinstance(one.people, Rounds) and one.people.start <= arrival < one.people.stop
+        ]
+        worst = max(worst, composed_epsilon(events, delta))
+    return worst
+
+
+class TestWhoPays:
+    def test_no_release_costs_nothing(self) -> None:
+        guarantee = derive_guarantee([], "joint", RECORD, 0.1)
+        assert (guarantee.epsilon, guarantee.releases) == (0.0, 0)
+
+    def test_disjoint_rounds_cost_the_worst_not_the_sum(self) -> None:
+        releases = [pure(1.0, Rounds(0, 10)), pure(3.0, Rounds(10, 20)), pure(2.0, Rounds(20, 30))]
+        assert promised(releases) == 3.0
+
+    def test_overlapping_rounds_cost_the_sum(self) -> None:
+        releases = [pure(1.0, Rounds(0, 11)), pure(3.0, Rounds(10, 20)), pure(2.0, Rounds(10, 11))]
+        assert promised(releases) == 6.0
+
+    def test_a_chain_of_overlaps_costs_only_what_one_person_meets(self) -> None:
+        """[0, 10), [5, 15), [10, 20): no round lies in all three."""
+        releases = [pure(1.0, Rounds(5 * i, 5 * i + 10)) for i in range(3)]
+        assert promised(releases) == 2.0
+
+    def test_overlapping_gaussians_compose_exactly(self) -> None:
+        releases = [gaussian(2.0, Rounds(0, 5)), gaussian(2.0, Rounds(0, 9))]
+        assert promised(releases, 1e-5) == pytest.approx(gaussian_epsilon(math.sqrt(2.0), 1e-5))
+
+    def test_once_each_costs_the_worst_of_the_group(self) -> None:
+        group = OnceEach("one report a person")
+        assert promised([pure(1.0, group), pure(2.0, group), pure(1.5, group)]) == 2.0
+
+    def test_different_groups_add(self) -> None:
+        releases = [
+            pure(1.0, OnceEach("a")),
+            pure(2.0, OnceEach("a")),
+            pure(4.0, OnceEach("b")),
+        ]
+        assert promised(releases) == 6.0
+
+    def test_a_group_adds_to_rounds(self) -> None:
+        assert promised([pure(1.0, OnceEach("a")), pure(4.0, Rounds(3, 4))]) == 5.0
+
+    def test_kinds_do_not_compare_so_both_are_tried(self) -> None:
+        """At delta = 0.1 the Gaussian is the worse of the two, at 0.5 the pure one."""
+        releases = [pure(2.0, OnceEach("a")), gaussian(0.5, OnceEach("a"))]
+        assert promised(releases, 0.1) == pytest.approx(gaussian_epsilon(0.5, 0.1))
+        assert gaussian_epsilon(0.5, 0.5) < 2.0 < gaussian_epsilon(0.5, 0.1)
+        assert promised(releases, 0.5) == 2.0
+
+    @settings(deadline=None, max_examples=60)
+    @given(st.lists(st.tuples(st.floats(0.1, 3.0), people()), max_size=6))
+    def test_pure_releases_against_enumeration(
+        self, drawn: list[tuple[float, Rounds | OnceEach]]
+    ) -> None:
+        releases = [pure(epsilon, who) for epsilon, who in drawn]
+        assert promised(releases) == pytest.approx(by_enumeration(releases, 0.0))
+
+    @settings(deadline=None, max_examples=25)
+    @given(st.lists(st.tuples(st.floats(0.5, 10.0), people()), max_size=5))
+    def test_gaussian_releases_against_enumeration(
+        self, drawn: list[tuple[float, Rounds | OnceEach]]
+    ) -> None:
+        releases = [gaussian(multiplier, who) for multiplier, who in drawn]
+        assert promised(releases, 1e-3) == pytest.approx(by_enumeration(releases, 1e-3))
+
+    @pytest.mark.slow
+    @settings(deadline=None, max_examples=10)
+    @given(st.lists(st.tuples(st.booleans(), people()), min_size=2, max_size=4))
+    def test_mixed_releases_against_enumeration(
+        self, drawn: list[tuple[bool, Rounds | OnceEach]]
+    ) -> None:
+        releases = [(pure if is_pure else gaussian)(1.0, who) for is_pure, who in drawn]
+        assert promised(releases, 1e-3) == pytest.approx(by_enumeration(releases, 1e-3))
+
+    @settings(deadline=None, max_examples=60)
+    @given(
+        st.lists(st.tuples(st.floats(0.1, 3.0), people()), max_size=5),
+        st.tuples(st.floats(0.1, 3.0), people()),
+        st.booleans(),
+    )
+    def test_another_release_never_lowers_epsilon(
+        self,
+        drawn: list[tuple[float, Rounds | OnceEach]],
+        more: tuple[float, Rounds | OnceEach],
+        is_pure: bool,
+    ) -> None:
+        make, delta = (pure, 0.0) if is_pure else (gaussian, 1e-3)
+        releases = [make(number, who) for number, who in drawn]
+        before, after = promised(releases, delta), promised([*releases, make(*more)], delta)
+        assert after >= before - 1e-9
+
+    @settings(deadline=None, max_examples=30)
+    @given(st.permutations([pure(float(i), Rounds(i, 2 * i + 1)) for i in range(1, 6)]))
+    def test_order_plays_no_part(self, releases: list[Release]) -> None:
+        assert promised(releases) == by_enumeration(releases, 0.0)
+
+    def test_no_noise_is_an_infinite_epsilon(self) -> None:
+        assert promised([pure(math.inf, OnceEach("a"))]) == math.inf
+        assert derive_guarantee([], "none", RECORD).epsilon == math.inf
+
+    def test_a_gaussian_needs_a_delta(self) -> None:
+        with pytest.raises(InvalidInput, match="delta was 0"):
+            promised([gaussian(1.0, Rounds(0, 1))])
+
+    @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 3), (4, 2)])
+    def test_rounds_hold_somebody(self, start: int, stop: int) -> None:
+        with pytest.raises(InvalidInput, match="0 <= start < stop"):
+            Rounds(start, stop)
+
+
+GROUP = OnceEach("one report a person")
+
+
+def local(epsilon: float, noise: str = SECURE) -> Guarantee:
+    return derive_guarantee([release(PureEvent(epsilon), GROUP, noise)], "local", RECORD)
+
+
+class TestReading:
+    def test_reading_changes_nothing(self) -> None:
+        releases = [pure(1.0, Rounds(0, 5)), pure(2.0, GROUP)]
+        before = copy.deepcopy(releases)
+        first = derive_guarantee(releases, "joint", RECORD)
+        sentence = first.sentence
+        first.repeated(3).to_json()
+        assert releases == before
+        assert derive_guarantee(releases, "joint", RECORD) == first
+        assert first.sentence == sentence
+
+    def test_it_lists_data_and_noise_once(self) -> None:
+        guarantee = derive_guarantee([pure(1.0, GROUP)] * 3, "local", RECORD)
+        assert guarantee.data == ("a number",)
+        assert guarantee.noise == (SECURE,)
+        assert guarantee.releases == 3
+
+    def test_repeated_reports_add(self) -> None:
+        twice = local(1.5).repeated(2)
+        assert (twice.epsilon, twice.delta, twice.reports_per_person) == (3.0, 0.0, 2)
+        assert twice.repeated(3) == local(1.5).repeated(6)
+        assert local(1.5).repeated(1) == local(1.5)
+
+    @pytest.mark.parametrize("reports", [0, -1, 1.5, True])
+    def test_reports_are_counted(self, reports: object) -> None:
+        with pytest.raises(InvalidInput, match="times was"):
+            local(1.0).repeated(reports)  # type: ignore[arg-type]
+
+
+class TestSentence:
+    def test_epsilon_factor_and_the_cost_of_another_report(self) -> None:
+        sentence = local(1.0).sentence
+        assert "epsilon = 1;" in sentence
+        assert "2.719 times as likely" in sentence  # e = 2.71828.., rounded up
+        assert "context, action and reward" in sentence
+        assert "at most 73.2% sure" in sentence  # e / (1 + e) = 0.7311, rounded up
+        assert "one report by a person; two make it epsilon = 2." in sentence
+
+    def test_after_three_reports(self) -> None:
+        sentence = local(0.5).repeated(3).sentence
+        assert "epsilon = 1.5;" in sentence
+        assert "This holds for 3 reports by a person." in sentence
+
+    def test_delta_and_radius_are_named(self) -> None:
+        near = Adjacency(record="row", radius=0.5)
+        guarantee = derive_guarantee([gaussian(1.0, Rounds(0, 9))], "outsourced", near, 1e-5)
+        assert "delta = 1e-05" in guarantee.sentence
+        assert "within distance 0.5" in guarantee.sentence
+
+    @pytest.mark.parametrize("epsilon", [1e-9, 12.9, 13.1, 709.0, 711.0, 1024.0, 1e6])
+    def test_every_epsilon_has_a_sentence(self, epsilon: float) -> None:
+        said = float(local(epsilon).sentence.split("epsilon = ")[1].split(";")[0])
+        assert epsilon * (1.0 - 1e-9) <= said <= epsilon * 1.001
+
+    def test_simulated_noise_protects_nobody(self) -> None:
+        assert "protects nobody" in local(1.0, SimulatedNoise.name).sentence
+        assert "protects nobody" not in local(1.0).sentence
+
+    def test_no_privacy_is_said_plainly(self) -> None:
+        nothing = derive_guarantee([pure(math.inf, GROUP)], "none", RECORD)
+        for guarantee in (local(math.inf), nothing):
+            assert guarantee.sentence.startswith("No privacy is promised")
+
+    def test_before_anything_is_drawn(self) -> None:
+        assert derive_guarantee([], "local", RECORD).sentence.startswith("Nothing has been drawn")
+
+
+class TestJson:
+    @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1 / 3, 1024.0, math.inf])
+    @pytest.mark.parametrize("radius", [None, 2.5])
+    def test_round_trip(self, epsilon: float, radius: float | None) -> None:
+        guarantee = derive_guarantee(
+            [pure(epsilon, GROUP)], "outsourced", Adjacency("row", radius=radius), 1e-6
+        )
+        assert Guarantee.from_json(guarantee.to_json()) == guarantee
+
+    def test_it_is_strict_json_with_the_sentence(self) -> None:
+        def refuse(name: str) -> None:
+            raise AssertionError(f"{name} is not JSON")
+
+        text = local(math.inf).to_json()
+        fields = json.loads(text, parse_constant=refuse)
+        assert fields["epsilon"] is None
+        assert fields["sentence"] == local(math.inf).sentence
+
+    @pytest.mark.parametrize("change", [{"kind": "policy"}, {"schema": 2}, {"schema": None}])
+    def test_another_kind_or_schema_is_refused(self, change: dict[str, object]) -> None:
+        fields = {**json.loads(local(1.0).to_json()), **change}
+        with pytest.raises(InvalidInput, match="not a guarantee of schema 1"):
+            Guarantee.from_json(json.dumps(fields))
+
+
+class TestFaultsOnceFound:
+    """Each was a fault of an earlier version, found by an adversarial reading."""
+
+    @pytest.mark.parametrize("delta", [0.1, 1e-5])
+    def test_a_person_with_two_rows_in_one_gaussian_release(self, delta: float) -> None:
+        """Two rows move the sum twice as far: mu doubles (group privacy)."""
+        multiplier = gaussian_noise_multiplier(1.0, delta)
+        releases = [gaussian(multiplier, Rounds(0, 100))]
+        twice = derive_guarantee(releases, "joint", RECORD, delta).repeated(2)
+        mu, epsilon = 2.0 / multiplier, twice.epsilon
+        tail = math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        assert twice.delta >= norm.cdf(mu / 2 - epsilon / mu) - tail
+
+    @pytest.mark.parametrize("delta", [-1.0, 2.0, math.nan])
+    def test_an_impossible_delta_is_refused(self, delta: float) -> None:
+        with pytest.raises(InvalidInput):
+            derive_guarantee([pure(1.0, GROUP)], "local", RECORD, delta)
+
+    def test_the_sentence_never_says_less_than_epsilon(self) -> None:
+        assert "epsilon = 1;" not in local(1.00004).sentence
+
+    @pytest.mark.parametrize("text", ["", "[]", '{"kind": "guarantee", "schema": 1}'])
+    def test_damaged_json_is_refused(self, text: str) -> None:
+        with pytest.raises(InvalidInput):
+            Guarantee.from_json(text)

@@ -1,0 +1,269 @@
+"""Noise sources: the laws they draw from, and the direction in which they may err."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.validation import InvalidInput
+
+pytest.importorskip("opendp")
+
+UNLUCKY = 1e-6  # secure noise has no seed, so tests of its law fail this often at most
+
+
+class ScriptedNoise(SecureNoise):
+    """Secure noise whose 64-bit words are given, to look at what is made of each word."""
+
+    def __init__(self, *batches: list[int]) -> None:
+        super().__init__()
+        self._batches = [np.array(batch, dtype=np.uint64) for batch in batches]
+
+    def keys(self, shape: int | tuple[int, ...]) -> np.ndarray:
+        return self._batches.pop(0).reshape(shape)
+
+
+@pytest.fixture(params=["simulated", "secure"])
+def noise(request: pytest.FixtureRequest) -> NoiseSource:
+    return SimulatedNoise(20240607) if request.param == "simulated" else SecureNoise()
+
+
+def shows(probability: float, word: int) -> bool:
+    """Whether a secure coin shows True when the random word is `word`."""
+    return bool(ScriptedNoise([word]).coins(probability, 1)[0])
+
+
+def achieved(probability: float) -> Fraction:
+    """The exact probability of a secure coin: the share of the 2^64 words that show True."""
+    low, high = 0, 2**64  # words below the threshold show True
+    while low < high:
+        middle = (low + high) // 2
+        if shows(probability, middle):
+            low = middle + 1
+        else:
+            high = middle
+    return Fraction(low, 2**64)
+
+
+class TestCoins:
+    @pytest.mark.parametrize("p", [1e-30, 5e-324, 2.0**-64, 2.0**-65, 1e-19, 0.1, 1 / 3, 0.5, 0.9])
+    def test_secure_coins_err_on_the_side_of_true(self, p: float) -> None:
+        exact = achieved(p)
+        assert exact >= Fraction(p)
+        assert exact <= Fraction(p) * (1 + Fraction(1, 2**47)) + Fraction(1, 2**63)
+
+    @settings(deadline=None, max_examples=40)
+    @given(p=st.floats(0.0, 1.0))
+    @example(p=math.nextafter(1.0, 0.0))
+    @example(p=math.nextafter(0.5, 1.0))
+    def test_secure_coins_are_never_below_p(self, p: float) -> None:
+        exact = achieved(p)
+        assert min(Fraction(p), 1) <= exact <= 1
+        assert exact <= Fraction(p) * (1 + Fraction(1, 2**47)) + Fraction(1, 2**63)
+
+    def test_a_tiny_probability_still_has_one_word(self) -> None:
+        assert achieved(1e-30) == Fraction(1, 2**64)
+        assert shows(1e-30, 0)
+        assert not shows(1e-30, 1)
+
+    def test_0_is_never_and_1_is_always(self, noise: NoiseSource) -> None:
+        assert not noise.coins(0.0, 10_000).any()
+        assert noise.coins(1.0, 10_000).all()
+        assert achieved(0.0) == 0
+        assert achieved(1.0) == 1
+
+    def test_a_probability_that_rounding_took_above_1_is_always(self) -> None:
+        assert achieved(1.0 + 2.0**-52) == 1
+
+    def test_one_probability_for_each_coin(self, noise: NoiseSource) -> None:
+        p = np.array([0.0, 0.2, 0.7, 1.0])
+        shown = noise.coins(p, (40_000, 4))
+        assert shown.shape == (40_000, 4)
+        assert shown.dtype == np.bool_
+        np.testing.assert_allclose(shown.mean(axis=0), p, atol=0.015)
+
+    def test_shapes_follow_the_request(self, noise: NoiseSource) -> None:
+        assert noise.coins(0.5, 3).shape == (3,)
+        assert noise.coins(0.5, (2, 0)).shape == (2, 0)
+
+
+class TestBelow:
+    @pytest.mark.parametrize("bound", [1, 2, 3, 7, 10, 64])
+    def test_uniform(self, noise: NoiseSource, bound: int) -> None:
+        drawn = noise.below(bound, 50_000)
+        assert drawn.dtype == np.int64
+        assert drawn.min() >= 0
+        assert drawn.max() < bound
+        if bound > 1:
+            counts = np.bincount(drawn, minlength=bound)
+            assert stats.chisquare(counts).pvalue > UNLUCKY
+
+    @pytest.mark.parametrize("bound", [3, 2**62, 2**62 - 1, 2**61 + 1])
+    def test_large_bounds_stay_in_range(self, noise: NoiseSource, bound: int) -> None:
+        drawn = noise.below(bound, (100, 10))
+        assert drawn.shape == (100, 10)
+        assert drawn.min() >= 0
+        assert drawn.max() < bound
+
+    def test_words_past_the_last_whole_cycle_are_drawn_again(self) -> None:
+        """2^64 = 1 modulo 3, so the last word would make 0 too likely by one word."""
+        source = ScriptedNoise([2**64 - 1, 5, 2**64 - 2], [2**64 - 1], [4])
+        np.testing.assert_array_equal(source.below(3, 3), [1, 2, (2**64 - 2) % 3])
+
+    @pytest.mark.parametrize("bound", [1, 2, 3, 5, 6, 7, 1000, 2**31 - 1, 2**62 - 1, 2**62])
+    def test_kept_words_are_a_whole_number_of_cycles(self, bound: int) -> None:
+        cycles = 2**64 // bound * bound
+        kept = ScriptedNoise([cycles - 1]).below(bound, 1)
+        assert kept[0] == bound - 1
+        if cycles < 2**64:
+            assert ScriptedNoise([cycles], [0]).below(bound, 1)[0] == 0
+
+    @pytest.mark.parametrize("bound", [0, -1, 1.5, True, "3"])
+    def test_bad_bounds_are_refused(self, noise: NoiseSource, bound: object) -> None:
+        with pytest.raises(InvalidInput, match="bound was"):
+            noise.below(bound, 2)  # type: ignore[arg-type]
+
+
+class TestKeys:
+    def test_every_bit_is_fair(self, noise: NoiseSource) -> None:
+        words = noise.keys((200, 100)).ravel()
+        assert words.dtype == np.uint64
+        bits = (words[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+        deviation = (bits.mean(axis=0) - 0.5) * 2.0 * math.sqrt(len(words))
+        assert np.abs(deviation).max() < 6.5
+
+    def test_they_can_be_written_to(self, noise: NoiseSource) -> None:
+        words = noise.keys((3, 2))
+        words[0, 0] = np.uint64(0)
+        assert words[0, 0] == 0
+
+
+class TestContinuous:
+    @pytest.mark.parametrize("scale", [0.1, 4.0])
+    def test_laplace_law(self, noise: NoiseSource, scale: float) -> None:
+        drawn = noise.add_laplace(np.zeros((1000, 4)), scale)
+        assert drawn.shape == (1000, 4)
+        assert stats.kstest(drawn.ravel(), stats.laplace(scale=scale).cdf).pvalue > UNLUCKY
+
+    @pytest.mark.parametrize("scale", [0.1, 4.0, 1000.0])
+    def test_gaussian_law(self, noise: NoiseSource, scale: float) -> None:
+        drawn = noise.add_gaussian(np.zeros((1000, 8)), scale)
+        assert drawn.shape == (1000, 8)
+        assert stats.kstest(drawn.ravel(), stats.norm(scale=scale).cdf).pvalue > UNLUCKY
+
+    @pytest.mark.slow
+    def test_laws_in_large_samples(self, noise: NoiseSource) -> None:
+        laplace, gaussian = (
+            noise.add_laplace(np.zeros(100_000), 2.0),
+            noise.add_gaussian(np.zeros(400_000), 2.0),
+        )
+        assert stats.kstest(laplace, stats.laplace(scale=2.0).cdf).pvalue > UNLUCKY
+        assert stats.kstest(gaussian, stats.norm(scale=2.0).cdf).pvalue > UNLUCKY
+        assert laplace.var() == pytest.approx(8.0, rel=0.05)
+        assert gaussian.var() == pytest.approx(4.0, rel=0.015)
+
+    @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+    def test_bad_scales_are_refused(self, noise: NoiseSource, scale: float) -> None:
+        for add in (noise.add_laplace, noise.add_gaussian):
+            with pytest.raises(InvalidInput, match="scale was"):
+                add(np.zeros(2), scale)
+
+
+class TestWhatItCosts:
+    @pytest.mark.parametrize(("sensitivity", "scale"), [(1.0, 4.0), (4.0, 4.0), (4.0, 0.4)])
+    def test_laplace_epsilon(self, noise: NoiseSource, sensitivity: float, scale: float) -> None:
+        """epsilon = sensitivity / scale; the secure sampler may be dearer, never cheaper."""
+        epsilon = noise.laplace_epsilon(sensitivity, scale, 10)
+        assert epsilon == pytest.approx(sensitivity / scale, rel=1e-7)
+        assert epsilon >= sensitivity / scale * (1.0 - 1e-15)
+
+    @pytest.mark.parametrize(("sensitivity", "scale"), [(1.0, 4.0), (2.0, 0.5), (1.0, 1000.0)])
+    def test_gaussian_multiplier(
+        self, noise: NoiseSource, sensitivity: float, scale: float
+    ) -> None:
+        """scale / sensitivity; the secure sampler's grid may lower it, never raise it."""
+        multiplier = noise.gaussian_multiplier(sensitivity, scale, 10)
+        assert multiplier == pytest.approx(scale / sensitivity, rel=1e-7)
+        assert multiplier <= scale / sensitivity * (1.0 + 1e-15)
+
+    def test_the_grid_is_paid_for(self) -> None:
+        """Longer vectors are rounded more often, so the multiplier of the same noise is lower."""
+        secure = SecureNoise()
+        few, many = (secure.gaussian_multiplier(1e-3, 1.0, size) for size in (10, 10_000))
+        assert many < few < 1000.0
+
+
+class TestSources:
+    def test_simulated_noise_is_reproducible(self) -> None:
+        def draws(seed: int) -> list[np.ndarray]:
+            noise = SimulatedNoise(seed)
+            return [
+                noise.keys(5),
+                noise.below(10, 20),
+                noise.coins(0.5, 50),
+                noise.add_laplace(np.zeros(5), 1.0),
+                noise.add_gaussian(np.zeros(5), 1.0),
+            ]
+
+        for one, two in zip(draws(7), draws(7), strict=True):
+            np.testing.assert_array_equal(one, two)
+        assert any((one != two).any() for one, two in zip(draws(7), draws(8), strict=True))
+
+    def test_simulated_noise_takes_a_seed_sequence(self) -> None:
+        one, two = (SimulatedNoise(np.random.SeedSequence(3)) for _ in range(2))
+        np.testing.assert_array_equal(one.keys(4), two.keys(4))
+
+    def test_secure_noise_is_not_reproducible(self) -> None:
+        assert (SecureNoise().keys(4) != SecureNoise().keys(4)).any()
+        assert (
+            SecureNoise().add_gaussian(np.zeros(4), 1.0)
+            != SecureNoise().add_gaussian(np.zeros(4), 1.0)
+        ).any()
+
+    def test_names_say_which_is_which(self) -> None:
+        assert SecureNoise.secure
+        assert not SimulatedNoise.secure
+        assert "simulation only" in SimulatedNoise.name
+        assert "simulation only" not in SecureNoise.name
+
+    def test_simulated_noise_is_pickled_with_its_state(self) -> None:
+        noise = SimulatedNoise(5)
+        noise.keys(3)
+        copy = pickle.loads(pickle.dumps(noise))
+        np.testing.assert_array_equal(copy.keys(4), noise.keys(4))
+
+    def test_secure_noise_can_be_pickled(self) -> None:
+        copy = pickle.loads(pickle.dumps(SecureNoise()))
+        assert isinstance(copy, SecureNoise)
+        assert copy.add_gaussian(np.zeros(3), 1.0).shape == (3,)
+
+    def test_without_opendp_the_error_says_what_to_install(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in ("opendp", "opendp.prelude"):
+            monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(InvalidInput, match=r'pip install "discreet\[secure\]"'):
+            SecureNoise()
+
+
+class TestFaultsOnceFound:
+    """Each was a fault of an earlier version, found by an adversarial reading."""
+
+    @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+    @pytest.mark.parametrize("p", [math.nan, -0.5, 1.5])
+    def test_probabilities_outside_0_and_1_are_refused(self, p: float) -> None:
+        with pytest.raises(InvalidInput):
+            SecureNoise().coins(p, 4)
+
+    def test_the_grid_follows_the_scale(self) -> None:
+        multiplier = SecureNoise().gaussian_multiplier(1e-9, 1e-9, 10)
+        assert multiplier == pytest.approx(1.0, rel=1e-6)

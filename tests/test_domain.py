@@ -1,0 +1,139 @@
+"""Public domains: what they refuse, and how they map onto the unit cube."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.validation import InvalidInput
+
+PEOPLE = Box((21.0, 6.0), (64.0, 20.0), ("age", "education"), (44, 15))
+
+
+def test_box_names_and_levels_have_defaults() -> None:
+    box = Box((0.0, 0.0), (1.0, 2.0))
+    assert box.dimension == 2
+    assert box.names == ("x1", "x2")
+    assert box.levels == (None, None)
+    assert unit_cube(3) == Box((0.0,) * 3, (1.0,) * 3)
+
+
+def test_box_maps_bounds_onto_the_unit_cube() -> None:
+    corners = np.array([[21.0, 6.0], [64.0, 20.0], [42.5, 13.0]])
+    np.testing.assert_allclose(PEOPLE.to_unit(corners), [[0, 0], [1, 1], [0.5, 0.5]])
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+    share=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20),
+)
+def test_box_round_trip(low: float, width: float, share: list[float]) -> None:
+    box = Box((low,), (low + width,))
+    unit = np.array(share)[:, None]
+    points = np.clip(box.from_unit(unit), box.lower, box.upper)
+    back = box.to_unit(points)
+    assert back.min() >= 0.0
+    assert back.max() <= 1.0
+    np.testing.assert_allclose(back, unit, atol=1e-6)
+
+
+def test_box_survives_json() -> None:
+    assert Box.from_dict(PEOPLE.to_dict()) == PEOPLE
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "names", "levels", "message"),
+    [
+        ((), (), (), (), "at least one"),
+        ((0.0,), (1.0, 2.0), (), (), "1 lower and 2 upper bounds"),
+        ((1.0,), (1.0,), ("age",), (), r"'age' had bounds \[1.0, 1.0\]"),
+        ((0.0,), (float("inf"),), (), (), "upper bound was inf"),
+        ((float("nan"),), (1.0,), (), (), "lower bound was nan"),
+        ((0.0,), (1.0,), ("a", "b"), (), "2 names"),
+        ((0.0,), (1.0,), (), (2, 2), "2 levels"),
+        ((0.0,), (1.0,), (), (1,), "levels of column 'x1' was 1"),
+    ],
+)
+def test_box_refuses(lower, upper, names, levels, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Box(lower, upper, names, levels)
+
+
+@pytest.mark.parametrize(
+    ("contexts", "message"),
+    [
+        ([[30.0, 5.0]], r"5.0 in column 'education', row 0; the declared bounds are \[6.0, 20.0\]"),
+        ([[30.0, 6.0], [65.0, 6.0]], "65.0 in column 'age', row 1"),
+        ([30.0, 6.0], "one row for each person"),
+        ([[30.0, 6.0, 1.0]], r"shape \(1, 3\)"),
+        ([[30.0, float("nan")]], "NaN or infinity in 1 of 1 rows"),
+        (np.empty((0, 2)), "was empty"),
+        ([["young", "high"]], "could not be read as numbers"),
+    ],
+)
+def test_box_refuses_contexts(contexts, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        PEOPLE.to_unit(contexts)
+
+
+def test_reward_bounds_map_and_clip() -> None:
+    bounds = RewardBounds(-1.0, 3.0)
+    np.testing.assert_allclose(bounds.to_unit([-1.0, 1.0, 3.0], 3), [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(bounds.clip([-9.0, 1.0, 9.0]), [-1.0, 1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ([0.0, 4.0], r"4.0 at position 1; the declared bounds are \[-1.0, 3.0\]"),
+        ([0.0], r"shape \(1,\)"),
+        ([0.0, float("inf")], "NaN or infinity"),
+    ],
+)
+def test_reward_bounds_refuse_rewards(rewards, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        RewardBounds(-1.0, 3.0).to_unit(rewards, 2)
+
+
+def test_reward_bounds_refuse_an_empty_interval() -> None:
+    with pytest.raises(InvalidInput, match="lower must be below"):
+        RewardBounds(1.0, 0.0)
+
+
+def test_tables_are_read_by_name() -> None:
+    box = Box((0.0, 20.0), (1.0, 40.0), ("x", "age"))
+    frame = pd.DataFrame({"age": [30.0], "other": ["a"], "x": [0.25]})
+    assert box.to_unit(frame).tolist() == [[0.25, 0.5]]
+    with pytest.raises(InvalidInput, match="lacked the column 'x'"):
+        box.to_unit(frame[["age"]])
+    with pytest.raises(InvalidInput, match="its own name"):
+        Box((0.0, 0.0), (1.0, 1.0), ("x", "x"))
+    with pytest.raises(InvalidInput, match="bounds"):
+        Box((-1e308,), (1e308,))
+    with pytest.raises(InvalidInput, match="contexts"):
+        box.to_unit(np.array([["0.5", "30"]]))
+
+
+def test_levels_stay_on_their_side_of_a_threshold() -> None:
+    """0.3 in [0.1, 0.9] is level 2 of 9 and the threshold 1/4, in spite of rounding."""
+    box = Box((0.1,), (0.9,), levels=(9,))
+    assert box.to_unit([[0.3]])[0, 0] < 0.25
+    assert box.people_to_unit([[0.3]])[0, 0] == 0.25
+
+
+def test_people_stand_on_levels() -> None:
+    """Geometry knows every point; people take no value between two levels."""
+    box = Box((0.0, 20.0), (1.0, 40.0), ("smoker", "age"), (2, 21), (("no", "yes"), ()))
+    assert box.people_to_unit([[1.0, 25.0]]).tolist() == [[1.0, 0.25]]
+    assert box.to_unit([[0.5, 20.5]]).tolist() == [[0.5, 0.025]]
+    with pytest.raises(InvalidInput, match="takes 2 values from 0 to 1 in steps of 1"):
+        box.people_to_unit([[0.0, 20.0], [0.5, 20.0]])
+    assert (box.text(0, 1.0), box.text(1, 25.0)) == ("yes", "25")
+    assert Box.from_dict(box.to_dict()) == box
+    with pytest.raises(InvalidInput, match="categories"):
+        Box((0.0,), (1.0,), levels=(2,), categories=(("no", "yes", "maybe"),))
