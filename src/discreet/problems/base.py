@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from discreet.domain import Box, RewardBounds
-from discreet.validation import FloatArray, InvalidInput, IntArray
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 Metric = Literal["regret", "reward"]
 

