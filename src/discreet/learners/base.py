@@ -1,0 +1,274 @@
+"""The one interface: learner, policy, actions, reports, statistics that add.
+
+A `Learner` holds what has been learnt and publishes a `Policy`, which is immutable, already
+private and serialisable: anyone may read it. For one person (vectorised over n of them) the policy
+chooses an action and turns what happened into a report:
+
+    policy = learner.policy()
+    actions, propensities = policy.act(contexts, rng)
+    reports = policy.report(contexts, actions, rewards, noise)
+    learner.update(reports)
+    learner.guarantee()
+
+What every learner owes (tests/learners/contract.py checks all of it):
+
+* `statistics(reports)` is a pure function, and statistics add (a commutative monoid), so reports
+  may be aggregated anywhere, in any order, and merged with `merge`.
+* `update` only adds. What is published changes in `policy()` alone, and only after `batch_size`
+  new reports; calling it again without new reports returns the same object. So no noise is ever
+  drawn twice for one statistic.
+* Reports made under an older policy are added; none is lost silently. (Learners that start a bin
+  afresh when it is split, as published, keep those for bins that were split but do not use them.)
+* Refused input (`InvalidInput`) leaves the learner as it was.
+* `guarantee()` is derived from the releases, covers every policy ever published, and never
+  promises more than they do.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar
+
+from discreet.domain import Box, RewardBounds
+from discreet.learners.messages import TICKETS, Message, Policy, Reports, Statistics
+from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
+from discreet.validation import InvalidInput, whole_number
+
+LOCAL_RECORD = Adjacency(record="context, action and reward")
+
+P = TypeVar("P", bound=Policy)
+R = TypeVar("R", bound=Reports)
+S = TypeVar("S", bound=Statistics)
+
+
+class Common(TypedDict, total=False):
+    """What every learner takes besides domain, arms and budget."""
+
+    horizon: int | None
+    reward_bounds: RewardBounds | None
+    public_seed: int
+
+
+class Learner(ABC, Generic[P, R, S]):
+    """Learns from reports and publishes policies (see the module's contract).
+
+    Args:
+        domain: the public bounds of contexts.
+        arms: the number of arms K, at least 2.
+        budget: the trust model and its parameters.
+        horizon: how many people are expected; learners that need no horizon ignore it.
+        reward_bounds: the public bounds of rewards.
+        public_seed: public randomness; two learners with the same seed and reports agree.
+
+    Attributes:
+        name: the registered name, as in study files and records.
+        trust_models: which budgets it takes, the usual one first.
+        reports_type: the class of the reports it takes.
+        statistics_type: the class of the statistics it adds.
+    """
+
+    name: ClassVar[str]
+    trust_models: ClassVar[tuple[str, ...]]
+    reports_type: type[R]
+    statistics_type: type[S]
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: int,
+        budget: Budget,
+        *,
+        horizon: int | None = None,
+        reward_bounds: RewardBounds | None = None,
+        public_seed: int = 0,
+    ) -> None:
+        if not isinstance(domain, Box):
+            raise InvalidInput(f"domain was {domain!r:.80}; pass Box(lower, upper).")
+        if not isinstance(reward_bounds, RewardBounds | None):
+            raise InvalidInput(f"reward_bounds was {reward_bounds!r:.80}; pass RewardBounds(..).")
+        if not isinstance(budget, Budget) or budget.trust_model not in self.trust_models:
+            raise InvalidInput(
+                f"budget was {budget!r}; {self.name} takes budgets with the trust model "
+                f"{' or '.join(self.trust_models)}."
+            )
+        self.domain = domain
+        self.arms = whole_number(arms, "arms", minimum=2)
+        self.budget = budget
+        self.horizon = None if horizon is None else whole_number(horizon, "horizon", minimum=1)
+        self.reward_bounds = reward_bounds or RewardBounds()
+        self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
+        self._policies: list[P] = []
+        self._sums: S = self._empty()
+        self._published_at = 0
+
+    @property
+    @abstractmethod
+    def batch_size(self) -> int:
+        """How many reports lie between the present policy and the next."""
+
+    @abstractmethod
+    def _empty(self) -> S:
+        """The statistics of no report at all."""
+
+    @abstractmethod
+    def _publish(self) -> P:
+        """Decide on the sums so far and make the next policy, from `policy_header()`."""
+
+    @abstractmethod
+    def _statistics(self, policy: P, reports: R) -> S:
+        """The sums of reports made under `policy`; `InvalidInput` if it cannot have made them."""
+
+    @abstractmethod
+    def _check_sums(self, statistics: S) -> None:
+        """Refuse statistics that no reports to this learner add up to."""
+
+    @property
+    def secret(self) -> bool:
+        """Whether the saved state holds data of people that is not private yet."""
+        return self.budget.trust_model in ("none", "joint")
+
+    def policy_header(self) -> dict[str, Any]:
+        """Keyword arguments that every policy of this learner shares, with the next version."""
+        return {
+            "version": len(self._policies),
+            "domain": self.domain,
+            "reward_bounds": self.reward_bounds,
+            "arms": self.arms,
+            "public_seed": self.public_seed,
+        }
+
+    @property
+    def people(self) -> int:
+        """How many reports have been added so far."""
+        return self._sums.reports
+
+    def policy(self) -> P:
+        """The current public policy; a new one once `batch_size` new reports have come."""
+        if not self._policies or self.people - self._published_at >= self.batch_size:
+            policy = self._publish()
+            self._policies.append(policy)
+            self._published_at = self.people
+        return self._policies[-1]
+
+    def published(self, version: int) -> P:
+        """The policy of that version; `InvalidInput` if there was none."""
+        if whole_number(version, "version") >= len(self._policies):
+            raise InvalidInput(
+                f"the reports name policy version {version}, but {len(self._policies)} versions "
+                "were published, counted from 0; send reports to the learner whose "
+                "policy made them."
+            )
+        return self._policies[version]
+
+    def statistics(self, reports: R | Sequence[R]) -> S:
+        """The sums of some reports, which `merge` adds; changes nothing.
+
+        Raises:
+            InvalidInput: reports of another learner, of a policy that was never published, or
+                malformed ones.
+        """
+        batches = [reports] if isinstance(reports, Reports) else reports
+        if not isinstance(batches, Sequence):
+            raise InvalidInput(f"reports was {reports!r:.80}; pass what policy.report() made.")
+        if not batches:
+            raise InvalidInput("reports was empty; pass at least one report.")
+        kind = self.reports_type
+        for batch in batches:
+            if not isinstance(batch, kind):
+                raise InvalidInput(
+                    f"reports had type {type(batch).__name__}; {self.name} takes {kind.__name__}, "
+                    "as its policies make them."
+                )
+            identity = self.published(batch.policy_version).identity
+            if batch.source != identity:
+                raise InvalidInput(
+                    f"the reports are for the learner {batch.source!r:.120}, this is {identity!r}; "
+                    "send reports to the learner whose policy made them."
+                )
+        total, *rest = [
+            replace(self._statistics(self.published(b.policy_version), b), noise=(b.noise,))
+            for b in batches
+        ]
+        for one in rest:
+            total = total + one
+        return total
+
+    def merge(self, statistics: S) -> None:
+        """Add statistics that were summed elsewhere under this learner's policies."""
+        kind = self.statistics_type
+        if not isinstance(statistics, kind):
+            raise InvalidInput(
+                f"statistics had type {type(statistics).__name__}; {self.name} adds "
+                f"{kind.__name__}."
+            )
+        self._check_sums(statistics)
+        self._sums = self._sums + statistics
+
+    def update(self, reports: R | Sequence[R]) -> None:
+        """Add any number of reports, late ones included."""
+        self.merge(self.statistics(reports))
+
+    @classmethod
+    def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a study file as keyword arguments of this learner.
+
+        Raises:
+            InvalidInput: an option that the learner does not have.
+        """
+        shared = inspect.signature(Learner).parameters
+        known = [
+            name
+            for name, parameter in inspect.signature(cls).parameters.items()
+            if name not in shared and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise InvalidInput(
+                f"{cls.name} got the option {unknown[0]!r}; its options are "
+                f"{', '.join(known) or 'none'}."
+            )
+        return dict(options)
+
+    def _options(self) -> dict[str, Any]:
+        """What `read_options` takes to make this learner again."""
+        return {}
+
+    def _state(self) -> dict[str, Any]:
+        """What a subclass knows beyond sums and policies, as JSON values."""
+        return {}
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        """The inverse of `_state`."""
+
+    def state_fields(self, encode: Callable[[Message], str]) -> dict[str, Any]:
+        """Everything that saving.py writes down about this learner."""
+        return {
+            "options": self._options(),
+            "policies": [encode(policy) for policy in self._policies],
+            "sums": encode(self._sums),
+            "published_at": self._published_at,
+            "own": self._state(),
+        }
+
+    def restore_fields(self, fields: dict[str, Any], policies: Sequence[P], sums: S) -> None:
+        """The inverse of `state_fields`, with policies and sums read already."""
+        self._policies = list(policies)
+        self._sums = sums
+        self._published_at = whole_number(fields["published_at"], "published_at")
+        self._restore(fields["own"])
+
+    @property
+    def releases(self) -> list[Release]:
+        """The record of every policy published so far, under every noise source seen."""
+        names = self._sums.noise or ("no report yet",)
+        made = [policy.release(name) for policy in self._policies for name in names]
+        return [release for release in made if release is not None]
+
+    def guarantee(self) -> Guarantee:
+        """What one person is promised so far, derived from `releases`."""
+        return derive_guarantee(
+            self.releases, self.budget.trust_model, LOCAL_RECORD, self.budget.delta
+        )

@@ -1,0 +1,187 @@
+"""Adaptively binned successive elimination, not private (Perchet and Rigollet 2013)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, Unpack
+
+import numpy as np
+
+from discreet.domain import Box
+from discreet.learners.base import Common
+from discreet.learners.messages import Actions, Reports
+from discreet.learners.partition.bins import Bins
+from discreet.learners.partition.elimination import (
+    CellSums,
+    EliminationLearner,
+    EliminationPolicy,
+)
+from discreet.privacy import NoiseSource, NonPrivate, Release
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.noise import NO_NOISE
+from discreet.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    positive_number,
+    read_array,
+    whole_vector,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainReports(Reports):
+    """The leaf, arm and reward of n people, without any protection."""
+
+    kind: ClassVar[str] = "plain-reports"
+
+    leaves: IntArray
+    arms: IntArray
+    rewards: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def to_fields(self) -> dict[str, Any]:
+        return {
+            **self.origin_fields(),
+            "leaves": self.leaves.tolist(),
+            "arms": self.arms.tolist(),
+            "rewards": self.rewards.tolist(),
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        return cls(
+            **cls.read_origin(fields),
+            leaves=read_array(fields["leaves"], "leaves", "whole", 1),
+            arms=read_array(fields["arms"], "arms", "whole", 1),
+            rewards=read_array(fields["rewards"], "rewards", "number", 1),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AbsePolicy(EliminationPolicy):
+    """Uniform choice among active arms; reports hold everything."""
+
+    kind: ClassVar[str] = "abse-policy"
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> PlainReports:
+        leaves = self.leaf_of(unit)
+        self.check_active(leaves, actions.arms)
+        return PlainReports(
+            **self.origin(NO_NOISE), leaves=leaves, arms=actions.arms, rewards=rewards
+        )
+
+    def release(self, noise: str) -> Release | None:
+        return Release(
+            mechanism="none: leaf, arm and reward as they are",
+            event=PureEvent(float("inf")),
+            sensitivity=1.0,
+            sensitivity_source="nothing is protected",
+            scale=0.0,
+            people=self.group,
+            data="the leaf of the context, the arm and the reward",
+            noise=NO_NOISE,
+        )
+
+    def sums(self, reports: PlainReports) -> CellSums:
+        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
+        people, leaves_count = len(reports), len(self.tree.leaves)
+        if people == 0:
+            raise InvalidInput("reports was empty; pass at least one report.")
+        leaves = whole_vector(reports.leaves, "reports.leaves", 0, leaves_count - 1, people)
+        arms = whole_vector(reports.arms, "reports.arms", 0, self.arms - 1, people)
+        self.check_active(leaves, arms)
+        rewards = reports.rewards
+        if rewards.shape != (people,) or not ((rewards >= 0.0) & (rewards <= 1.0)).all():
+            raise InvalidInput(
+                f"reports had rewards of shape {rewards.shape} or outside [0, 1]; send them as the "
+                "policy made them."
+            )
+        result = CellSums.zeros(len(self.tree), self.arms)
+        node = self.tree.leaves[leaves]
+        np.add.at(result.chosen, (node, arms), 1.0)
+        np.add.at(result.rewards, (node, arms), rewards)
+        result.times[self.tree.leaves] = people
+        return replace(result, reports=people)
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        header = cls.read_header(fields)
+        bins = Bins.from_fields(fields, header["domain"].dimension, header["arms"])
+        return cls(**header, **vars(bins))
+
+
+class Abse(EliminationLearner[AbsePolicy, PlainReports]):
+    """Successive elimination in dyadic bins that are split once they are known.
+
+    With tau the least number of pulls of an active arm in a leaf B and n |B| the people expected
+    there, U(tau) = 2 sqrt(2 max(1, log(n |B| / tau)) / tau). An arm is given up when its mean
+    lies `confidence_multiplier` x U below the best; B is split when U <= 2 c_0 side(B), where side
+    is |B|^(1/d). Instead of pulling arms in turn, the policy draws them uniformly.
+
+    Args:
+        smoothness: c_0, the Lipschitz constant that the splitting rule assumes.
+        confidence_multiplier: 1 as in the paper; smaller values eliminate earlier.
+        horizon, batch_size: see `EliminationLearner`.
+    """
+
+    name: ClassVar[str] = "abse"
+    trust_models: ClassVar[tuple[str, ...]] = ("none",)
+    reports_type = PlainReports
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: int,
+        budget: NonPrivate,
+        *,
+        smoothness: float = 1.0,
+        confidence_multiplier: float = 1.0,
+        batch_size: int = 100,
+        **common: Unpack[Common],
+    ) -> None:
+        self.smoothness = positive_number(smoothness, "smoothness")
+        self.confidence_multiplier = positive_number(confidence_multiplier, "confidence_multiplier")
+        super().__init__(domain, arms, budget, batch_size=batch_size, **common)
+
+    def _publish(self) -> AbsePolicy:
+        self._decide()
+        return AbsePolicy(**self.policy_header(), tree=self._bins.tree, active=self._bins.active)
+
+    def _statistics(self, policy: AbsePolicy, reports: PlainReports) -> CellSums:
+        return policy.sums(reports)
+
+    def _width(self, leaves: IntArray, sums: CellSums) -> FloatArray:
+        """(L,) U(tau), infinity where an active arm was never pulled."""
+        pulls = np.where(self._bins.active, sums.chosen[leaves], np.inf).min(axis=1)
+        expected = self.expected * 2.0 ** -self._bins.tree.depth[leaves].astype(np.float64)
+        width = np.full(len(leaves), np.inf)
+        seen = pulls > 0.0
+        log = np.maximum(1.0, np.log(expected[seen] / pulls[seen]))
+        width[seen] = 2.0 * np.sqrt(2.0 * log / pulls[seen])
+        return width
+
+    def _beaten(self, leaves: IntArray, sums: CellSums) -> BoolArray:
+        pulls = np.maximum(sums.chosen[leaves], 1.0)
+        mean = np.where(self._bins.active, sums.rewards[leaves] / pulls, -np.inf)
+        gap = mean.max(axis=1, keepdims=True) - mean
+        width = self.confidence_multiplier * self._width(leaves, sums)
+        beaten: BoolArray = self._bins.active & (gap > width[:, None])
+        return beaten
+
+    def _known(self, leaves: IntArray, sums: CellSums) -> BoolArray:
+        side = 2.0 ** (-self._bins.tree.depth[leaves] / self.domain.dimension)
+        known: BoolArray = self._width(leaves, sums) <= 2.0 * self.smoothness * side
+        return known
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            **super()._options(),
+            "smoothness": self.smoothness,
+            "confidence_multiplier": self.confidence_multiplier,
+        }

@@ -1,0 +1,1 @@
+"""The locally private bandit on an adaptive partition of the contexts."""

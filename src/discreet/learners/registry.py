@@ -1,0 +1,75 @@
+"""Learners and budgets by name, as study files and saved files use them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from discreet.domain import Box
+from discreet.learners.base import Common, Learner
+from discreet.learners.baselines.abse import Abse
+from discreet.learners.baselines.uniform import Uniform
+from discreet.learners.partition.learner import Partition
+from discreet.learners.partition.published import PublishedPartition
+from discreet.privacy import Budget, Joint, Local, NonPrivate, Outsourced
+from discreet.validation import InvalidInput
+
+LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
+    kind.name: kind for kind in (Partition, PublishedPartition, Abse, Uniform)
+}
+
+_BUDGETS: dict[str, type[Budget]] = {
+    kind.trust_model: kind for kind in (Local, Joint, Outsourced, NonPrivate)
+}
+
+
+def learner_class(name: str) -> type[Learner[Any, Any, Any]]:
+    """The learner registered under `name`."""
+    if name not in LEARNERS:
+        raise InvalidInput(
+            f"the learner {name!r} is unknown; known are {', '.join(sorted(LEARNERS))}."
+        )
+    return LEARNERS[name]
+
+
+def make_learner(
+    name: str,
+    domain: Box,
+    arms: int,
+    budget: Budget,
+    *,
+    options: Mapping[str, Any] | None = None,
+    **common: Unpack[Common],
+) -> Learner[Any, Any, Any]:
+    """A new learner from its name and the options of a study file.
+
+    Raises:
+        InvalidInput: an unknown learner or option, or a budget that the learner does not take.
+    """
+    kind = learner_class(name)
+    return kind(domain, arms, budget, **common, **kind.read_options(options or {}))
+
+
+def budget_to_fields(budget: Budget) -> dict[str, Any]:
+    """A budget as JSON values."""
+    if isinstance(budget, NonPrivate):
+        return {"trust_model": budget.trust_model}
+    return {"trust_model": budget.trust_model, **vars(budget)}
+
+
+def budget_from_fields(fields: Mapping[str, Any]) -> Budget:
+    """The inverse of `budget_to_fields`; `InvalidInput` for an unknown trust model or field."""
+    rest = dict(fields)
+    trust_model = rest.pop("trust_model", None)
+    if trust_model not in _BUDGETS:
+        raise InvalidInput(
+            f"the trust model was {trust_model!r}; it must be one of {', '.join(_BUDGETS)}."
+        )
+    kind = _BUDGETS[trust_model]
+    allowed = list(inspect.signature(kind).parameters)
+    if not set(rest) <= set(allowed):
+        raise InvalidInput(
+            f"a {trust_model} budget got {', '.join(sorted(rest))}; it takes {', '.join(allowed)}."
+        )
+    return kind(**rest)

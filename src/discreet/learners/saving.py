@@ -1,0 +1,94 @@
+"""Saving a whole learner to a file, and loading it again.
+
+A saved learner goes on exactly where it stopped, and still takes reports for its older policies.
+The file opens with a notice that says whether it is secret: a learner that holds data of people
+before noise (or that has no noise) must not be shared; what may be shared are its policies.
+Files are readable by their owner only and are written in one step, so an interrupted save leaves
+the previous file whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from discreet.domain import Box, RewardBounds
+from discreet.learners.base import Learner
+from discreet.learners.messages import Policy
+from discreet.learners.registry import budget_from_fields, budget_to_fields, learner_class
+from discreet.learners.schema import SCHEMA, decode, encode
+from discreet.validation import InvalidInput
+
+_SECRET = "SECRET: holds data of people without protection. Do not share; share policies instead."
+_PRIVATE_ALREADY = "Holds reports that were private when they left each person, and policies."
+
+
+def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
+    """Write the whole learner to `path`."""
+    content = {
+        "notice": _SECRET if learner.secret else _PRIVATE_ALREADY,
+        "kind": "learner",
+        "schema": SCHEMA,
+        "learner": learner.name,
+        "domain": learner.domain.to_dict(),
+        "arms": learner.arms,
+        "budget": budget_to_fields(learner.budget),
+        "horizon": learner.horizon,
+        "reward_bounds": [learner.reward_bounds.lower, learner.reward_bounds.upper],
+        "public_seed": learner.public_seed,
+        "state": learner.state_fields(encode),
+    }
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InvalidInput(f"the folder of {target} does not exist; make it first.")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(content, file, allow_nan=False)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path) -> Learner[Any, Any, Any]:
+    """The learner in `path`.
+
+    Raises:
+        InvalidInput: a file that cannot be read or is not a learner of this schema.
+    """
+    try:
+        content = json.loads(Path(path).read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"the learner in {path} cannot be read ({error}).") from error
+    if not isinstance(content, dict) or content.get("kind") != "learner":
+        raise InvalidInput(f"{path} holds no learner; give a file that save() wrote.")
+    if content.get("schema") != SCHEMA:
+        raise InvalidInput(
+            f"{path} has schema {content.get('schema')!r}; this version reads schema {SCHEMA}."
+        )
+    try:
+        kind = learner_class(content["learner"])
+        state = content["state"]
+        learner = kind(
+            Box.from_dict(content["domain"]),
+            content["arms"],
+            budget_from_fields(content["budget"]),
+            horizon=content["horizon"],
+            reward_bounds=RewardBounds(*content["reward_bounds"]),
+            public_seed=content["public_seed"],
+            **kind.read_options(state["options"]),
+        )
+        learner.restore_fields(
+            state,
+            [decode(text, Policy) for text in state["policies"]],
+            decode(state["sums"], learner.statistics_type),
+        )
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        raise InvalidInput(f"the learner in {path} is damaged ({error!r}).") from error
+    return learner

@@ -1,0 +1,280 @@
+"""The partition learner as a whole: calibration, use of late reports, options, published form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from discreet.domain import Box, unit_cube
+from discreet.learners.baselines.abse import Abse
+from discreet.learners.partition.learner import Partition, Rules
+from discreet.learners.partition.published import PublishedPartition
+from discreet.learners.partition.statistics import TARGET, PartitionStatistics
+from discreet.learners.registry import make_learner
+from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
+from discreet.problems.base import Problem
+from discreet.problems.synthetic import BetaContexts, exponential, symmetric
+from discreet.simulation import run_learner
+from discreet.validation import InvalidInput
+
+
+def taught(problem: Problem, people: int, seed: int, budget: Local | NonPrivate) -> Partition:
+    learner = Partition(problem.domain, problem.arms, budget, public_seed=seed)
+    rng = np.random.default_rng(seed)
+    run_learner(learner, problem.sample(people, rng), rng, SimulatedNoise(seed))
+    return learner
+
+
+def z_scores(problem: Problem, learner: Partition) -> np.ndarray:
+    """Of all arms in bins with more than 0.5% of the mass."""
+    bins, state = learner.beliefs()
+    people = problem.sample(100_000, np.random.default_rng(1))
+    leaf = bins.tree.leaf_position[bins.tree.locate(people.contexts)]
+    count = np.bincount(leaf, minlength=len(bins.tree.leaves))
+    truth = (
+        np.stack(
+            [
+                np.bincount(leaf, 2.0 * people.means[:, k] - 1.0, minlength=len(count))
+                for k in range(problem.arms)
+            ],
+            axis=1,
+        )
+        / np.maximum(count, 1)[:, None]
+    )
+    big = count > 0.005 * len(leaf)
+    return ((state.mean - truth) / np.sqrt(state.variance))[big].ravel()
+
+
+def check_calibration(problem: Problem, epsilon: float, seeds: range, people: int) -> None:
+    scores = [z_scores(problem, taught(problem, people, s, Local(epsilon))) for s in seeds]
+    assert 0.8 <= np.std(np.concatenate(scores)) <= 1.2
+
+
+def test_beliefs_are_calibrated() -> None:
+    check_calibration(exponential(), 2.0, range(500, 504), 30_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize(
+    "problem",
+    [exponential(), symmetric(), exponential(contexts=BetaContexts(((2, 5), (1, 1))))],
+    ids=["exponential", "symmetric", "beta"],
+)
+def test_beliefs_are_calibrated_everywhere(problem: Problem, epsilon: float) -> None:
+    check_calibration(problem, epsilon, range(510, 520), 80_000)
+
+
+def test_it_learns_and_privacy_costs_something() -> None:
+    """Regret of 20,000 people: non-private < epsilon 4 < epsilon 1 < half of uniform choice."""
+    problem = exponential()
+    totals = []
+    for budget in (NonPrivate(), Local(4.0), Local(1.0)):
+        regret = []
+        for seed in (3, 4, 5):
+            learner = Partition(problem.domain, 3, budget, public_seed=seed)
+            rng = np.random.default_rng(seed)
+            people = problem.sample(20_000, rng)
+            regret.append(run_learner(learner, people, rng, SimulatedNoise(seed)).sum())
+        totals.append(np.mean(regret))
+    assert totals[0] < totals[1] < totals[2] < 0.5 * 0.414 * 20_000
+
+
+def test_reports_for_bins_that_were_split_still_count() -> None:
+    problem = exponential()
+    learner = taught(problem, 20_000, 1, Local(4.0))
+    first = learner.published(0)
+    assert len(learner.policy().tree) > 1
+    rng = np.random.default_rng(9)
+    people = problem.sample(2000, rng)
+    actions, _ = first.act(people.contexts, rng)
+    rewards = people.rewards[np.arange(2000), actions.arms]
+    before, _ = learner.beliefs()
+    spread = learner.beliefs()[1].variance.sum()
+    learner.update(first.report(people.contexts, actions, rewards, SimulatedNoise(1)))
+    assert learner._sums.sources[TARGET].offered[0].sum() >= 2000
+    assert learner.beliefs()[0] is before
+    assert learner.beliefs()[1].variance.sum() < spread
+
+
+def test_other_sources_sharpen_beliefs() -> None:
+    """Statistics of a second source, under another epsilon, enter the same posterior."""
+    problem = exponential()
+    learner = taught(problem, 6000, 2, Local(1.0))
+    spread = learner.beliefs()[1].variance.sum()
+    rng = np.random.default_rng(3)
+    people = problem.sample(3000, rng)
+    policy = learner.policy()
+    actions, _ = policy.act(people.contexts, rng)
+    rewards = people.rewards[np.arange(3000), actions.arms]
+    sums = learner.statistics(policy.report(people.contexts, actions, rewards, SimulatedNoise(5)))
+    other = PartitionStatistics(3, {"last year": sums.sources[TARGET]}, reports=0)
+    learner.merge(other)
+    assert set(learner._sums.sources) == {TARGET, "last year"}
+    assert learner.beliefs()[1].variance.sum() < spread
+    learner.policy()
+
+
+def test_columns_with_few_values_are_not_split_further() -> None:
+    domain = Box((0.0, 0.0), (1.0, 1.0), ("x", "yes"), (None, 2))
+    learner = Partition(domain, 2, NonPrivate())
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        policy = learner.policy()
+        contexts = np.stack([rng.random(300), rng.integers(2, size=300)], axis=1)
+        actions, _ = policy.act(contexts, rng)
+        good = (contexts[:, 0] > 0.5) ^ (contexts[:, 1] > 0.5)
+        rewards = (actions.arms == good).astype(float)
+        learner.update(policy.report(contexts, actions, rewards, SimulatedNoise(1)))
+    tree = learner.policy().tree
+    assert (tree.upper - tree.lower)[:, 1].min() >= 0.5
+    assert np.mean(rewards) > 0.9
+
+
+def test_rules_from_a_study_file() -> None:
+    learner = make_learner(
+        "partition", unit_cube(1), 2, Local(1.0), options={"caution": 2.5, "temperatures": [0.5]}
+    )
+    assert isinstance(learner, Partition)
+    assert learner.rules == Rules(caution=2.5, temperatures=(0.5,))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cautoin": 2.0}, "cautoin"),
+        ({"caution": -1.0}, "caution"),
+        ({"caution": "high"}, "caution"),
+        ({"batch": 0.5}, "batch"),
+        ({"max_depth": 40}, "max_depth"),
+        ({"caution": 10**400}, "caution"),
+        ({"temperatures": []}, "temperatures"),
+        ({"temperatures": [0.0]}, "temperature"),
+        ({"temperatures": 3}, "temperatures"),
+    ],
+)
+def test_bad_rules_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        make_learner("partition", unit_cube(1), 2, Local(1.0), options=options)
+
+
+def test_budgets_that_do_not_fit_are_refused() -> None:
+    for name, budget in [
+        ("partition", Joint(1.0, 1e-6)),
+        ("published_partition", NonPrivate()),
+        ("abse", Local(1.0)),
+        ("uniform", Local(1.0)),
+    ]:
+        with pytest.raises(InvalidInput, match="trust model"):
+            make_learner(name, unit_cube(1), 2, budget, horizon=100)
+    with pytest.raises(InvalidInput, match="horizon"):
+        make_learner("published_partition", unit_cube(1), 2, Local(1.0))
+    with pytest.raises(InvalidInput, match="horizon"):
+        make_learner("abse", unit_cube(1), 2, NonPrivate())
+    with pytest.raises(InvalidInput, match="arms"):
+        make_learner("partition", unit_cube(1), 1, Local(1.0))
+    with pytest.raises(InvalidInput, match="unknown"):
+        make_learner("linucb", unit_cube(1), 2, Local(1.0))
+
+
+@pytest.mark.parametrize("most", [4, 7, 16])
+def test_the_number_of_bins_fills_up_to_its_limit(most: int) -> None:
+    problem = exponential()
+    learner = Partition(problem.domain, 3, NonPrivate(), rules=Rules(max_bins=most))
+    rng = np.random.default_rng(0)
+    run_learner(learner, problem.sample(12_000, rng), rng, SimulatedNoise(0))
+    assert len(learner.policy().tree.leaves) == most
+
+
+def test_settings_of_the_wrong_kind_are_refused() -> None:
+    for arguments, message in [
+        ((unit_cube(1), 2, 1.0), "budget"),
+        (([[0, 1]], 2, Local(1.0)), "domain"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            Partition(*arguments)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="reward_bounds"):
+        Partition(unit_cube(1), 2, Local(1.0), reward_bounds=(0, 5))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="rules"):
+        Partition(unit_cube(1), 2, Local(1.0), rules={"batch": 5})  # type: ignore[arg-type]
+
+
+class TestPublished:
+    """Algorithm 2 by hand on sums that are set by hand."""
+
+    def learner(self, epsilon: float = 1.0) -> PublishedPartition:
+        return PublishedPartition(unit_cube(2), 2, Local(epsilon), horizon=10_000)
+
+    def test_radius_is_equation_14(self) -> None:
+        learner = self.learner(2.0)
+        sums = learner._empty()
+        sums.times[0], sums.chosen[0], sums.rewards[0] = 500.0, [300.0, -20.0], [200.0, 5.0]
+        radius = learner._radius(np.array([0]), sums)[0]
+        log = math.log(10_000)
+        assert radius[0] == pytest.approx(math.sqrt(log * max(500 / 4, 300)) / 300)
+        assert radius[1] == pytest.approx(math.sqrt(log * 125) / 20)
+
+    @pytest.mark.parametrize(
+        ("times", "gap", "beaten"), [(5000, 0.9, True), (5000, 0.1, False), (50, 0.9, False)]
+    )
+    def test_elimination_is_equation_16(self, times: float, gap: float, beaten: bool) -> None:
+        learner = self.learner(8.0)
+        sums = learner._empty()
+        sums.times[0], sums.chosen[0] = times, [2500.0, 2500.0]
+        sums.rewards[0] = [2500.0 * (0.05 + gap), 2500.0 * 0.05]
+        assert learner._beaten(np.array([0]), sums)[0].tolist() == [False, beaten]
+
+    def test_splitting_is_equation_17(self) -> None:
+        learner = self.learner()
+        sums = learner._empty()
+        tau = 2.0 * math.sqrt(2.0)
+        for radius, known in [(0.99 * tau, True), (1.01 * tau, False)]:
+            sums.times[0] = 100.0
+            sums.chosen[0] = math.sqrt(math.log(10_000) * 100.0) / radius
+            assert learner._known(np.array([0]), sums)[0] == known
+
+    def test_the_horizon_runs_out(self) -> None:
+        learner = PublishedPartition(unit_cube(2), 2, Local(1.0), horizon=3)
+        policy = learner.policy()
+        contexts = np.full((2, 2), 0.5)
+        for stop in (False, True):
+            actions, _ = policy.act(contexts, np.random.default_rng(1))
+            report = policy.report(contexts, actions, np.ones(2), SimulatedNoise(2))
+            if stop:
+                with pytest.raises(InvalidInput, match="horizon ran out"):
+                    learner.update(report)
+            else:
+                learner.update(report)
+        assert learner.people == 2
+
+    def test_one_report_cannot_undo_all_others(self) -> None:
+        learner = self.learner()
+        policy = learner.policy()
+        actions, _ = policy.act([[0.5, 0.5]], np.random.default_rng(1))
+        report = policy.report([[0.5, 0.5]], actions, [1.0], SimulatedNoise(2))
+        with pytest.raises(InvalidInput, match="does not reach"):
+            learner.update(replace(report, values=report.values * 1e6))
+
+    def test_every_person_adds_noise_to_every_pair(self) -> None:
+        learner = self.learner()
+        policy = learner.policy()
+        contexts = np.random.default_rng(0).random((4000, 2))
+        actions, _ = policy.act(contexts, np.random.default_rng(1))
+        report = policy.report(contexts, actions, np.ones(4000), SimulatedNoise(2))
+        assert report.values.shape == (4000, 4)
+        assert np.allclose(report.values.var(axis=0), 32.0, rtol=0.15)
+        release = policy.release("SecureNoise")
+        assert release is not None
+        assert (release.sensitivity, release.scale, release.event.epsilon) == (4.0, 4.0, 1.0)
+
+
+def test_abse_finds_the_best_arm() -> None:
+    problem = exponential(dimension=1)
+    learner = Abse(problem.domain, 3, NonPrivate(), horizon=40_000, smoothness=2.0)
+    rng = np.random.default_rng(0)
+    regret = run_learner(learner, problem.sample(40_000, rng), rng, SimulatedNoise(0))
+    assert regret[-5000:].mean() < 0.1 < regret[:2000].mean()
+    assert not learner.policy().active.all()

@@ -1,0 +1,106 @@
+"""The tree: boxes that partition the cube, nodes that keep their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.learners.partition.bins import Bins
+from discreet.learners.partition.tree import Tree, splittable
+from discreet.validation import InvalidInput
+
+
+def grown(splits: int, dimension: int, seed: int) -> Tree:
+    rng = np.random.default_rng(seed)
+    tree = Tree.root(dimension)
+    for _ in range(splits):
+        node = rng.choice(tree.leaves, size=1)
+        tree = tree.split(node, rng.integers(dimension, size=1))
+    return tree
+
+
+@given(st.integers(0, 12), st.integers(1, 4), st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_leaves_partition_the_cube(splits: int, dimension: int, seed: int) -> None:
+    tree = grown(splits, dimension, seed)
+    volume = (tree.upper - tree.lower).prod(axis=1)
+    assert volume[tree.leaves].sum() == pytest.approx(1.0)
+    points = np.random.default_rng(seed).random((200, dimension))
+    at = tree.locate(points)
+    assert (tree.axis[at] < 0).all()
+    assert (points >= tree.lower[at]).all()
+    assert (points <= tree.upper[at]).all()
+    # `within` knows the same nodes as the boxes do.
+    inside = (tree.lower[:, None] <= tree.lower[tree.leaves]).all(-1)
+    inside &= (tree.upper[:, None] >= tree.upper[tree.leaves]).all(-1)
+    assert np.array_equal(tree.within, inside)
+
+
+@given(st.integers(0, 12), st.integers(1, 3), st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_round_trip(splits: int, dimension: int, seed: int) -> None:
+    tree = grown(splits, dimension, seed)
+    copy = Tree.from_fields(tree.to_fields(), dimension)
+    for name in ("lower", "upper", "axis", "threshold", "left", "parent", "depth"):
+        assert np.array_equal(getattr(copy, name), getattr(tree, name)), name
+
+
+def test_corners_and_thresholds() -> None:
+    tree = Tree.root(1).split(np.array([0]), np.array([0]))
+    assert tree.locate(np.array([[0.0], [0.4999], [0.5], [1.0]])).tolist() == [1, 1, 2, 2]
+
+
+def test_old_trees_are_the_first_part_of_new_ones() -> None:
+    old = grown(4, 2, 1)
+    new = old.split(old.leaves[:2], np.array([0, 1]))
+    assert np.array_equal(new.lower[: len(old)], old.lower)
+    assert len(new) == len(old) + 4
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dimension": 1, "nodes": [1], "axes": [0]},
+        {"dimension": 1, "nodes": [0], "axes": [1]},
+        {"dimension": 1, "nodes": [0, 0], "axes": [0, 0]},
+    ],
+)
+def test_damaged_trees_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="not a leaf"):
+        Tree.from_fields(fields, 1)
+
+
+def test_columns_with_levels_are_not_split_between_values_that_do_not_exist() -> None:
+    """A yes/no column is split once; one of 3 levels into {0}, {1/2, 1} and then {1/2}, {1}."""
+    tree = Tree.root(1)
+    assert splittable(tree, tree.leaves, (2,)).all()
+    halves = tree.split(tree.leaves, np.array([0]))
+    assert not splittable(halves, halves.leaves, (2,)).any()
+    assert splittable(halves, halves.leaves, (3,))[:, 0].tolist() == [False, True]
+    assert splittable(halves, halves.leaves, (None,)).all()
+
+
+@given(st.integers(2, 9), st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_every_leaf_of_a_levelled_column_holds_a_value(levels: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tree = Tree.root(1)
+    for _ in range(12):
+        allowed = tree.leaves[splittable(tree, tree.leaves, (levels,))[:, 0]]
+        if len(allowed) == 0:
+            break
+        tree = tree.split(rng.choice(allowed, size=1), np.array([0]))
+    values = np.arange(levels)[:, None] / (levels - 1)
+    assert set(tree.locate(values)) == set(tree.leaves)
+    assert len(tree.leaves) <= levels
+
+
+def test_halves_inherit_the_active_arms() -> None:
+    bins = Bins.whole(2, 3).split(np.array([True]), np.array([0]))
+    bins = Bins(bins.tree, np.array([[True, False, True], [True, True, True]]))
+    split = bins.split(np.array([True, False]), np.array([1, 0]))
+    at = dict(zip(split.tree.leaves.tolist(), split.active.tolist(), strict=True))
+    assert at == {2: [True] * 3, 3: [True, False, True], 4: [True, False, True]}
+    assert bins.split(np.array([False, False]), np.array([0, 0])) is bins
