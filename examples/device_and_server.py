@@ -1,0 +1,40 @@
+"""A device and a server that share nothing but JSON: python examples/device_and_server.py
+
+Needs the extra `secure`. Each person's context, action and reward stay on the device.
+"""
+
+import numpy as np
+
+from discreet import Box, Local, Partition, Policy, Reports, SecureNoise, Terms, decode, encode
+
+DOMAIN = Box(lower=(18.0,), upper=(90.0,), names=("age",))  # public bounds
+TERMS = Terms(DOMAIN, arms=2, most_epsilon=2.0)  # what the people behind the devices agreed to
+
+
+def device(policy_text: str, age: float, rng: np.random.Generator) -> str:
+    """One person: act, see what happens, send one private report."""
+    policy = decode(policy_text, Policy)
+    TERMS.check(policy)  # before any data is looked at
+    context = [[age]]
+    actions, _ = policy.act(context, rng)
+    chance = 0.8 if (actions.arms[0] == 1) == (age > 50) else 0.2  # arm 1 is for the older
+    reward = [float(rng.random() < chance)]
+    return encode(policy.report(context, actions, reward, SecureNoise(), TERMS))
+
+
+def main() -> None:
+    """Two thousand people, one after another."""
+    rng = np.random.default_rng(1)
+    server = Partition(DOMAIN, arms=2, budget=Local(2.0))
+    for _ in range(10):
+        policy_text = encode(server.policy())
+        people = [device(policy_text, age, rng) for age in rng.uniform(18, 90, 200)]
+        server.update([decode(text, Reports) for text in people])
+    for age in (30.0, 70.0):
+        chance = server.policy().probabilities([[age]])[0, 1]
+        print(f"age {age:g}: arm 1 with probability {chance:.2f}")
+    print(server.guarantee().sentence)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The two kinds of result records, in one place.
+
+`RunRecord`: one per learner, budget and replicate of a study (`discreet run --json`).
+`ReproductionRecord`: one per setting and method of a paper's figure or table; the setting's keys
+stand flat beside the others.
+
+Both are written as JSON lines or, by the file's ending, as Parquet. An infinite epsilon (no
+privacy) is null, and so is its delta.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from discreet.validation import InvalidInput
+
+TrustModelName = Literal["local", "joint", "outsourced", "none"]
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One learner under one budget in one replicate.
+
+    Attributes:
+        study: the study's name.
+        learner: the learner's registered name (`best_fixed` and `oracle` are references).
+        trust_model: `local`, `joint`, `outsourced` or `none`.
+        epsilon: the budget's epsilon; null for none.
+        delta: the budget's delta; null for none.
+        replicate: 0, 1, ...
+        rounds: how many people took part.
+        metric: `regret` or `reward`, summed over people.
+        value: the metric's value.
+        seconds: time spent by the learner, its policies and reports.
+        label: what tables and plots call it.
+    """
+
+    study: str
+    learner: str
+    trust_model: TrustModelName
+    epsilon: float | None
+    delta: float | None
+    replicate: int
+    rounds: int
+    metric: Literal["regret", "reward"]
+    value: float
+    seconds: float
+    label: str
+
+    def to_dict(self) -> dict[str, Value]:
+        """The record as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ReproductionRecord:
+    """One setting and method of a published figure or table.
+
+    Attributes:
+        setting: what was varied (epsilon, delta, kernel, rounds, dataset, ...).
+        method: `published`, `ours`, `non-private`, `random`, or a baseline's name.
+        metric: what was measured.
+        mean: over the trials.
+        standard_error: of the mean.
+        trials: how many.
+        paper: the number printed in the paper, or null.
+    """
+
+    method: str
+    metric: str
+    mean: float
+    standard_error: float
+    trials: int
+    paper: float | None = None
+    setting: Mapping[str, Value] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Value]:
+        """The record with the setting's keys flat."""
+        fields = asdict(self)
+        setting = fields.pop("setting")
+        clash = sorted(set(setting) & set(fields))
+        if clash:
+            raise InvalidInput(
+                f"a setting had the key {clash[0]!r}, which every record has; name it otherwise."
+            )
+        return {**setting, **fields}
+
+
+Record = RunRecord | ReproductionRecord
+
+
+def as_json_line(record: Record) -> str:
+    """One record as a line of strict JSON; infinities and NaN become null."""
+    values = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in record.to_dict().items()
+    }
+    return json.dumps(values, allow_nan=False)
+
+
+def check_path(path: Path) -> None:
+    """Refuse a file for records before any work is done.
+
+    Raises:
+        InvalidInput: a folder that does not exist, or Parquet without pyarrow.
+    """
+    if not path.parent.is_dir():
+        raise InvalidInput(f"the folder of {path} does not exist; make it first.")
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder; name a file.")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written ({error}).") from error
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise InvalidInput(
+                f"{path} asks for Parquet, which needs pyarrow; run "
+                'pip install "discreet[parquet]" or name a .jsonl file.'
+            ) from error
+
+
+def write_records(records: Iterable[Record], path: Path) -> None:
+    """All records to one file: Parquet if its name ends so, otherwise JSON lines."""
+    check_path(path)
+    lines = [as_json_line(record) for record in records]
+    temporary = path.with_name(path.name + ".new")
+    if path.suffix == ".parquet":
+        frame = pd.DataFrame([json.loads(line) for line in lines])
+        frame.to_parquet(temporary, index=False)
+    else:
+        temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,223 @@
+"""Runs learners on problems: replicates, progress, traces.
+
+People come in batches as large as the learner's policy lasts; within a batch everything is
+vectorised. Replicate r of a study draws its people from the study's seed and r alone, so all
+learners of a replicate meet the same people in the same order, and the result does not depend on
+how many processes shared the work.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import joblib
+import numpy as np
+
+from discreet.learners.base import Learner
+from discreet.learners.messages import Policy
+from discreet.learners.registry import make_learner
+from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
+from discreet.problems.base import People, Problem
+from discreet.records import RunRecord
+from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
+
+# Points of a trace: enough for a smooth curve, few enough for a small report.
+_TRACE_POINTS = 200
+
+BEST_FIXED = "best_fixed"
+ORACLE = "oracle"
+REFERENCES = {
+    BEST_FIXED: "the arm that is best for everyone together, known in hindsight",
+    ORACLE: "the best arm for each distinct context, known in hindsight (in sample)",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of a study: a learner (or a reference) under one budget.
+
+    Attributes:
+        learner: its registered name, or one of `REFERENCES`.
+        label: what tables and plots call it.
+        budget: what it is asked to keep.
+        options: what the study file says beyond that.
+    """
+
+    learner: str
+    label: str
+    budget: Budget = field(default_factory=NonPrivate)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised."""
+        return not isinstance(self.budget, NonPrivate)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one replicate of one setting gave.
+
+    Attributes:
+        setting: what ran.
+        record: the result.
+        rounds: (points,) numbers of people at which the trace was taken.
+        trace: (points,) the cumulative metric there.
+        guarantee: what each person was promised; None for references.
+        policy: the last policy; kept for replicate 0 only.
+    """
+
+    setting: Setting
+    record: RunRecord
+    rounds: IntArray
+    trace: FloatArray
+    guarantee: Guarantee | None = None
+    policy: Policy | None = None
+
+
+def run_learner(
+    learner: Learner[Any, Any, Any],
+    people: People,
+    rng: np.random.Generator,
+    noise: SimulatedNoise,
+) -> FloatArray:
+    """Let the learner serve all people in order.
+
+    Returns:
+        (n,) what each person contributed to the metric.
+    """
+    values = np.empty(len(people))
+    start = 0
+    while start < len(people):
+        policy = learner.policy()
+        stop = min(start + learner.batch_size, len(people))
+        contexts = people.contexts[start:stop]
+        actions, _ = policy.act(contexts, rng)
+        rewards = people.rewards[np.arange(start, stop), actions.arms]
+        values[start:stop] = people.value(actions.arms, start)
+        learner.update(policy.report(contexts, actions, rewards, noise))
+        start = stop
+    return values
+
+
+def simulate(
+    problem: Problem, setting: Setting, rounds: int, seed: int, replicate: int, study: str = "study"
+) -> Outcome:
+    """One replicate of one setting; the same arguments give the same outcome anywhere."""
+    crowd, acting, noise, public = np.random.SeedSequence([seed, replicate]).spawn(4)
+    people = problem.sample(rounds, np.random.default_rng(crowd))
+    started = time.perf_counter()
+    guarantee = policy = None
+    if setting.learner in REFERENCES:
+        values = _reference(setting.learner, people)
+    else:
+        learner = _learner(problem, setting, rounds, int(public.generate_state(1)[0]))
+        values = run_learner(learner, people, np.random.default_rng(acting), SimulatedNoise(noise))
+        guarantee = learner.guarantee()
+        policy = learner.policy() if replicate == 0 else None
+    seconds = time.perf_counter() - started
+    at, trace = _trace(values)
+    record = RunRecord(
+        study=study,
+        learner=setting.learner,
+        trust_model=setting.budget.trust_model,
+        epsilon=setting.budget.epsilon if setting.private else None,
+        delta=setting.budget.delta if setting.private else None,
+        replicate=replicate,
+        rounds=rounds,
+        metric=problem.metric,
+        value=float(trace[-1]),
+        seconds=seconds,
+        label=setting.label,
+    )
+    return Outcome(setting, record, at, trace, guarantee, policy)
+
+
+def simulate_all(
+    problem: Problem,
+    settings: Sequence[Setting],
+    rounds: int,
+    replicates: int,
+    seed: int,
+    jobs: int = 1,
+    study: str = "study",
+) -> Iterator[Outcome]:
+    """Every setting in every replicate, in the order in which they finish.
+
+    All settings of a replicate start before the next replicate, so what is there after an
+    interruption is comparable. joblib's backend decides where the work is done: `loky` processes
+    by default, or Dask or Ray through `joblib.parallel_config(backend=...)`.
+
+    Raises:
+        InvalidInput: before anything runs, for sizes or settings that cannot work.
+    """
+    problem.check_size(whole_number(rounds, "rounds", minimum=1))
+    whole_number(replicates, "replicates", minimum=1)
+    whole_number(jobs, "jobs", minimum=1)
+    for setting in settings:
+        check_setting(problem, setting, rounds)
+    # Each replicate is one thread of arithmetic: BLAS threads would only fight over the cores.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    tasks = (
+        joblib.delayed(simulate)(problem, setting, rounds, seed, replicate, study)
+        for replicate in range(replicates)
+        for setting in settings
+    )
+    if jobs == 1:
+        return (function(*arguments, **keywords) for function, arguments, keywords in tasks)
+    outcomes: Iterator[Outcome] = joblib.Parallel(
+        n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
+    )(tasks)
+    return outcomes
+
+
+def check_setting(problem: Problem, setting: Setting, rounds: int) -> None:
+    """Refuse a setting that cannot run on this problem, before anything runs."""
+    if setting.learner in REFERENCES:
+        if setting.options:
+            raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
+        return
+    _learner(problem, setting, rounds, public_seed=0)
+
+
+def _learner(
+    problem: Problem, setting: Setting, rounds: int, public_seed: int
+) -> Learner[Any, Any, Any]:
+    return make_learner(
+        setting.learner,
+        problem.domain,
+        problem.arms,
+        setting.budget,
+        options=setting.options,
+        horizon=rounds,
+        reward_bounds=problem.reward_bounds,
+        public_seed=public_seed,
+    )
+
+
+def _reference(name: str, people: People) -> FloatArray:
+    """(n,) contributions under hindsight."""
+    if name == BEST_FIXED:
+        arms = np.full(len(people), int(people.rewards.sum(axis=0).argmax()))
+        if people.means is not None:
+            arms[:] = int(people.means.sum(axis=0).argmax())
+        return people.value(arms)
+    if people.means is not None:
+        return people.value(people.means.argmax(axis=1))
+    _, group = np.unique(people.contexts, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    totals = np.zeros((int(group.max()) + 1, people.rewards.shape[1]))
+    np.add.at(totals, group, people.rewards)
+    return people.value(totals.argmax(axis=1)[group])
+
+
+def _trace(values: FloatArray) -> tuple[IntArray, FloatArray]:
+    points = min(_TRACE_POINTS, len(values))
+    at = np.unique(np.linspace(1, len(values), points).astype(np.int64))
+    trace: FloatArray = np.cumsum(values)[at - 1]
+    return at, trace
