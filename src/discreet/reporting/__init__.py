@@ -1,0 +1,1 @@
+"""What a study found, for people: a summary, a terminal table, figures and one HTML file."""

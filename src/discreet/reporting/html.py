@@ -1,0 +1,252 @@
+"""The report of a study: one HTML file that needs no network and no other file.
+
+Figures are drawn as SVG with text as paths and stand in the page as data; every line chart and map
+is there twice, wide and narrow, and the reader's screen picks one. Everything that comes from a
+study file is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import matplotlib
+from matplotlib.figure import Figure
+
+from discreet.privacy import Adjacency, Guarantee
+from discreet.records import check_path
+from discreet.reporting import captions
+from discreet.reporting.maps import map_figure, map_panels
+from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
+from discreet.reporting.summary import UNIFORM, Line, Summary, summarise
+from discreet.reporting.table import listed, promise, table_note, table_rows
+from discreet.reporting.words import answer
+from discreet.simulation import REFERENCES, Outcome
+from discreet.studies import Study
+
+_HALF = 4.5  # inches: two maps beside each other
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure as the page holds it: data URIs, and what it shows for who cannot see it."""
+
+    wide: str
+    narrow: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one private setting promises."""
+
+    label: str
+    sentence: str
+    facts: tuple[tuple[str, str], ...]
+    json: str
+
+
+def write_report(study: Study, outcomes: Sequence[Outcome], path: Path) -> None:
+    """Write the report of a study's outcomes, which may be incomplete.
+
+    The file appears whole or not at all.
+
+    Raises:
+        InvalidInput: no outcome, or a folder that does not exist.
+    """
+    check_path(path)
+    text = render_report(study, outcomes)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
+    """The report as HTML."""
+    summary = summarise(outcomes, study.settings)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    source = files("discreet.reporting").joinpath("report.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(source).render(
+        study=study,
+        summary=summary,
+        answer=_unbroken(answer(summary)),
+        missing=_missing(study, outcomes),
+        overridden=_overridden(study),
+        rows=table_rows(summary),
+        note=table_note(summary),
+        promise=_unbroken(promise(summary)),
+        progress=_progress(outcomes, summary),
+        progress_caption=captions.progress(summary),
+        tradeoff=_tradeoff(summary),
+        tradeoff_caption=captions.tradeoff(summary),
+        maps=_maps(study, outcomes, summary),
+        maps_caption=captions.maps(study, summary),
+        maps_in_pairs=len(map_panels(study.problem.domain, study.report)) == 1,
+        certificates=[_certificate(a) for a in summary.private if a.guarantee is not None],
+        columns=_columns(study),
+        glossary=_glossary(summary),
+        version=version("discreet"),
+    )
+
+
+def _unbroken(text: str) -> str:
+    """Keeps "epsilon = 1" on one line."""
+    return text.replace(" = ", "\u00a0=\u00a0")
+
+
+def _progress(outcomes: Sequence[Outcome], summary: Summary) -> Image:
+    return Image(
+        _data_uri(progress_figure(outcomes, summary, WIDE)),
+        _data_uri(progress_figure(outcomes, summary, NARROW)),
+        f"Line chart of the {summary.metric} as people are served. {captions.values(summary)}",
+    )
+
+
+def _tradeoff(summary: Summary) -> Image | None:
+    if not summary.private:
+        return None
+    return Image(
+        _data_uri(epsilon_figure(summary, WIDE, 3.4)),
+        _data_uri(epsilon_figure(summary, NARROW, 3.4)),
+        f"Chart of the {summary.metric} against epsilon. {captions.values(summary)}",
+    )
+
+
+def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[Image]:
+    """The maps of replicate 0: private learners first; uniform choice has nothing to show."""
+    last = {outcome.setting.label: outcome.policy for outcome in outcomes if outcome.policy}
+    panels = map_panels(study.problem.domain, study.report)
+    wide = WIDE if len(panels) > 1 else _HALF
+    images = []
+    for line in [*summary.private, *summary.references]:
+        policy = last.get(line.label)
+        if policy is None or line.learner == UNIFORM:
+            continue
+        figures = [
+            map_figure(policy, study.problem, study.report, line.label, width)
+            for width in (wide, NARROW)
+        ]
+        shown = " and ".join(study.problem.domain.names[axis] for axis in panels[0].axes)
+        alt = f"Map over {shown} of the arm that {line.label} gives to whom."
+        images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
+    return images
+
+
+def _data_uri(figure: Figure) -> str:
+    """A figure as an SVG data URI, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "discreet"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=200)
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _certificate(line: Line) -> Certificate:
+    guarantee = line.guarantee
+    assert guarantee is not None
+    return Certificate(
+        label=line.label,
+        sentence=_unbroken(guarantee.sentence),
+        facts=_facts(line, guarantee),
+        json=json.dumps(json.loads(guarantee.to_json()), indent=2),
+    )
+
+
+def _facts(line: Line, guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
+    asked = f"{line.epsilon:g} asked for" if line.epsilon is not None else "none asked for"
+    trust = {
+        "local": "local: privacy is added on each person's side, nobody else need be trusted",
+        "joint": "joint: the learner sees the data, what others see is private",
+        "outsourced": "outsourced: a curator holds the data and releases a private table",
+        "none": "none",
+    }
+    reports = guarantee.reports_per_person
+    return (
+        ("trust model", trust[guarantee.trust_model]),
+        ("epsilon", f"{_upward(guarantee.epsilon)} ({asked})"),
+        ("delta", _delta(guarantee.delta)),
+        ("adjacency", _adjacency(guarantee.adjacency)),
+        ("data used", "; ".join(guarantee.data) or "none"),
+        ("reports a person", f"{reports}"),
+        ("noise source", "; ".join(guarantee.noise) or "none"),
+        ("derived from", f"{guarantee.releases:,} published policies; the promise is the weakest"),
+    )
+
+
+def _delta(value: float) -> str:
+    return "0: the promise has no exceptions" if value == 0.0 else _upward(value)
+
+
+def _upward(value: float) -> str:
+    """A few digits where they do not understate the value, otherwise all of them."""
+    short = f"{value:g}"
+    return short if float(short) >= value else repr(value)
+
+
+def _adjacency(adjacency: Adjacency) -> str:
+    reach = "any other" if adjacency.radius is None else f"one within {adjacency.radius:g}"
+    return f"{adjacency.relation}: one person's {adjacency.record} becomes {reach}"
+
+
+def _missing(study: Study, outcomes: Sequence[Outcome]) -> str:
+    """Says how much of the study is there, if not all of it is."""
+    planned = len(study.settings) * study.replicates
+    if len(outcomes) >= planned:
+        return ""
+    return (
+        f"This run was stopped early: {len(outcomes)} of {planned} simulations were finished. "
+        "Averages are over those that were, so learners may not have met the same people."
+    )
+
+
+def _overridden(study: Study) -> str:
+    """Says where the run was asked for something else than its file."""
+    file = tomllib.loads(study.text)
+    asked = [
+        f"{name} = {used} instead of {file[name]}"
+        for name, used in (("rounds", study.rounds), ("replicates", study.replicates))
+        if file.get(name, used) != used
+    ]
+    return f"This run had {listed(asked)}." if asked else ""
+
+
+def _columns(study: Study) -> list[dict[str, Any]]:
+    domain = study.problem.domain
+    return [
+        {
+            "name": name,
+            "lower": f"{low:g}",
+            "upper": f"{high:g}",
+            "levels": ", ".join(labels)
+            or ("any value" if levels is None else f"{levels} equally spaced values"),
+        }
+        for name, low, high, levels, labels in zip(
+            domain.names,
+            domain.lower,
+            domain.upper,
+            domain.levels,
+            domain.categories,
+            strict=True,
+        )
+    ]
+
+
+def _glossary(summary: Summary) -> list[tuple[str, str]]:
+    """What the references of this study are."""
+    known = {UNIFORM: "every arm equally often for ever: what choosing at random gives"}
+    known |= REFERENCES
+    return [(line.label, known[line.learner]) for line in summary.lines if line.learner in known]

@@ -1,0 +1,206 @@
+"""Figures of a study: how the metric grew over people, and what each epsilon costs.
+
+Figures are made with Matplotlib's object-oriented interface and never touch pyplot's global
+state. Sizes are in inches, so that a figure of width w is 96 w CSS pixels wide; a narrow figure is
+drawn anew for small screens, not shrunk. The map of a policy is in maps.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from discreet.problems.base import Metric
+from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin, stacked_height
+from discreet.reporting.palette import BODY, FAINT, INK, SMALL, Stroke, literal, strokes
+from discreet.reporting.summary import Line, Summary
+from discreet.simulation import Outcome
+from discreet.validation import FloatArray, IntArray
+
+WIDE, NARROW = 9.3, 3.8
+_NORMAL = 1.96  # half width of a 95% interval in standard errors
+
+# A running average over few people is mostly chance: it is drawn from this share of the people on
+# and sets the scale from the other.
+_DRAWN, _SETTLED = 0.01, 0.1
+
+
+def progress_figure(
+    outcomes: Sequence[Outcome], summary: Summary, width: float = WIDE, height: float = 4.0
+) -> Figure:
+    """The metric against people served: mean and 95% band over replicates.
+
+    Rewards are shown as the running average per person, regret as the sum so far.
+    """
+    curves = [_curve(line, outcomes, summary.metric) for line in summary.lines]
+    labels = [_wrapped(line.label, width) for line in summary.lines]
+    figure, axes, size = _panel(width, height, labels)
+    styles = strokes(summary)
+    settled = []
+    ends = []
+    for line, (at, mean, half), text in zip(summary.lines, curves, labels, strict=True):
+        style = styles[line.label]
+        axes.plot(at, mean, color=style.color, linestyle=style.dashes, linewidth=style.width)
+        axes.fill_between(at, mean - half, mean + half, color=style.color, alpha=0.15, linewidth=0)
+        late = at >= _SETTLED * at[-1] if summary.metric == "reward" else at > 0
+        settled += [(mean - half)[late].min(), (mean + half)[late].max()]
+        ends.append(EndLabel(text, float(mean[-1]), style))
+    axes.set_xlim(0, float(summary.rounds))
+    axes.set_ylim(*_padded(min(settled), max(settled), summary.metric))
+    axes.set_xlabel("people served", fontsize=BODY, color=INK)
+    axes.set_title(
+        "reward per person so far (running average)"
+        if summary.metric == "reward"
+        else "regret summed over people so far",
+        loc="left",
+        fontsize=BODY,
+        color=INK,
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(5 if width > 6 else 3, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    draw_end_labels(axes, ends, size[1], size[0])
+    return literal(figure)
+
+
+def epsilon_figure(summary: Summary, width: float = WIDE, height: float = 4.0) -> Figure:
+    """The metric against epsilon for each private learner, references as horizontal lines."""
+    scale = summary.rounds if summary.metric == "reward" else 1
+    families = list(dict.fromkeys(line.family for line in summary.private))
+    names = [f"{family}, private" for family in families]
+    labels = [_wrapped(text, width) for text in [*names, *_labels(summary.references)]]
+    figure, axes, size = _panel(width, height, labels)
+    styles = strokes(summary)
+    ends = []
+    for line in summary.references:
+        style = styles[line.label]
+        value = line.mean / scale
+        axes.axhline(value, color=style.color, linestyle=style.dashes, linewidth=1.2)
+        ends.append(EndLabel(_wrapped(line.label, width), value, style))
+    for family, name in zip(families, names, strict=True):
+        lines = [line for line in summary.private if line.family == family]
+        lines.sort(key=lambda line: line.epsilon or 0.0)
+        style = styles[lines[-1].label]
+        last = _tradeoff(axes, lines, style, scale)
+        ends.append(EndLabel(_wrapped(name, width), last, style))
+    spans = [(line.mean, _NORMAL * (line.standard_error or 0.0)) for line in summary.lines]
+    low = min(mean - half for mean, half in spans) / scale
+    high = max(mean + half for mean, half in spans) / scale
+    axes.set_ylim(*_padded(low, high, summary.metric))
+    _epsilon_axis(axes, sorted({line.epsilon or 0.0 for line in summary.private}))
+    axes.set_title(
+        "reward per person" if summary.metric == "reward" else "regret summed over all people",
+        loc="left",
+        fontsize=BODY,
+        color=INK,
+    )
+    draw_end_labels(axes, ends, size[1], size[0])
+    return literal(figure)
+
+
+def _tradeoff(axes: Axes, lines: Sequence[Line], style: Stroke, scale: int) -> float:
+    """One learner over its budgets, led on to the right border; returns the height there."""
+    epsilons = [line.epsilon or 0.0 for line in lines]
+    means = [line.mean / scale for line in lines]
+    errors = [_NORMAL * (line.standard_error or 0.0) / scale for line in lines]
+    axes.errorbar(
+        epsilons,
+        means,
+        yerr=errors,
+        color=style.color,
+        linewidth=style.width,
+        marker="o",
+        markersize=5,
+        capsize=3,
+    )
+    axes.plot(
+        [epsilons[-1], 1e3 * epsilons[-1]], [means[-1]] * 2, color=style.color, lw=0.8, alpha=0.6
+    )
+    return means[-1]
+
+
+def _curve(
+    line: Line, outcomes: Sequence[Outcome], metric: Metric
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """People, mean and half the width of the band for one setting."""
+    mine = [outcome for outcome in outcomes if outcome.setting.label == line.label]
+    at = mine[0].rounds
+    traces = np.stack([outcome.trace for outcome in mine])
+    if metric == "reward":
+        drawn = at >= _DRAWN * at[-1]
+        at, traces = at[drawn], traces[:, drawn] / at[drawn]
+    half = np.zeros(len(at))
+    if len(mine) > 1:
+        half = _NORMAL * traces.std(axis=0, ddof=1) / np.sqrt(len(mine))
+    return at, traces.mean(axis=0), half
+
+
+def _panel(
+    width: float, height: float, labels: Sequence[str]
+) -> tuple[Figure, Axes, tuple[float, float]]:
+    """A figure with one plain panel that leaves room for labels at its right, and its size."""
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    left, right, bottom, top = 0.55, label_margin(labels), 0.5, 0.35
+    height = max(height, stacked_height(labels) + bottom + top)
+    figure.set_figheight(height)
+    inside = (width - left - right, height - bottom - top)
+    axes = figure.add_axes((left / width, bottom / height, inside[0] / width, inside[1] / height))
+    plain(axes)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+    axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    return figure, axes, inside
+
+
+def plain(axes: Axes) -> None:
+    """No box, quiet ticks."""
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#888888")
+    axes.tick_params(labelsize=SMALL, colors="#444444", length=3, width=0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_axisbelow(True)
+
+
+def _epsilon_axis(axes: Axes, epsilons: Sequence[float]) -> None:
+    axes.set_xscale("log")
+    if epsilons:
+        axes.set_xlim(epsilons[0] / 1.35, epsilons[-1] * 1.35)
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    else:
+        axes.set_xticks([])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("epsilon (smaller is more private)", fontsize=BODY, color=INK)
+
+
+def _padded(low: float, high: float, metric: Metric) -> tuple[float, float]:
+    """Limits of the vertical axis; regret starts a little below 0, so that 0 can be seen."""
+    if metric == "regret":
+        top = max(1.04 * high, 1e-9)
+        return -0.03 * top, top
+    pad = max(0.06 * (high - low), 1e-3 * max(abs(high), abs(low)), 1e-9)
+    return low - pad, high + pad
+
+
+def _labels(lines: Sequence[Line]) -> list[str]:
+    return [line.label for line in lines]
+
+
+def _wrapped(label: str, width: float) -> str:
+    """A label in two lines where the figure is narrow."""
+    if width > 6.0:
+        return label
+    for part in (" epsilon", " private", " (non-private)"):
+        label = label.replace(part, f"\n{part[1:]}")
+    return label
+
+
+def _thousands(value: float, position: int | None = None) -> str:
+    """A tick of an axis: 20,000 or 0.35."""
+    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:g}"

@@ -1,0 +1,162 @@
+"""Figures: panels, labels that do not overlap, and every shape of study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from discreet.problems.base import Metric
+from discreet.reporting.end_labels import spread
+from discreet.reporting.maps import boxes_of, map_figure, map_panels
+from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
+from discreet.reporting.summary import summarise
+from discreet.simulation import Outcome
+
+from .cases import TABLE, exponential, outcome, run_study, setting, write_table
+
+
+def texts(figure: Figure) -> set[str]:
+    return {text.get_text().replace("\n", " ") for text in figure.axes[0].texts}
+
+
+def outcomes(metric: Metric, replicates: int = 2) -> list[Outcome]:
+    private = [setting("partition", epsilon) for epsilon in (1.0, 2.0, 4.0)]
+    free = [setting("partition"), setting("uniform"), setting("oracle")]
+    return [
+        outcome(ran, 50.0 + 0.01 * place + r, r, metric)
+        for place, ran in enumerate([*private, *free])
+        for r in range(replicates)
+    ]
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("metric", ["reward", "regret"])
+@pytest.mark.parametrize("replicates", [1, 3])
+def test_every_line_has_its_label_and_none_overlap(
+    metric: Metric, replicates: int, width: float
+) -> None:
+    made = outcomes(metric, replicates)
+    summary = summarise(made)
+    progress, tradeoff = progress_figure(made, summary, width), epsilon_figure(summary, width)
+    assert texts(progress) == {line.label for line in summary.lines}
+    references = {line.label for line in summary.references}
+    assert texts(tradeoff) == {"partition, private", *references}
+    for figure in (progress, tradeoff):
+        figure.canvas.draw()
+        boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+        page = figure.bbox
+        for place, box in enumerate(boxes):
+            assert page.x0 <= box.x0 < box.x1 <= page.x1
+            assert page.y0 <= box.y0 < box.y1 <= page.y1
+            assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+
+
+def test_incomplete_outcomes_and_only_references() -> None:
+    some = [a for a in outcomes("reward") if a.record.replicate == 0 or not a.setting.private]
+    progress_figure(some, summarise(some))
+    references = [a for a in some if not a.setting.private]
+    figure = progress_figure(references, summarise(references))
+    assert texts(figure) == {"partition (non-private)", "uniform", "oracle"}
+    assert len(epsilon_figure(summarise(references)).axes) == 1
+
+
+@given(
+    st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8).map(sorted),
+    st.lists(st.floats(0.01, 0.12), min_size=8, max_size=8),
+)
+def test_spread_keeps_order_gaps_and_bounds(at: list[float], heights: list[float]) -> None:
+    sizes = np.array(heights[: len(at)])
+    places = spread(np.array(at), sizes)
+    gaps = 0.5 * (sizes[1:] + sizes[:-1])
+    assert (np.diff(places) >= gaps - 1e-9).all()
+    assert places[0] >= -1e-9
+    assert places[-1] <= 1.0 + 1e-9
+
+
+def test_spread_leaves_distant_labels_alone() -> None:
+    at = np.array([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(spread(at, np.full(3, 0.1)), at)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_maps_of_synthetic_studies(tmp_path: Path, dimension: int) -> None:
+    study, made = run_study(tmp_path, exponential(dimension), replicates=1)
+    panels = map_panels(study.problem.domain, study.report)
+    assert len(panels) == 1
+    assert panels[0].axes == (0, 1)[:dimension]
+    assert panels[0].title == ("x3 = 0.5" if dimension == 3 else "")
+    policies = [a.policy for a in made if a.policy is not None]
+    assert len(policies) == 4
+    for policy in policies:
+        figure = map_figure(policy, study.problem, study.report, "title", 4.5)
+        assert len(figure.axes) == 1
+        names = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert names[:3] == ["arm 1", "arm 2", "arm 3"]
+        figure.canvas.draw()
+
+
+def test_boxes_cover_the_cut_and_agree_with_the_policy(tmp_path: Path) -> None:
+    study, made = run_study(tmp_path, exponential(3), replicates=1)
+    policy = next(a.policy for a in made if a.setting.label == "partition (non-private)")
+    assert policy is not None
+    (panel,) = map_panels(study.problem.domain, study.report)
+    boxes = boxes_of(policy, panel)
+    assert (boxes.upper - boxes.lower).prod(axis=1).sum() == pytest.approx(1.0)
+    points = np.random.default_rng(1).random((50, 3))
+    points[:, 2] = 0.5
+    inside = (boxes.lower[None] <= points[:, None, :2]) & (points[:, None, :2] < boxes.upper[None])
+    box = inside.all(axis=2).argmax(axis=1)
+    np.testing.assert_allclose(boxes.probabilities[box], policy.probabilities(points))
+
+
+def test_a_column_with_few_levels_gets_a_panel_for_each(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    study, made = run_study(tmp_path, TABLE, replicates=1)
+    panels = map_panels(study.problem.domain, study.report)
+    assert [panel.title for panel in panels] == ["sex = f", "sex = m"]
+    policy = made[0].policy
+    assert policy is not None
+    wide = map_figure(policy, study.problem, study.report, "a $ and a $", WIDE)
+    narrow = map_figure(policy, study.problem, study.report, "a $ and a $", NARROW)
+    for figure, columns in ((wide, 2), (narrow, 1)):
+        assert len(figure.axes) == 2
+        assert len({axes.get_position().x0 for axes in figure.axes}) == columns
+        assert figure.axes[0].get_xlabel() == "age"
+        assert figure.axes[0].get_ylabel() == "cost ($) now ($)"
+        assert figure.axes[0].get_xlim() == (20.0, 60.0)
+        figure.canvas.draw()  # a dollar sign must not start a formula
+
+
+def test_the_study_chooses_the_cut(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"
+    study, _ = run_study(tmp_path, TABLE, report=report, replicates=1)
+    (panel,) = map_panels(study.problem.domain, study.report)
+    assert panel.axes == (2, 0)
+    assert panel.title == "cost ($) now ($) = 7"
+    assert panel.point[1] == pytest.approx(0.7)
+    one = "[report]\naxes = ['age']\nat = {sex = 1}\n"
+    study, _ = run_study(tmp_path, TABLE, report=one, replicates=1)
+    (panel,) = map_panels(study.problem.domain, study.report)
+    assert (panel.axes, panel.title) == ((0,), "cost ($) now ($) = 5, sex = m")
+
+
+def test_many_arms_have_a_legend_that_fits(tmp_path: Path) -> None:
+    study, made = run_study(tmp_path, exponential(2) + "arms = 12\n", replicates=1)
+    policy = made[0].policy
+    assert policy is not None
+    figure = map_figure(policy, study.problem, study.report, "title", NARROW)
+    figure.canvas.draw()
+    legend, axes = figure.legends[0].get_window_extent(), figure.axes[0].get_window_extent()
+    assert len(figure.legends[0].get_texts()) >= 12
+    assert legend.x1 <= figure.bbox.x1
+    assert legend.y0 >= axes.y1
+    # Read row by row.
+    at = {text.get_text(): text.get_window_extent() for text in figure.legends[0].get_texts()}
+    assert at["arm 1"].y0 == pytest.approx(at["arm 2"].y0)
+    assert at["arm 1"].x1 < at["arm 2"].x0

@@ -1,0 +1,131 @@
+"""What the terminal shows, and the promise and the answer in words."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+from rich.console import Console
+
+from discreet.problems.base import Metric
+from discreet.reporting.summary import Summary, summarise
+from discreet.reporting.table import promise, result_table
+from discreet.reporting.words import answer
+
+from .cases import outcome, promised, setting
+
+
+def small(metric: Metric = "reward", private: bool = True, replicates: int = 2) -> Summary:
+    values = {"partition": 80.0, "uniform": 40.0, "best_fixed": 45.0}
+    made = [(setting(name), value) for name, value in values.items()]
+    if private:
+        made += [(setting("partition", 1.0), 50.0), (setting("partition", 4.0), 78.0)]
+    sign = 1.0 if metric == "reward" else -1.0
+    return summarise(
+        [
+            outcome(ran, 100.0 * (metric == "regret") + sign * value + r, r, metric)
+            for ran, value in made
+            for r in range(replicates)
+        ]
+    )
+
+
+def printed(summary: Summary) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=80).print(result_table(summary))
+    return out.getvalue().splitlines()
+
+
+def row(lines: list[str], *starts: str) -> list[str]:
+    return next(line.split() for line in lines if line.split()[: len(starts)] == list(starts))
+
+
+def test_rows_hold_the_numbers() -> None:
+    lines = printed(small())
+    # Values 50 and 51: mean 50.5, standard error 0.5; share (50 - 40) / (80 - 40).
+    assert row(lines, "partition", "1") == ["partition", "1", "50.50", "0.50", "0.5050", "25%", "2"]
+    assert row(lines, "partition", "non-private")[2] == "80.50"
+    assert row(lines, "uniform")[1] == "–"  # noqa: RUF001
+    assert any("higher is better" in line for line in lines)
+    assert max(len(line.rstrip()) for line in lines) <= 80
+
+
+def test_private_rows_come_first_and_are_set_apart() -> None:
+    lines = printed(small())
+    at = [index for index, line in enumerate(lines) if line.startswith("partition")]
+    assert [lines[index].split()[1] for index in at] == ["1", "4", "non-private"]
+    assert at[2] - at[1] == 2
+    assert lines[at[1] + 1].strip(" ─") == ""
+
+
+def test_regret_says_lower_is_better() -> None:
+    lines = printed(small("regret"))
+    assert any("lower is better" in line for line in lines)
+    assert row(lines, "partition", "1")[5] == "25%"
+
+
+def test_one_replicate_has_no_error() -> None:
+    assert row(printed(small(replicates=1)), "partition", "1")[3] == "–"  # noqa: RUF001
+
+
+def test_names_are_not_markup() -> None:
+    odd = setting("partition", 1.0, label="[red]x[/red]")
+    assert any("[red]x[/red]" in line for line in printed(summarise([outcome(odd, 1.0)])))
+
+
+def test_long_names_stay_within_80_columns() -> None:
+    long = setting("partition", 1.0, label="a very long label of a learner " * 3)
+    lines = printed(summarise([outcome(long, 1234567.0, r) for r in range(2)]))
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert any("1,234,567" in line for line in lines)
+
+
+def test_promise_is_said_once_for_all_epsilons() -> None:
+    text = promise(small())
+    sentence = replace(promised(1.0), noise=()).sentence
+    assert text.startswith(sentence)
+    assert re.search(r" At epsilon = 4 the factor is 54\.", text)
+    assert text.count("times as likely") == 1
+    assert text.count("simulated") == 1
+    assert text.endswith("it shows utility only.")
+
+
+def test_promise_takes_its_numbers_from_the_sentences() -> None:
+    for epsilon in (0.1, 2.0, 20.0):
+        text = promise(summarise([outcome(setting("partition", e), 1.0) for e in (0.01, epsilon)]))
+        said = promised(epsilon).sentence
+        numbers = re.search(r" At epsilon = (\S+) the factor is (\S+), and who ", text)
+        assert numbers is not None
+        assert f"epsilon = {numbers[1]}" in said
+        assert f"more than {numbers[2]} times" in said
+
+
+def test_promise_keeps_different_guarantees_apart() -> None:
+    one = outcome(setting("partition", 1.0), 1.0)
+    other = outcome(setting("partition", 2.0), 1.0, noise="SecureNoise")
+    lines = promise(summarise([one, other])).splitlines()
+    assert lines == [promised(1.0).sentence, promised(2.0, "SecureNoise").sentence]
+
+
+def test_promise_without_private_learners() -> None:
+    assert promise(small(private=False)).startswith("No learner of this study is private")
+
+
+def test_answer_in_words() -> None:
+    text = answer(small())
+    assert text.startswith("At epsilon = 1 the private learner kept 25% of what the same learner")
+    assert "at epsilon = 4 it kept 95%" in text
+    assert "choosing at random has 0.405" in text
+    assert "no private learner" in answer(small(private=False))
+
+
+def test_answer_where_no_share_can_be_told() -> None:
+    text = answer(summarise([outcome(setting("partition", 1.0), 50.0)]))
+    assert text == "Per person, the private learner had a reward of 0.500 at epsilon = 1."
+
+
+def test_answer_does_not_call_a_loss_a_gain() -> None:
+    ran = [(setting("partition", 1.0), 30.0), (setting("partition"), 80.0)]
+    worse = [outcome(s, v) for s, v in [*ran, (setting("uniform"), 40.0)]]
+    assert "kept nothing (-25%)" in answer(summarise(worse))
