@@ -1,0 +1,18 @@
+"""The scripts beside the study files run."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_device_and_server(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("opendp")
+    runpy.run_path(str(EXAMPLES / "device_and_server.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "epsilon = 2;" in out
+    assert "protects nobody" not in out
