@@ -109,7 +109,7 @@ def test_promise_keeps_different_guarantees_apart() -> None:
 
 
 def test_promise_without_private_learners() -> None:
-    assert promise(small(private=False)).startswith("No learner of this study is private")
+    assert promise(small(private=False)).startswith("No learner shown here is private")
 
 
 def test_answer_in_words() -> None:

@@ -37,6 +37,9 @@ from discreet.validation import (
     whole_vector,
 )
 
+# Subsets are drawn in portions of so many keys, which bounds the memory it takes.
+_KEYS_AT_ONCE = 2**21
+
 
 @dataclass(frozen=True)
 class SignedSubsetSelection:
@@ -166,11 +169,17 @@ class SignedSubsetSelection:
         if self.size == 1:
             other = noise.below(max(self.bins - 1, 1), people)
             return np.where(included, own, other + (other >= own))[:, None]
-        keys = noise.keys((people, self.bins))
-        # The m smallest keys win. Another bin ties with the own one with probability 2^-64.
-        keys[np.arange(people), own] = np.where(included, np.uint64(0), np.uint64(2**64 - 1))
-        winners = np.argpartition(keys, self.size - 1, axis=1)[:, : self.size]
-        return np.sort(winners, axis=1).astype(np.int64)
+        chosen = np.empty((people, self.size), dtype=np.int64)
+        most = max(1, _KEYS_AT_ONCE // self.bins)
+        for start in range(0, people, most):
+            part = slice(start, start + most)
+            keys = noise.keys((len(own[part]), self.bins))
+            # The m smallest keys win. Another bin ties with the own one with probability 2^-64.
+            forced = np.where(included[part], np.uint64(0), np.uint64(2**64 - 1))
+            keys[np.arange(len(keys)), own[part]] = forced
+            winners = np.argpartition(keys, self.size - 1, axis=1)[:, : self.size]
+            chosen[part] = np.sort(winners, axis=1)
+        return chosen
 
     def log_probability(self, chosen: IntArray, reported: SignArray, j: int, s: int) -> float:
         """log P(Y | j, s) of one report with bins `chosen` (m,) and signs `reported` (m,)."""

@@ -125,7 +125,7 @@ def promise(summary: Summary) -> str:
             kind = replace(line.guarantee, epsilon=0.0, data=(), releases=1)
             groups.setdefault(kind, set()).add(line.guarantee.epsilon)
     if not groups:
-        return "No learner of this study is private: each person's data is used as it is."
+        return "No learner shown here is private: each person's data is used as it is."
     return "\n".join(_promise(kind, sorted(values)) for kind, values in groups.items())
 
 

@@ -188,6 +188,30 @@ def test_observations_are_what_the_sums_say() -> None:
     assert seen.weighted[node, 1] / seen.precision[node, 1] == pytest.approx(-1.0, abs=0.15)
 
 
+def test_portions_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = quarters()
+    contexts = np.random.default_rng(0).random((500, 2))
+    actions, _ = policy.act(contexts, np.random.default_rng(1))
+    whole = policy.report(contexts, actions, np.ones(500), SimulatedNoise(2))
+    sums = policy.sums(whole).to_fields()
+    monkeypatch.setattr("discreet.learners.partition.policy._CELLS_AT_ONCE", 100)
+    monkeypatch.setattr("discreet.privacy.frequency._KEYS_AT_ONCE", 100)
+    parts = policy.report(contexts, actions, np.ones(500), SimulatedNoise(2))
+    assert np.array_equal(parts.bins, whole.bins)
+    assert policy.sums(whole).to_fields() == sums
+
+
+def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
+    active = np.eye(4, 3, dtype=bool)[[0, 2, 1, 1]]
+    policy = replace(quarters(), active=active, offers=active.astype(float))
+    contexts = np.random.default_rng(0).random((20, 2))
+    actions, odds = policy.act(contexts, np.random.default_rng(1))
+    reports = policy.report(contexts, actions, np.ones(20), SimulatedNoise(2))
+    policy.check(reports)
+    assert (odds == 1.0).all()
+    assert policy.sums(reports).sources[TARGET].offered.sum() == 0.0
+
+
 def test_actions_that_the_ticket_does_not_offer_are_refused() -> None:
     policy = quarters()
     actions, _ = policy.act([[0.1, 0.1]], np.random.default_rng(0))

@@ -43,6 +43,9 @@ from discreet.validation import (
     whole_vector,
 )
 
+# People are counted in portions of so many (person, bin) pairs, which bounds the memory it takes.
+_CELLS_AT_ONCE = 2**21
+
 
 @dataclass(frozen=True, eq=False)
 class PartitionReports(Reports):
@@ -191,16 +194,15 @@ class PartitionPolicy(Policy):
         """What checked reports of this policy add to the statistics."""
         mechanism = self.mechanism
         open_bins, arms, nodes = len(self.open_nodes), self.arms, len(self.tree)
-        positions = np.flatnonzero(self.open_leaves)
-        offered = self.offered(reports.tickets[:, None], positions[None, :])
-        counts = np.stack([(offered == k).sum(axis=0) for k in range(arms)], axis=1)
-        # Bins beyond the open ones stand for all resolved leaves; nothing is learnt there.
-        used = reports.bins < open_bins
-        row = np.broadcast_to(np.arange(len(reports))[:, None], reports.bins.shape)[used]
-        bins, signs = reports.bins[used], reports.signs[used]
-        cell = bins * arms + offered[row, bins]
-        signed = np.bincount(cell, signs, minlength=open_bins * arms).reshape(open_bins, arms)
-        shown = np.bincount(bins, minlength=open_bins)
+        counts, signed = np.zeros((2, open_bins, arms))
+        shown = np.zeros(open_bins)
+        most = max(1, _CELLS_AT_ONCE // max(open_bins, 1))
+        for start in range(0, len(reports), most):
+            people = slice(start, start + most)
+            part = self._count(reports.tickets[people], reports.bins[people], reports.signs[people])
+            counts += part[0]
+            signed += part[1]
+            shown += part[2]
 
         sums = NodeSums.zeros(nodes, arms)
         at = self.open_nodes
@@ -216,6 +218,25 @@ class PartitionPolicy(Policy):
             sums.mass_weight[at] = len(reports) * gain**2 / variance
             sums.mass_sum[at] = gain * (shown - len(reports) * 2.0 * q) / variance
         return PartitionStatistics(arms, {TARGET: sums}, reports=len(reports))
+
+    def _count(
+        self, tickets: TicketArray, bins: IntArray, signs: SignArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of some people: offers (J', K), sums of signs (J', K) and reports of each bin (J',)."""
+        open_bins, arms = len(self.open_nodes), self.arms
+        offered = self.offered(tickets[:, None], np.flatnonzero(self.open_leaves)[None, :])
+        counts = np.stack([(offered == k).sum(axis=0) for k in range(arms)], axis=1)
+        # Bins beyond the open ones stand for all resolved leaves; nothing is learnt there.
+        used = bins < open_bins
+        row = np.broadcast_to(np.arange(len(bins))[:, None], bins.shape)[used]
+        cell = bins[used] * arms + offered[row, bins[used]]
+        signed = np.bincount(cell, signs[used].astype(np.float64), minlength=open_bins * arms)
+        shown = np.bincount(bins[used], minlength=open_bins)
+        return (
+            counts.astype(np.float64),
+            signed.astype(np.float64).reshape(open_bins, arms),
+            shown.astype(np.float64),
+        )
 
     def check(self, reports: PartitionReports) -> None:
         """Refuse reports that this policy cannot have made."""
