@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -16,3 +17,11 @@ def test_device_and_server(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "epsilon = 2;" in out
     assert "protects nobody" not in out
+
+
+def test_the_example_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("opendp")
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
+    assert "epsilon = 1;" in capsys.readouterr().out

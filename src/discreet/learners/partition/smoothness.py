@@ -24,6 +24,12 @@ CONSTANT_VARIANCE = 0.2
 VARYING_VARIANCE = 0.3
 PRIOR_VARIANCE = CONSTANT_VARIANCE + VARYING_VARIANCE
 
+# Each halving of a length scale below 0.2 must be borne out by a nat of evidence: short
+# scales split bins, which is dear where reports are noisy; where they are needed the evidence is
+# overwhelming.
+_USUAL_SCALE = 0.2
+_NATS_PER_HALVING = 1.0
+
 
 def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: float) -> FloatArray:
     """(L, L) average of k(x - y) over x in interval i and y in interval j."""
@@ -75,10 +81,12 @@ class Smoothness:
     Attributes:
         root: (L, L), with root root' the prior covariance of leaf averages.
         roughness: (L,) prior variance within each leaf around its average.
+        log_prior: of the length scales, up to a constant.
     """
 
     root: FloatArray
     roughness: FloatArray
+    log_prior: float = 0.0
 
     @classmethod
     def of(cls, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
@@ -89,4 +97,6 @@ class Smoothness:
         # 1 / width^2; a standard deviation of 1e-3 on 2 f - 1 keeps the root real and harms none.
         root = np.linalg.cholesky(prior + 1e-6 * np.eye(len(prior)))
         roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
-        return cls(np.asarray(root, dtype=np.float64), roughness)
+        halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
+        log_prior = -_NATS_PER_HALVING * float(halvings)
+        return cls(np.asarray(root, dtype=np.float64), roughness, log_prior)
