@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import Matern
 
 from discreet.learners.partition.decisions import thompson_probabilities
 from discreet.learners.partition.posterior import (
+    TEMPER,
     Observations,
     average,
     condition,
@@ -213,9 +214,9 @@ def test_sources_are_weighed_by_what_they_say() -> None:
 
     both = seen(target=precise, other=vague)
     alone = seen(target=precise)
-    expected = 10_000.0 / 5.0 + 100.0 / 50.0
+    expected = (10_000.0 / 5.0 + 100.0 / 50.0) / TEMPER
     assert both.precision[0, 0] == pytest.approx(expected)
-    assert both.weighted[0, 0] == pytest.approx(0.5 * 2000.0 - 0.5 * 2.0)
+    assert both.weighted[0, 0] == pytest.approx((0.5 * 2000.0 - 0.5 * 2.0) / TEMPER)
     assert alone.precision[0, 0] < both.precision[0, 0]
     assert set(precise.__dataclass_fields__)
     assert TARGET == "target"

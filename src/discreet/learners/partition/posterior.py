@@ -33,7 +33,7 @@ from discreet.validation import FloatArray
 _SHARE_SD = 0.25
 # Offers follow earlier reports, so what looked bad by chance is looked at less, and formulas for
 # fixed designs are overconfident (z-scores of 1.17 at epsilon 1). Noise counts for so much more.
-_TEMPER = 1.12
+TEMPER = 1.12
 # Length scales are sought among these, relative to edges of length 1, starting from the first.
 FIRST_LENGTH_SCALE = 0.8
 _LENGTH_SCALES = (0.05, 0.1, 0.2, 0.4, 0.8, 3.2)
@@ -131,7 +131,7 @@ def observations(
         y = sums.signed / seen
         noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
         variance = (
-            _TEMPER * noise / seen**2
+            TEMPER * noise / seen**2
             + np.minimum(y**2, 1.0) * (spread.deviation[:, None] / mass) ** 2
         )
         variance += mixture_variance(tree, spread, roughness)[:, None]
