@@ -21,7 +21,7 @@ from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import make_learner
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
-from discreet.problems.base import People, Problem
+from discreet.problems.base import Crowd, Problem
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
 
@@ -76,12 +76,12 @@ class Outcome:
     rounds: IntArray
     trace: FloatArray
     guarantee: Guarantee | None = None
-    policy: Policy | None = None
+    policy: Policy[Any] | None = None
 
 
 def run_learner(
     learner: Learner[Any, Any, Any],
-    people: People,
+    people: Crowd,
     rng: np.random.Generator,
     noise: SimulatedNoise,
 ) -> FloatArray:
@@ -97,8 +97,8 @@ def run_learner(
         stop = min(start + learner.batch_size, len(people))
         contexts = people.contexts[start:stop]
         actions, _ = policy.act(contexts, rng)
-        rewards = people.rewards[np.arange(start, stop), actions.arms]
-        values[start:stop] = people.value(actions.arms, start)
+        rewards = people.received(actions, start)
+        values[start:stop] = people.value(actions, start)
         learner.update(policy.report(contexts, actions, rewards, noise))
         start = stop
     return values
@@ -113,10 +113,11 @@ def simulate(
     started = time.perf_counter()
     guarantee = policy = None
     if setting.learner in REFERENCES:
-        values = _reference(setting.learner, people)
+        values = people.best_fixed() if setting.learner == BEST_FIXED else people.oracle()
     else:
-        learner = _learner(problem, setting, rounds, int(public.generate_state(1)[0]))
-        values = run_learner(learner, people, np.random.default_rng(acting), SimulatedNoise(noise))
+        simulated = SimulatedNoise(noise)
+        learner = _learner(problem, setting, rounds, int(public.generate_state(1)[0]), simulated)
+        values = run_learner(learner, people, np.random.default_rng(acting), simulated)
         guarantee = learner.guarantee()
         policy = learner.policy() if replicate == 0 else None
     seconds = time.perf_counter() - started
@@ -182,38 +183,23 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> None:
         if setting.options:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
         return
-    _learner(problem, setting, rounds, public_seed=0)
+    _learner(problem, setting, rounds, 0, SimulatedNoise(0))
 
 
 def _learner(
-    problem: Problem, setting: Setting, rounds: int, public_seed: int
+    problem: Problem, setting: Setting, rounds: int, public_seed: int, noise: SimulatedNoise
 ) -> Learner[Any, Any, Any]:
     return make_learner(
         setting.learner,
         problem.domain,
-        problem.arms,
+        problem.space,
         setting.budget,
         options=setting.options,
         horizon=rounds,
         reward_bounds=problem.reward_bounds,
         public_seed=public_seed,
+        noise=noise,
     )
-
-
-def _reference(name: str, people: People) -> FloatArray:
-    """(n,) contributions under hindsight."""
-    if name == BEST_FIXED:
-        arms = np.full(len(people), int(people.rewards.sum(axis=0).argmax()))
-        if people.means is not None:
-            arms[:] = int(people.means.sum(axis=0).argmax())
-        return people.value(arms)
-    if people.means is not None:
-        return people.value(people.means.argmax(axis=1))
-    _, group = np.unique(people.contexts, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    totals = np.zeros((int(group.max()) + 1, people.rewards.shape[1]))
-    np.add.at(totals, group, people.rewards)
-    return people.value(totals.argmax(axis=1)[group])
 
 
 def _trace(values: FloatArray) -> tuple[IntArray, FloatArray]:

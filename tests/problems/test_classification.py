@@ -65,7 +65,7 @@ def test_rewards_are_one_hot_and_stay_with_their_person(rng) -> None:
     np.testing.assert_array_equal(people.rewards.sum(axis=1), np.ones(20))
     row = np.rint(people.contexts[:, 0] * 29).astype(int)
     np.testing.assert_array_equal(people.rewards.argmax(axis=1), problem.labels[row])
-    np.testing.assert_array_equal(people.value(problem.labels[row]), np.ones(20))
+    np.testing.assert_array_equal(people.value_of(problem.labels[row]), np.ones(20))
 
 
 @pytest.mark.parametrize("people", [0, 31])

@@ -60,8 +60,8 @@ def test_uniform_choice_costs_what_the_paper_prints(rng) -> None:
 def test_people_value_is_regret_of_the_chosen_arms(rng) -> None:
     people = symmetric().sample(10, rng)
     best = people.means.argmax(axis=1)
-    np.testing.assert_array_equal(people.value(best), np.zeros(10))
-    worst = people.value(1 - best[4:7], start=4)
+    np.testing.assert_array_equal(people.value_of(best), np.zeros(10))
+    worst = people.value_of(1 - best[4:7], start=4)
     np.testing.assert_allclose(worst, np.ptp(people.means[4:7], axis=1))
 
 

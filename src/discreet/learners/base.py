@@ -30,16 +30,28 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
 
+import numpy as np
+
+from discreet.action_space import ActionSpace
 from discreet.domain import Box, RewardBounds
 from discreet.learners.messages import TICKETS, Message, Policy, Reports, Statistics
-from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
+from discreet.privacy import (
+    Adjacency,
+    Budget,
+    Guarantee,
+    Local,
+    NoiseSource,
+    Release,
+    Unprotected,
+    derive_guarantee,
+)
 from discreet.validation import InvalidInput, whole_number
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
-P = TypeVar("P", bound=Policy)
+P = TypeVar("P", bound=Policy[Any])
 R = TypeVar("R", bound=Reports)
 S = TypeVar("S", bound=Statistics)
 
@@ -50,40 +62,45 @@ class Common(TypedDict, total=False):
     horizon: int | None
     reward_bounds: RewardBounds | None
     public_seed: int
+    noise: NoiseSource | None
 
 
 class Learner(ABC, Generic[P, R, S]):
     """Learns from reports and publishes policies (see the module's contract).
 
     Args:
-        domain: the public bounds of contexts.
-        arms: the number of arms K, at least 2.
+        domain: the public bounds of contexts, or of points where actions are points.
+        space: what can be chosen: the number of arms, or points (action_space.py).
         budget: the trust model and its parameters.
         horizon: how many people are expected; learners that need no horizon ignore it.
         reward_bounds: the public bounds of rewards.
         public_seed: public randomness; two learners with the same seed and reports agree.
+        noise: under joint privacy the source of the noise that this learner draws.
 
     Attributes:
         name: the registered name, as in study files and records.
         trust_models: which budgets it takes, the usual one first.
+        spaces: which action spaces it takes.
         reports_type: the class of the reports it takes.
         statistics_type: the class of the statistics it adds.
     """
 
     name: ClassVar[str]
     trust_models: ClassVar[tuple[str, ...]]
+    spaces: ClassVar[tuple[type[Any], ...]]
     reports_type: type[R]
     statistics_type: type[S]
 
     def __init__(
         self,
         domain: Box,
-        arms: int,
+        space: ActionSpace,
         budget: Budget,
         *,
         horizon: int | None = None,
         reward_bounds: RewardBounds | None = None,
         public_seed: int = 0,
+        noise: NoiseSource | None = None,
     ) -> None:
         if not isinstance(domain, Box):
             raise InvalidInput(f"domain was {domain!r:.80}; pass Box(lower, upper).")
@@ -94,15 +111,35 @@ class Learner(ABC, Generic[P, R, S]):
                 f"budget was {budget!r}; {self.name} takes budgets with the trust model "
                 f"{' or '.join(self.trust_models)}."
             )
+        if noise is not None and not isinstance(noise, NoiseSource):
+            raise InvalidInput(f"noise was {noise!r:.80}; pass SecureNoise().")
+        if budget.trust_model == "joint" and (noise is None or isinstance(noise, Unprotected)):
+            raise InvalidInput(
+                f"noise was {noise!r:.80}; under joint privacy {self.name} draws the noise itself: "
+                "pass SecureNoise() for people, or SimulatedNoise(seed) in simulations."
+            )
         self.domain = domain
-        self.arms = whole_number(arms, "arms", minimum=2)
+        self.space = self._check_space(space)
         self.budget = budget
+        self.noise = noise
         self.horizon = None if horizon is None else whole_number(horizon, "horizon", minimum=1)
         self.reward_bounds = reward_bounds or RewardBounds()
         self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
         self._policies: list[P] = []
         self._sums: S = self._empty()
         self._published_at = 0
+
+    @classmethod
+    def _check_space(cls, space: ActionSpace) -> ActionSpace:
+        given = space
+        if isinstance(space, int | np.integer):
+            given = whole_number(space, "arms", minimum=2)
+        if type(given) in cls.spaces:
+            return given
+        allowed = ", ".join(
+            "a number of arms" if kind is int else kind.__name__ for kind in cls.spaces
+        )
+        raise InvalidInput(f"the action space was {space!r:.80}; {cls.name} takes {allowed}.")
 
     @property
     @abstractmethod
@@ -136,7 +173,6 @@ class Learner(ABC, Generic[P, R, S]):
             "version": len(self._policies),
             "domain": self.domain,
             "reward_bounds": self.reward_bounds,
-            "arms": self.arms,
             "public_seed": self.public_seed,
         }
 
@@ -267,8 +303,35 @@ class Learner(ABC, Generic[P, R, S]):
         made = [policy.release(name) for policy in self._policies for name in names]
         return [release for release in made if release is not None]
 
+    @property
+    def adjacency(self) -> Adjacency:
+        """What one person's record is."""
+        return LOCAL_RECORD
+
     def guarantee(self) -> Guarantee:
         """What one person is promised so far, derived from `releases`."""
         return derive_guarantee(
-            self.releases, self.budget.trust_model, LOCAL_RECORD, self.budget.delta
+            self.releases, self.budget.trust_model, self.adjacency, self.budget.delta
         )
+
+
+class ArmLearner(Learner[P, R, S]):
+    """A learner that chooses among K arms.
+
+    Args:
+        arms: the number of arms K, at least 2.
+    """
+
+    spaces: ClassVar[tuple[type[Any], ...]] = (int,)
+
+    def __init__(self, domain: Box, arms: int, budget: Budget, **common: Unpack[Common]) -> None:
+        self.arms = whole_number(arms, "arms", minimum=2)
+        if budget.delta if isinstance(budget, Local) else False:
+            raise InvalidInput(
+                f"budget was {budget!r}; the reports of {self.name} are pure, so give "
+                "Local(epsilon) without delta."
+            )
+        super().__init__(domain, self.arms, budget, **common)
+
+    def policy_header(self) -> dict[str, Any]:
+        return {**super().policy_header(), "arms": self.arms}

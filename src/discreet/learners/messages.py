@@ -5,7 +5,8 @@ All of it is public or private already. schema.py turns messages into JSON and b
 | array        | shape  | meaning                                                           |
 |--------------|--------|-------------------------------------------------------------------|
 | contexts     | (n, d) | one person a row, in the units of the policy's domain             |
-| arms         | (n,)   | arms chosen, 0 .. K - 1                                           |
+| arms         | (n,)   | arms chosen, 0 .. K - 1; or places in decision sets               |
+| points       | (n, d) | points chosen, where an action is a point of the domain           |
 | propensities | (n,)   | the probability with which that arm was chosen for that context   |
 | tickets      | (n,)   | public numbers below 2^53, drawn without looking at the person    |
 """
@@ -13,16 +14,18 @@ All of it is public or private already. schema.py turns messages into JSON and b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.action_space import ActionSpace
 from discreet.domain import Box, RewardBounds
 from discreet.privacy import NoiseSource, OnceEach, Release
-from discreet.privacy.accounting import composed_epsilon
+from discreet.privacy.accounting import GaussianEvent, PureEvent, composed_epsilon
 from discreet.privacy.noise import NO_NOISE, check_noise_name
 from discreet.validation import (
     FloatArray,
@@ -31,6 +34,7 @@ from discreet.validation import (
     TicketArray,
     freeze_arrays,
     positive_number,
+    probability,
     whole_number,
     whole_vector,
 )
@@ -38,16 +42,24 @@ from discreet.validation import (
 # JSON readers in browsers hold whole numbers exactly up to here.
 TICKETS = 2**53
 
+H = TypeVar("H", bound=Sized)
+
 
 @dataclass(frozen=True, eq=False)
 class Actions:
-    """The arms chosen for n people, with the public tickets under which they were chosen.
+    """What was chosen for n people, with the public tickets under which it was chosen.
 
     `np.asarray(actions)` is the array of arms.
+
+    Attributes:
+        arms: (n,) the arms, or the places in each person's decision set; -1 for a point of a box.
+        tickets: (n,) as in the module's table.
+        points: (n, d) the points chosen, where actions are points.
     """
 
     arms: IntArray
     tickets: TicketArray
+    points: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.arms)
@@ -56,7 +68,8 @@ class Actions:
         return np.array(self.arms, dtype=dtype, copy=copy if copy is not None else True)
 
     def __getitem__(self, people: slice | IntArray) -> Actions:
-        return Actions(self.arms[people], self.tickets[people])
+        points = None if self.points is None else self.points[people]
+        return Actions(self.arms[people], self.tickets[people], points)
 
 
 class Message(ABC):
@@ -127,30 +140,42 @@ class Terms:
 
     Attributes:
         domain: the bounds of contexts.
-        arms: the number of arms.
+        arms: the number of arms, or the action space.
         most_epsilon: the largest epsilon of one report.
         reward_bounds: the bounds of rewards.
+        delta: the delta at which epsilon is read; 0 for pure reports.
     """
 
     domain: Box
-    arms: int
+    arms: ActionSpace
     most_epsilon: float
     reward_bounds: RewardBounds = RewardBounds()  # noqa: RUF009 - frozen, so it can be shared
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         positive_number(self.most_epsilon, "most_epsilon")
+        if self.delta != 0.0:
+            probability(self.delta, "delta")
 
-    def check(self, policy: Policy) -> None:
+    def check(self, policy: Policy[Any]) -> None:
         """`InvalidInput` for a policy on other terms."""
-        for name in ("domain", "arms", "reward_bounds"):
-            agreed, offered = getattr(self, name), getattr(policy, name)
+        for name, agreed, offered in [
+            ("domain", self.domain, policy.domain),
+            ("arms", self.arms, policy.space),
+            ("reward_bounds", self.reward_bounds, policy.reward_bounds),
+        ]:
             if offered != agreed:
                 raise InvalidInput(
                     f"policy {policy.version} has {name} {offered}, but this side agreed to "
                     f"{agreed}; do not act or report under it."
                 )
         release = policy.release(NO_NOISE)
-        held = 0.0 if release is None else composed_epsilon([release.event], 0.0)
+        if release is not None and isinstance(release.event, GaussianEvent) and self.delta == 0.0:
+            raise InvalidInput(
+                f"policy {policy.version} has Gaussian reports, which need a delta, but this side "
+                "agreed to none; do not act or report under it."
+            )
+        held = 0.0 if release is None else composed_epsilon([release.event], self.delta)
         if held > self.most_epsilon:
             raise InvalidInput(
                 f"policy {policy.version} promises epsilon = {held!r}, but this side agreed to at "
@@ -159,49 +184,55 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Policy(Message):
+class Policy(Message, Generic[H]):
     """One published release of what has been learnt; public, and the same for everyone.
+
+    `H` is what `_read` makes of the contexts of people: it has a length.
 
     Attributes:
         version: 0 for the first policy of a learner, then 1, 2, ...
-        domain: the public bounds of contexts.
+        domain: the public bounds of contexts, or of points where actions are points.
         reward_bounds: the public bounds of rewards.
-        arms: the number of arms K.
         public_seed: with a ticket it fixes everything that is random but public.
     """
 
     version: int
     domain: Box
     reward_bounds: RewardBounds
-    arms: int
     public_seed: int
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
-    def act(self, contexts: ArrayLike, rng: np.random.Generator) -> tuple[Actions, FloatArray]:
-        """Choose an arm for each person.
+    @property
+    @abstractmethod
+    def space(self) -> ActionSpace:
+        """What can be chosen: the number of arms, or points."""
+
+    def act(self, contexts: Any, rng: np.random.Generator) -> tuple[Actions, FloatArray]:
+        """Choose an action for each person.
 
         Args:
-            contexts: (n, d), in the units of `domain`.
+            contexts: what people bring: contexts (n, d) in the units of `domain`; decision sets
+                (n, candidates, d), or a list of them; or the number of people where what can be
+                chosen is the same for everyone.
             rng: draws the tickets; it needs no secrecy.
 
         Returns:
-            The actions, and the (n,) probabilities with which their arms were chosen.
+            The actions, and the (n,) probabilities with which they were chosen.
 
         Raises:
             InvalidInput: contexts of the wrong shape, empty, not finite or outside the domain.
         """
-        unit = self.domain.people_to_unit(contexts)
+        people = self._read(contexts)
         if not isinstance(rng, np.random.Generator):
             raise InvalidInput(f"rng was {type(rng).__name__}; pass numpy.random.default_rng().")
-        tickets = rng.integers(TICKETS, size=len(unit), dtype=np.uint64)
-        arms, propensities = self._choose(unit, tickets)
-        return Actions(arms, tickets), propensities
+        tickets = rng.integers(TICKETS, size=len(people), dtype=np.uint64)
+        return self._act(people, tickets)
 
     def report(
         self,
-        contexts: ArrayLike,
+        contexts: Any,
         actions: Actions,
         rewards: ArrayLike,
         noise: NoiseSource,
@@ -214,10 +245,11 @@ class Policy(Message):
         errors concern one person and stay on their side.
 
         Args:
-            contexts: (n, d), as given to `act`.
+            contexts: as given to `act`.
             actions: what `act` returned for them.
             rewards: (n,), within `reward_bounds`.
-            noise: the source of the randomness that protects them.
+            noise: the source of the randomness that protects them. Where people trust the learner
+                with what happened (joint privacy), `Unprotected()`.
             terms: what the person's side agreed to; a policy on other terms is refused. Required
                 with `SecureNoise`, because a learner is not trusted with its own promise.
 
@@ -233,43 +265,43 @@ class Policy(Message):
         if terms is None and noise.secure:
             raise InvalidInput(
                 "terms was not given; with SecureNoise say what this side agreed to: "
-                "Terms(domain, arms, most_epsilon)."
+                "Terms(domain, arms, most_epsilon). Who trusts the learner with the plain "
+                "observation (joint privacy) passes Unprotected() instead."
             )
         if terms is not None:
             terms.check(self)
-        unit = self.domain.people_to_unit(contexts)
+        people = self._read(contexts)
         if not isinstance(actions, Actions):
             raise InvalidInput(
                 f"actions was {type(actions).__name__}; pass the Actions that act() returned, "
                 "because they carry the tickets."
             )
-        people = len(unit)
-        arms = whole_vector(actions.arms, "actions.arms", 0, self.arms - 1, people)
-        tickets = whole_vector(actions.tickets, "actions.tickets", 0, TICKETS - 1, people)
-        scaled = self.reward_bounds.to_unit(rewards, people)
-        return self._report(unit, Actions(arms, tickets.astype(np.uint64)), scaled, noise)
+        least, most = self._arm_range
+        count = len(people)
+        arms = whole_vector(actions.arms, "actions.arms", least, most, count)
+        tickets = whole_vector(actions.tickets, "actions.tickets", 0, TICKETS - 1, count)
+        scaled = self.reward_bounds.to_unit(rewards, count)
+        checked = Actions(arms, tickets.astype(np.uint64), actions.points)
+        return self._report(people, checked, scaled, noise)
 
-    def probabilities(self, contexts: ArrayLike) -> FloatArray:
-        """(n, K) the probability of each arm for each context (n, d); for maps and evaluation.
-
-        Raises:
-            InvalidInput: as `act`.
-        """
-        return self._probabilities(self.domain.to_unit(contexts))
+    @property
+    @abstractmethod
+    def _arm_range(self) -> tuple[int, int]:
+        """The least and the largest number in `Actions.arms`."""
 
     @abstractmethod
-    def _probabilities(self, unit: FloatArray) -> FloatArray:
-        """Probabilities of arms for checked contexts in [0, 1]^d."""
+    def _read(self, contexts: Any) -> H:
+        """Contexts of people, checked."""
 
     @abstractmethod
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        """Arms and propensities for checked contexts in [0, 1]^d."""
+    def _act(self, people: H, tickets: TicketArray) -> tuple[Actions, FloatArray]:
+        """Actions and propensities for checked people."""
 
     @abstractmethod
     def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+        self, people: H, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:
-        """Reports from checked contexts in [0, 1]^d and rewards in [0, 1]."""
+        """Reports from checked people, arms and tickets, and rewards in [0, 1]."""
 
     @abstractmethod
     def release(self, noise: str) -> Release | None:
@@ -282,10 +314,15 @@ class Policy(Message):
 
     @cached_property
     def identity(self) -> str:
-        """Which learner's policy this is: kind, public seed and epsilon."""
+        """Which learner's policy this is: kind, public seed and what a report costs."""
         release = self.release(NO_NOISE)
-        epsilon = 0.0 if release is None else composed_epsilon([release.event], 0.0)
-        return f"{self.kind} {self.public_seed} epsilon {epsilon!r}"
+        event = PureEvent(0.0) if release is None else release.event
+        cost = (
+            f"epsilon {event.epsilon!r}"
+            if isinstance(event, PureEvent)
+            else f"noise multiplier {event.noise_multiplier!r}"
+        )
+        return f"{self.kind} {self.public_seed} {cost}"
 
     def origin(self, noise: str) -> dict[str, Any]:
         """`policy_version`, `source` and `noise` of a report, as keyword arguments."""
@@ -297,7 +334,6 @@ class Policy(Message):
             "version": self.version,
             "domain": self.domain.to_dict(),
             "reward_bounds": [self.reward_bounds.lower, self.reward_bounds.upper],
-            "arms": self.arms,
             "public_seed": self.public_seed,
         }
 
@@ -308,8 +344,59 @@ class Policy(Message):
             "version": whole_number(fields["version"], "version", maximum=TICKETS - 1),
             "domain": Box.from_dict(fields["domain"]),
             "reward_bounds": RewardBounds(*fields["reward_bounds"]),
-            "arms": whole_number(fields["arms"], "arms", minimum=2),
             "public_seed": whole_number(fields["public_seed"], "public_seed", maximum=TICKETS - 1),
+        }
+
+
+@dataclass(frozen=True)
+class ArmPolicy(Policy[FloatArray]):
+    """A policy that chooses one of K arms for a context.
+
+    Attributes:
+        arms: the number of arms K.
+    """
+
+    arms: int
+
+    @property
+    def space(self) -> ActionSpace:
+        return self.arms
+
+    @property
+    def _arm_range(self) -> tuple[int, int]:
+        return 0, self.arms - 1
+
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        """(n, K) the probability of each arm for each context (n, d); for maps and evaluation.
+
+        Raises:
+            InvalidInput: as `act`.
+        """
+        return self._probabilities(self.domain.to_unit(contexts))
+
+    def _read(self, contexts: Any) -> FloatArray:
+        return self.domain.people_to_unit(contexts)
+
+    def _act(self, people: FloatArray, tickets: TicketArray) -> tuple[Actions, FloatArray]:
+        arms, propensities = self._choose(people, tickets)
+        return Actions(arms, tickets), propensities
+
+    @abstractmethod
+    def _probabilities(self, unit: FloatArray) -> FloatArray:
+        """Probabilities of arms for checked contexts in [0, 1]^d."""
+
+    @abstractmethod
+    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        """Arms and propensities for checked contexts in [0, 1]^d."""
+
+    def header(self) -> dict[str, Any]:
+        return {**super().header(), "arms": self.arms}
+
+    @staticmethod
+    def read_header(fields: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **Policy.read_header(fields),
+            "arms": whole_number(fields["arms"], "arms", minimum=2),
         }
 
 

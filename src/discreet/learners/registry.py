@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+from discreet.action_space import ActionSpace
 from discreet.domain import Box
 from discreet.learners.base import Common, Learner
 from discreet.learners.baselines.abse import Abse
@@ -36,7 +37,7 @@ def learner_class(name: str) -> type[Learner[Any, Any, Any]]:
 def make_learner(
     name: str,
     domain: Box,
-    arms: int,
+    arms: ActionSpace,
     budget: Budget,
     *,
     options: Mapping[str, Any] | None = None,

@@ -15,11 +15,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from discreet.action_space import space_from_fields, space_to_fields
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import budget_from_fields, budget_to_fields, learner_class
 from discreet.learners.schema import SCHEMA, decode, encode
+from discreet.privacy import NoiseSource
 from discreet.validation import InvalidInput
 
 _SECRET = "SECRET: holds data of people without protection. Do not share; share policies instead."
@@ -34,7 +36,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
         "schema": SCHEMA,
         "learner": learner.name,
         "domain": learner.domain.to_dict(),
-        "arms": learner.arms,
+        "arms": space_to_fields(learner.space),
         "budget": budget_to_fields(learner.budget),
         "horizon": learner.horizon,
         "reward_bounds": [learner.reward_bounds.lower, learner.reward_bounds.upper],
@@ -54,8 +56,13 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
         raise
 
 
-def load(path: str | Path) -> Learner[Any, Any, Any]:
+def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:
     """The learner in `path`.
+
+    Args:
+        path: a file that `save` wrote.
+        noise: under joint privacy the source of the noise of later releases. What was released
+            already is kept and never drawn again.
 
     Raises:
         InvalidInput: a file that cannot be read or is not a learner of this schema.
@@ -75,11 +82,12 @@ def load(path: str | Path) -> Learner[Any, Any, Any]:
         state = content["state"]
         learner = kind(
             Box.from_dict(content["domain"]),
-            content["arms"],
+            space_from_fields(content["arms"]),
             budget_from_fields(content["budget"]),
             horizon=content["horizon"],
             reward_bounds=RewardBounds(*content["reward_bounds"]),
             public_seed=content["public_seed"],
+            noise=noise,
             **kind.read_options(state["options"]),
         )
         learner.restore_fields(

@@ -9,7 +9,7 @@ from discreet.privacy.guarantee import (
     Rounds,
     derive_guarantee,
 )
-from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
 
 __all__ = [
     "Adjacency",
@@ -25,5 +25,6 @@ __all__ = [
     "Rounds",
     "SecureNoise",
     "SimulatedNoise",
+    "Unprotected",
     "derive_guarantee",
 ]

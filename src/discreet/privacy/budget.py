@@ -2,7 +2,7 @@
 
 A budget is a wish; a `Guarantee` (guarantee.py) is what the noise that was drawn really gives.
 
-    Local(epsilon)              each person's report is private when it leaves their side
+    Local(epsilon, delta=0)     each person's report is private when it leaves their side
     Joint(epsilon, delta)       a trusted learner; everything others see is private
     Outsourced(epsilon, delta, radius)   a curator releases a table once to a modeler
     NonPrivate()                no promise: for baselines only
@@ -18,18 +18,21 @@ from discreet.validation import positive_number, probability
 
 @dataclass(frozen=True)
 class Local:
-    """Pure epsilon-local differential privacy, sequentially interactive, one report a person."""
+    """Local differential privacy, sequentially interactive, one report a person.
+
+    Attributes:
+        epsilon: what one report may cost.
+        delta: 0 for learners with pure reports; learners with Gaussian reports need one above 0.
+    """
 
     epsilon: float
+    delta: float = 0.0
     trust_model: ClassVar[Literal["local"]] = "local"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-
-    @property
-    def delta(self) -> float:
-        """Always 0: the local reports of this library are pure."""
-        return 0.0
+        if isinstance(self.delta, bool) or self.delta != 0:
+            object.__setattr__(self, "delta", probability(self.delta, "delta"))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,44 @@ class SimulatedNoise(NoiseSource):
 
     def gaussian_multiplier(self, sensitivity: float, scale: float, size: int) -> float:
         return scale / sensitivity
+
+
+class Unprotected(NoiseSource):
+    """No noise at all: the person trusts the learner with the plain observation.
+
+    For joint privacy, where the learner draws the noise before it publishes anything. A policy
+    whose reports are to be private refuses it.
+    """
+
+    name = NO_NOISE
+    secure = False
+
+    def _refuse(self) -> NoReturn:
+        raise InvalidInput(
+            "noise was Unprotected(), but under this policy reports are private when they leave a "
+            "person; pass SecureNoise()."
+        )
+
+    def keys(self, shape: Shape) -> Words:
+        self._refuse()
+
+    def below(self, bound: int, shape: Shape) -> IntArray:
+        self._refuse()
+
+    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
+        self._refuse()
+
+    def add_laplace(self, values: FloatArray, scale: float) -> FloatArray:
+        self._refuse()
+
+    def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
+        self._refuse()
+
+    def laplace_epsilon(self, sensitivity: float, scale: float, size: int) -> float:
+        return math.inf
+
+    def gaussian_multiplier(self, sensitivity: float, scale: float, size: int) -> float:
+        return 0.0
 
 
 class SecureNoise(NoiseSource):

@@ -1,44 +1,90 @@
-"""What a problem is: people, each with a context and the reward that every arm would give them.
+"""What a problem is: people, each with a context and the reward that every action would give them.
 
-| array    | shape  | meaning                                                              |
-|----------|--------|----------------------------------------------------------------------|
-| contexts | (n, d) | one row a person, in the units of the problem's domain               |
-| rewards  | (n, K) | the reward person i would get from arm k (all potential outcomes)    |
-| means    | (n, K) | f_k(x_i), where the problem knows it; None for real tables           |
+| array    | shape     | meaning                                                           |
+|----------|-----------|-------------------------------------------------------------------|
+| contexts | (n, d)    | one row a person, in the units of the problem's domain            |
+|          | (n, c, d) | decision sets: c points of the domain for each person             |
+|          | (n, 0)    | nothing, where all people can be given the same points            |
+| rewards  | (n, K)    | the reward person i would get from arm (or candidate) k           |
+| means    | (n, K)    | f_k(x_i), where the problem knows it; None for real tables        |
 
-Only a simulation sees all columns of `rewards`; a learner is shown the one for the arm chosen.
+Only a simulation sees all columns of `rewards`; a learner is shown the one for the action chosen.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
+from discreet.action_space import ActionSpace
 from discreet.domain import Box, RewardBounds
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 Metric = Literal["regret", "reward"]
 
 
-@dataclass(frozen=True)
-class People:
-    """A sequence of people in the order in which they arrive (see the module's table)."""
+class Chosen(Protocol):
+    """The actions of n people, as learners return them."""
+
+    @property
+    def arms(self) -> IntArray: ...
+    @property
+    def points(self) -> FloatArray | None: ...
+
+
+class Crowd(ABC):
+    """A sequence of people in the order in which they arrive.
+
+    Attributes:
+        contexts: what they bring (see the module's table).
+    """
+
+    contexts: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    @abstractmethod
+    def received(self, actions: Chosen, start: int) -> FloatArray:
+        """The rewards of the people from `start` on, given their actions."""
+
+    @abstractmethod
+    def value(self, actions: Chosen, start: int) -> FloatArray:
+        """What the people from `start` on contribute to the metric, given their actions.
+
+        The regret max f - f(action) where means are known, otherwise the reward received.
+        """
+
+    @abstractmethod
+    def best_fixed(self) -> FloatArray:
+        """(n,) contributions under the one action that is best for everyone together."""
+
+    @abstractmethod
+    def oracle(self) -> FloatArray:
+        """(n,) contributions under the best action for each person."""
+
+
+@dataclass(frozen=True, eq=False)
+class People(Crowd):
+    """People whose rewards under every arm (or candidate) are tabulated."""
 
     contexts: FloatArray
     rewards: FloatArray
     means: FloatArray | None = None
 
-    def __len__(self) -> int:
-        return len(self.contexts)
+    def received(self, actions: Chosen, start: int) -> FloatArray:
+        rows = np.arange(start, start + len(actions.arms))
+        rewards: FloatArray = self.rewards[rows, actions.arms].astype(np.float64)
+        return rewards
 
-    def value(self, arms: IntArray, start: int = 0) -> FloatArray:
-        """What each person from `start` on contributes to the metric, given their arm.
+    def value(self, actions: Chosen, start: int) -> FloatArray:
+        return self.value_of(actions.arms, start)
 
-        The regret max_k f_k(x) - f_arm(x) where means are known, otherwise the reward received.
-        """
+    def value_of(self, arms: IntArray, start: int = 0) -> FloatArray:
+        """What the people from `start` on contribute, given the arms chosen for them."""
         rows = np.arange(start, start + len(arms))
         if self.means is None:
             received: FloatArray = self.rewards[rows, arms].astype(np.float64)
@@ -47,13 +93,30 @@ class People:
         regret: FloatArray = block.max(axis=1) - block[np.arange(len(arms)), arms]
         return regret
 
+    def best_fixed(self) -> FloatArray:
+        if self.contexts.ndim == 3:
+            raise InvalidInput(
+                "best_fixed was asked for, but every person brings other points here; remove it."
+            )
+        totals = (self.rewards if self.means is None else self.means).sum(axis=0)
+        return self.value_of(np.full(len(self), int(totals.argmax())))
+
+    def oracle(self) -> FloatArray:
+        if self.means is not None:
+            return self.value_of(self.means.argmax(axis=1))
+        _, group = np.unique(self.contexts, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        totals = np.zeros((int(group.max()) + 1, self.rewards.shape[1]))
+        np.add.at(totals, group, self.rewards)
+        return self.value_of(totals.argmax(axis=1)[group])
+
 
 class Problem(ABC):
     """Where contexts and rewards come from.
 
     Attributes:
-        domain: the public bounds of a context.
-        arm_names: one name for each of the K arms.
+        domain: the public bounds of a context, or of a point where actions are points.
+        arm_names: one name for each of the K arms; () where actions are points.
         reward_bounds: the public bounds of a reward.
         size: how many people there are, or None when any number can be drawn.
         source: one sentence that says where the data come from.
@@ -71,13 +134,18 @@ class Problem(ABC):
         return len(self.arm_names)
 
     @property
+    def space(self) -> ActionSpace:
+        """What people can be given."""
+        return self.arms
+
+    @property
     @abstractmethod
     def metric(self) -> Metric:
         """`regret` where the mean rewards are known, otherwise `reward`."""
 
     @abstractmethod
-    def sample(self, people: int, rng: np.random.Generator) -> People:
-        """`people` persons in a random order; `InvalidInput` when there are not that many."""
+    def sample(self, people: int, rng: np.random.Generator) -> Crowd:
+        """A `Crowd` of `people` persons in a random order; `InvalidInput` if there are not."""
 
     def check_size(self, people: int) -> None:
         """Refuse a number of people that the problem does not have."""

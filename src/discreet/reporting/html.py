@@ -23,6 +23,7 @@ import jinja2
 import matplotlib
 from matplotlib.figure import Figure
 
+from discreet.learners.messages import ArmPolicy
 from discreet.privacy import Adjacency, Guarantee
 from discreet.records import check_path
 from discreet.reporting import captions
@@ -135,7 +136,7 @@ def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[I
     images = []
     for line in [*summary.private, *summary.references]:
         policy = last.get(line.label)
-        if policy is None or line.learner == UNIFORM:
+        if not isinstance(policy, ArmPolicy) or line.learner == UNIFORM:
             continue
         figures = [
             map_figure(policy, study.problem, study.report, line.label, width)

@@ -27,7 +27,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from discreet.domain import Box
-from discreet.learners.messages import Policy
+from discreet.learners.messages import ArmPolicy
 from discreet.learners.partition.tree import Tree
 from discreet.problems.base import Problem
 from discreet.reporting.palette import (
@@ -110,7 +110,7 @@ def map_panels(domain: Box, report: ReportEntry) -> tuple[MapPanel, ...]:
     return tuple(panels)
 
 
-def boxes_of(policy: Policy, panel: MapPanel) -> Boxes:
+def boxes_of(policy: ArmPolicy, panel: MapPanel) -> Boxes:
     """The boxes that a cut through a policy shows."""
     axes = list(panel.axes)
     if isinstance(policy, Binned):
@@ -134,7 +134,7 @@ def boxes_of(policy: Policy, panel: MapPanel) -> Boxes:
 
 
 def map_figure(
-    policy: Policy, problem: Problem, report: ReportEntry, title: str, width: float
+    policy: ArmPolicy, problem: Problem, report: ReportEntry, title: str, width: float
 ) -> Figure:
     """The map of one policy, with as many panels in a row as `width` inches hold."""
     panels = map_panels(problem.domain, report)

@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.action_space import Candidates, DecisionSets, PublicBox, PublicSet
 from discreet.learners.base import Learner
-from discreet.learners.messages import Actions, Policy, Reports, Statistics
+from discreet.learners.messages import Actions, ArmPolicy, Reports, Statistics
+from discreet.learners.points import PointPolicy, Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, whole_number
@@ -53,7 +55,7 @@ class Count(Statistics):
 
 
 @dataclass(frozen=True)
-class UniformPolicy(Policy):
+class UniformPolicy(ArmPolicy):
     """Every arm with probability 1/K, whatever the context."""
 
     kind: ClassVar[str] = "uniform-policy"
@@ -83,11 +85,55 @@ class UniformPolicy(Policy):
         return cls(**cls.read_header(fields))
 
 
-class Uniform(Learner[UniformPolicy, EmptyReports, Count]):
-    """Chooses every arm equally often for ever. Its policy never depends on anybody."""
+@dataclass(frozen=True)
+class UniformPointPolicy(PointPolicy):
+    """Every point that is offered with the same probability (in a box: density)."""
+
+    kind: ClassVar[str] = "uniform-point-policy"
+
+    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        count = people.present.sum(axis=1)
+        return self._places(tickets, count), 1.0 / count
+
+    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        if isinstance(self.offered, PublicSet):
+            points = self.offered.array
+            arms = self._places(tickets, np.full(len(tickets), len(points)))
+            return arms, points[arms], np.full(len(tickets), 1.0 / len(points))
+        places = np.arange(self.domain.dimension)
+        unit = public_uniforms(self.public_seed, self.version, tickets[:, None], places)
+        arms = np.full(len(tickets), -1)
+        return arms, self.domain.from_unit(unit), np.ones(len(tickets))
+
+    def _places(self, tickets: TicketArray, count: IntArray) -> IntArray:
+        place = np.zeros(len(tickets), dtype=np.int64)
+        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
+        places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
+        return places
+
+    def _report(
+        self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> EmptyReports:
+        self.chosen(people, actions)
+        return EmptyReports(**self.origin(noise.name), count=len(people))
+
+    def release(self, noise: str) -> Release | None:
+        return None
+
+    def to_fields(self) -> dict[str, Any]:
+        return self.header()
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        return cls(**cls.read_header(fields))
+
+
+class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
+    """Chooses every arm or point equally often for ever. Its policy never depends on anybody."""
 
     name: ClassVar[str] = "uniform"
     trust_models: ClassVar[tuple[str, ...]] = ("none",)
+    spaces = (int, DecisionSets, PublicSet, PublicBox)
     reports_type = EmptyReports
     statistics_type = Count
 
@@ -105,10 +151,14 @@ class Uniform(Learner[UniformPolicy, EmptyReports, Count]):
     def _check_sums(self, statistics: Count) -> None:
         """There is nothing but a count."""
 
-    def _publish(self) -> UniformPolicy:
-        return UniformPolicy(**self.policy_header())
+    def _publish(self) -> UniformPolicy | UniformPointPolicy:
+        if isinstance(self.space, int):
+            return UniformPolicy(**self.policy_header(), arms=self.space)
+        return UniformPointPolicy(**self.policy_header(), offered=self.space)
 
-    def _statistics(self, policy: UniformPolicy, reports: EmptyReports) -> Count:
+    def _statistics(
+        self, policy: UniformPolicy | UniformPointPolicy, reports: EmptyReports
+    ) -> Count:
         if reports.count < 1:
             raise InvalidInput("reports was empty; pass at least one report.")
         return Count(reports=reports.count)

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Self, TypeVar, Unpack
 import numpy as np
 
 from discreet.domain import Box
-from discreet.learners.base import Common, Learner
-from discreet.learners.messages import Policy, Reports, Statistics
+from discreet.learners.base import ArmLearner, Common
+from discreet.learners.messages import ArmPolicy, Reports, Statistics
 from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.tree import Tree, splittable
 from discreet.learners.public_randomness import public_uniforms
@@ -99,7 +99,7 @@ class CellSums(Statistics):
 
 
 @dataclass(frozen=True, eq=False)
-class EliminationPolicy(Policy):
+class EliminationPolicy(ArmPolicy):
     """Choose uniformly among the active arms of the leaf that holds the context.
 
     Attributes:
@@ -152,7 +152,7 @@ P = TypeVar("P", bound=EliminationPolicy)
 R = TypeVar("R", bound=Reports)
 
 
-class EliminationLearner(Learner[P, R, CellSums]):
+class EliminationLearner(ArmLearner[P, R, CellSums]):
     """Eliminate and split after every `batch_size` reports; subclasses give the rules.
 
     Args:

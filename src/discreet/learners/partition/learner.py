@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from discreet.domain import Box
-from discreet.learners.base import Common, Learner
+from discreet.learners.base import ArmLearner, Common
 from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.decisions import rivals, thompson_probabilities
 from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
@@ -106,7 +106,7 @@ class Rules:
         return cls(**options)
 
 
-class Partition(Learner[PartitionPolicy, PartitionReports, PartitionStatistics]):
+class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistics]):
     """Learns which arm is best where, from reports that are private when they leave a person.
 
     Contexts are cut into bins that are halved where arms contend and the reports can tell halves

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.learners.messages import TICKETS, Actions, Policy, Reports
+from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports
 from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
 from discreet.learners.partition.tree import Tree
@@ -86,7 +86,7 @@ class PartitionReports(Reports):
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionPolicy(Policy):
+class PartitionPolicy(ArmPolicy):
     """A tree, and for each of its leaves the probabilities with which arms are offered there.
 
     Attributes:

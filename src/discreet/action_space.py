@@ -1,0 +1,167 @@
+"""What a person can be given: a few arms, or points of the public domain.
+
+| action space     | what a person brings            | an action                              |
+|------------------|---------------------------------|----------------------------------------|
+| an int K         | a context                       | one of K arms                          |
+| `DecisionSets`   | their own finite set of points  | one of those points                    |
+| `PublicSet`      | nothing                         | one of the same public points          |
+| `PublicBox`      | nothing                         | any point of the domain                |
+
+The first two depend on the person; the last two are the same for everyone and public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.domain import Box
+from discreet.validation import (
+    BoolArray,
+    FloatArray,
+    InvalidInput,
+    finite_matrix,
+    whole_number,
+)
+
+
+@dataclass(frozen=True)
+class DecisionSets:
+    """Every person brings a finite set of points of the domain.
+
+    Attributes:
+        most: the largest number of points in one set.
+    """
+
+    most: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "most", whole_number(self.most, "most", minimum=1))
+
+
+@dataclass(frozen=True)
+class PublicSet:
+    """The same finite set of points for everyone.
+
+    Attributes:
+        points: k points of d coordinates each, in the units of the domain.
+    """
+
+    points: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        rows = [tuple(row) for row in self.points]
+        width = len(rows[0]) if rows else 0
+        array = finite_matrix(rows, "points", width)
+        object.__setattr__(self, "points", tuple(map(tuple, array.tolist())))
+
+    @classmethod
+    def of(cls, points: ArrayLike) -> PublicSet:
+        """The set of the rows of an array (k, d)."""
+        return cls(tuple(map(tuple, np.asarray(points, dtype=np.float64).tolist())))
+
+    @property
+    def array(self) -> FloatArray:
+        """(k, d) the points."""
+        return np.array(self.points, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class PublicBox:
+    """Every point of the domain, for everyone."""
+
+
+ActionSpace = int | DecisionSets | PublicSet | PublicBox
+
+
+def space_to_fields(space: ActionSpace) -> Any:
+    """An action space as a JSON value."""
+    if isinstance(space, int):
+        return space
+    if isinstance(space, DecisionSets):
+        return {"most": space.most}
+    return {"points": [list(row) for row in space.points]} if isinstance(space, PublicSet) else {}
+
+
+def space_from_fields(fields: Any) -> ActionSpace:
+    """The inverse of `space_to_fields`."""
+    if isinstance(fields, dict):
+        if set(fields) == {"most"}:
+            return DecisionSets(fields["most"])
+        if set(fields) == {"points"}:
+            return PublicSet(tuple(map(tuple, fields["points"])))
+        if not fields:
+            return PublicBox()
+        raise InvalidInput(f"an action space had the fields {sorted(fields)}; send it as made.")
+    return whole_number(fields, "arms", minimum=2)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Decision sets of n people, padded to c points each.
+
+    Attributes:
+        points: (n, c, d) in the units of the domain; rows that are absent repeat the last one.
+        present: (n, c) which rows are there.
+    """
+
+    points: FloatArray
+    present: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @classmethod
+    def read(cls, sets: Any, domain: Box, most: int) -> Candidates:
+        """Decision sets as an array (n, c, d), or as a list of n arrays (c_i, d).
+
+        Raises:
+            InvalidInput: no people, an empty or too large set, or points that are not finite or
+                lie outside the domain.
+        """
+        array = sets if isinstance(sets, np.ndarray) else None
+        if array is not None and array.ndim == 3 and array.dtype.kind in "biuf":
+            people, count = array.shape[:2]
+            _check_count(people, count, most, 0)
+            domain.to_unit(array.reshape(people * count, -1))
+            points = array.astype(np.float64)
+            return cls(points, np.ones((people, count), dtype=np.bool_))
+        if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
+            raise InvalidInput(
+                f"contexts was {sets!r:.80}; give the decision set of each person: an array of "
+                "shape (people, candidates, columns), or a list of arrays (candidates, columns)."
+            )
+        rows = []
+        for person, one in enumerate(sets):
+            _check_count(1, len(one) if hasattr(one, "__len__") else 1, most, person)
+            domain.to_unit(one)
+            rows.append(np.asarray(one, dtype=np.float64))
+        widest = max(len(row) for row in rows)
+        points = np.stack([row[np.minimum(np.arange(widest), len(row) - 1)] for row in rows])
+        present = np.arange(widest) < np.array([len(row) for row in rows])[:, None]
+        return cls(points, present)
+
+
+def _check_count(people: int, count: int, most: int, person: int) -> None:
+    if people == 0:
+        raise InvalidInput("contexts was empty; give the decision set of at least one person.")
+    if not 1 <= count <= most:
+        raise InvalidInput(
+            f"contexts gave person {person} a decision set of {count} points; it must hold from 1 "
+            f"to {most}."
+        )
+
+
+def people_count(contexts: Any) -> int:
+    """How many people there are where nobody brings a context: an int, or an array (n, 0)."""
+    if isinstance(contexts, np.ndarray) and contexts.ndim == 2 and contexts.shape[1] == 0:
+        contexts = len(contexts)
+    if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):
+        return whole_number(contexts, "contexts (the number of people)", minimum=1)
+    raise InvalidInput(
+        f"contexts was {contexts!r:.80}; what can be chosen is the same for everyone here, so give "
+        "the number of people."
+    )
