@@ -1,0 +1,42 @@
+"""Sums over everybody so far, released again and again with Gaussian noise.
+
+    BufferedToeplitz(rows)     prefix sums over a known horizon: the default
+    Doubling()                 prefix sums over an unknown horizon
+    GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
+    BinaryTree, Honaker        the published mechanism, and its better decoder
+    SquareRootToeplitz(rows)   a reference that keeps every row
+    Independent()              fresh noise on every row: the local model's error
+
+`PrivateStream` draws the noise; base.py says what is promised and why.
+"""
+
+from discreet.privacy.prefix_sums.base import Decoder, Encoder, Estimate, PrefixMechanism
+from discreet.privacy.prefix_sums.doubling import Doubling
+from discreet.privacy.prefix_sums.epochs import GeometricEpochs
+from discreet.privacy.prefix_sums.independent import Independent
+from discreet.privacy.prefix_sums.registry import (
+    MECHANISMS,
+    mechanism_from_fields,
+    mechanism_to_fields,
+)
+from discreet.privacy.prefix_sums.stream import PrivateStream
+from discreet.privacy.prefix_sums.toeplitz import BufferedToeplitz, SquareRootToeplitz
+from discreet.privacy.prefix_sums.tree import BinaryTree, Honaker
+
+__all__ = [
+    "MECHANISMS",
+    "BinaryTree",
+    "BufferedToeplitz",
+    "Decoder",
+    "Doubling",
+    "Encoder",
+    "Estimate",
+    "GeometricEpochs",
+    "Honaker",
+    "Independent",
+    "PrefixMechanism",
+    "PrivateStream",
+    "SquareRootToeplitz",
+    "mechanism_from_fields",
+    "mechanism_to_fields",
+]

@@ -1,0 +1,72 @@
+"""The encoder and decoder of a mechanism as explicit matrices, read off unit vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from discreet.privacy.prefix_sums import (
+    BinaryTree,
+    BufferedToeplitz,
+    Doubling,
+    GeometricEpochs,
+    Honaker,
+    Independent,
+    PrefixMechanism,
+    SquareRootToeplitz,
+)
+from discreet.validation import FloatArray
+
+ROWS = 40
+
+PREFIX_SUMS: list[PrefixMechanism] = [
+    BinaryTree(ROWS),
+    Honaker(ROWS),
+    BufferedToeplitz(ROWS),
+    BufferedToeplitz(ROWS, buffers=6),
+    SquareRootToeplitz(ROWS),
+    Independent(),
+    Doubling(first_rows=3),
+    Doubling("honaker", first_rows=4),
+    Doubling("square_root_toeplitz", first_rows=1),
+]
+EPOCHS: list[PrefixMechanism] = [
+    GeometricEpochs(),
+    GeometricEpochs(1.5, first=7),
+    GeometricEpochs(1.1, first=5, horizon=150),
+    GeometricEpochs(2.0, horizon=3),
+]
+EVERY = PREFIX_SUMS + EPOCHS
+
+
+def planned(mechanism: PrefixMechanism, rows: int = ROWS) -> list[int]:
+    """People of each row when each comes as soon as it is due."""
+    people, counts = 0, []
+    for _ in range(rows if mechanism.rows is None else min(rows, mechanism.rows)):
+        counts.append(mechanism.due(people) - people)
+        people += counts[-1]
+    return counts
+
+
+def encoder_matrix(mechanism: PrefixMechanism, counts: list[int]) -> tuple[FloatArray, list[slice]]:
+    """C, (vectors, rows), and which of its rows each pushed row released."""
+    rows = len(counts)
+    encoder = mechanism.encoder()
+    pushed = [encoder.push(unit, n) for unit, n in zip(np.eye(rows), counts, strict=True)]
+    ends = np.cumsum([len(due) for due in pushed])
+    parts = [slice(end - len(due), end) for end, due in zip(ends, pushed, strict=True)]
+    return np.vstack(pushed), parts
+
+
+def decoder_matrix(
+    mechanism: PrefixMechanism, counts: list[int], parts: list[slice]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """B, (rows, vectors), the variances, and the weights, (rows, rows), that estimates report."""
+    rows, decoder = len(counts), mechanism.decoder()
+    units = np.eye(parts[-1].stop)
+    values, variances, weights = [], [], np.zeros((rows, rows))
+    for number, (part, people) in enumerate(zip(parts, counts, strict=True)):
+        estimate = decoder.take(units[part], people)
+        values.append(estimate.values)
+        variances.append(estimate.variance)
+        weights[number, : number + 1] = estimate.weights
+    return np.array(values), np.array(variances), weights

@@ -1,0 +1,330 @@
+"""Encoders and decoders as matrices: what they compute, what it costs, how noisy it is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.privacy.accounting import GaussianEvent, composed_epsilon, gaussian_epsilon
+from discreet.privacy.prefix_sums import (
+    MECHANISMS,
+    BinaryTree,
+    BufferedToeplitz,
+    Doubling,
+    GeometricEpochs,
+    Honaker,
+    Independent,
+    PrefixMechanism,
+    SquareRootToeplitz,
+    mechanism_from_fields,
+    mechanism_to_fields,
+)
+from discreet.privacy.prefix_sums.filters import (
+    BUFFERS,
+    Filter,
+    fit_log_spans,
+    fitted_filter,
+    table_log_spans,
+)
+from discreet.validation import InvalidInput
+
+from .matrices import EPOCHS, EVERY, PREFIX_SUMS, decoder_matrix, encoder_matrix, planned
+
+every = pytest.mark.parametrize("mechanism", EVERY, ids=str)
+prefix_sums = pytest.mark.parametrize("mechanism", PREFIX_SUMS, ids=str)
+with_horizon = pytest.mark.parametrize(
+    "kind", [BinaryTree, Honaker, BufferedToeplitz, SquareRootToeplitz]
+)
+
+
+@every
+def test_decoder_times_encoder_gives_the_weights(mechanism: PrefixMechanism) -> None:
+    counts = planned(mechanism)
+    c, parts = encoder_matrix(mechanism, counts)
+    b, _, weights = decoder_matrix(mechanism, counts, parts)
+    np.testing.assert_allclose(b @ c, weights, atol=1e-11)
+
+
+@prefix_sums
+def test_weights_of_a_prefix_sum_are_ones(mechanism: PrefixMechanism) -> None:
+    counts = planned(mechanism)
+    _, parts = encoder_matrix(mechanism, counts)
+    weights = decoder_matrix(mechanism, counts, parts)[2]
+    np.testing.assert_array_equal(weights, np.tri(len(counts)))
+
+
+@every
+def test_column_norm_is_the_largest_of_the_matrix(mechanism: PrefixMechanism) -> None:
+    c, _ = encoder_matrix(mechanism, planned(mechanism))
+    largest = np.linalg.norm(c, axis=0).max()
+    assert largest <= mechanism.column_norm * (1 + 1e-12)
+    if mechanism.rows is not None:  # otherwise later rows would add to these columns
+        assert largest == pytest.approx(mechanism.column_norm, rel=1e-12)
+
+
+@with_horizon
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 31, 64, 100])
+def test_column_norm_and_entries_for_many_horizons(kind: type[BinaryTree], rows: int) -> None:
+    mechanism = kind(rows)
+    c, _ = encoder_matrix(mechanism, [1] * rows)
+    assert np.linalg.norm(c, axis=0).max() == pytest.approx(mechanism.column_norm, rel=1e-12)
+    assert (c != 0.0).sum(axis=0).max() == mechanism.entries
+
+
+@every
+def test_variance_is_the_squared_norm_of_the_decoders_row(mechanism: PrefixMechanism) -> None:
+    counts = planned(mechanism)
+    _, parts = encoder_matrix(mechanism, counts)
+    b, variances, _ = decoder_matrix(mechanism, counts, parts)
+    np.testing.assert_allclose(variances, (b**2).sum(axis=1), rtol=1e-11)
+    np.testing.assert_allclose(mechanism.variances(len(counts)), variances, rtol=1e-11)
+
+
+@every
+def test_worst_column_composes_to_what_the_formula_says(mechanism: PrefixMechanism) -> None:
+    """Noise multiplier 2 for the stream: one Gaussian event for each release of the worst row."""
+    c, _ = encoder_matrix(mechanism, planned(mechanism))
+    worst = c[:, np.linalg.norm(c, axis=0).argmax()]
+    scale = 2.0 * mechanism.column_norm
+    events = [GaussianEvent(scale / abs(entry)) for entry in worst if entry]
+    composed = composed_epsilon(events, 1e-5)
+    assert composed <= gaussian_epsilon(2.0, 1e-5) * (1 + 1e-9)
+    if mechanism.rows is not None:
+        assert composed == pytest.approx(gaussian_epsilon(2.0, 1e-5), rel=1e-9)
+
+
+@every
+def test_replacing_one_row_moves_releases_by_its_column(mechanism: PrefixMechanism) -> None:
+    """Also when later rows were chosen after seeing earlier outputs: the others stay the same."""
+    rng = np.random.default_rng(5)
+    counts = planned(mechanism, 20)
+    c, parts = encoder_matrix(mechanism, counts)
+    replaced = len(counts) // 3
+    step = np.array([0.6, -0.8])
+    honest, other, decoder = mechanism.encoder(), mechanism.encoder(), mechanism.decoder()
+    last = np.zeros(2)
+    for number, people in enumerate(counts):
+        row = np.round(4.0 * np.tanh(last)) + rng.integers(-3, 4, size=2)
+        released = honest.push(row, people)
+        neighbour = other.push(row + step * (number == replaced), people)
+        expected = np.outer(c[parts[number], replaced], step)
+        np.testing.assert_allclose(neighbour - released, expected, atol=1e-11)
+        last = decoder.take(released + rng.normal(size=released.shape), people).values
+
+
+@every
+def test_halves_go_on_identically_after_saving(mechanism: PrefixMechanism) -> None:
+    rng = np.random.default_rng(3)
+    encoder, decoder = mechanism.encoder(), mechanism.decoder()
+    for people in planned(mechanism, 14):
+        row = rng.normal(size=3)
+        encoder = type(encoder).from_fields(mechanism, encoder.to_fields())
+        decoder = type(decoder).from_fields(mechanism, decoder.to_fields())
+        unsaved = mechanism.encoder().from_fields(mechanism, encoder.to_fields())
+        due = encoder.push(row, people)
+        np.testing.assert_array_equal(unsaved.push(row, people), due)
+        estimate = decoder.take(due, people)
+        restored = type(decoder).from_fields(mechanism, decoder.to_fields()).estimate
+        assert restored is not None
+        np.testing.assert_array_equal(restored.values, estimate.values)
+        assert restored.variance == estimate.variance
+
+
+@every
+def test_memory_bounds_the_vectors_kept(mechanism: PrefixMechanism) -> None:
+    def vectors(fields: object) -> int:
+        if isinstance(fields, dict):
+            return sum(vectors(value) for value in fields.values())
+        return len(fields) if isinstance(fields, list) and isinstance(fields[0], list) else 0
+
+    encoder, decoder = mechanism.encoder(), mechanism.decoder()
+    for people in planned(mechanism, 39):
+        decoder.take(encoder.push(np.ones(2), people), people)
+        assert vectors(encoder.to_fields()) + vectors(decoder.to_fields()) <= mechanism.memory
+
+
+@every
+def test_mechanism_survives_its_fields(mechanism: PrefixMechanism) -> None:
+    assert mechanism_from_fields(mechanism_to_fields(mechanism)) == mechanism
+    assert MECHANISMS[mechanism.name] is type(mechanism)
+
+
+@every
+def test_rows_beyond_the_horizon_are_refused(mechanism: PrefixMechanism) -> None:
+    counts = planned(mechanism)
+    encoder = mechanism.encoder()
+    for people in counts:
+        encoder.push(np.ones(1), people)
+    before = encoder.to_fields()
+    if len(counts) == mechanism.rows:
+        with pytest.raises(InvalidInput, match="horizon is used up"):
+            encoder.push(np.ones(1), 1)
+        with pytest.raises(InvalidInput, match="rows"):
+            mechanism.variances(mechanism.rows + 1)
+    with pytest.raises(InvalidInput, match="people"):
+        encoder.push(np.ones(1), 0)
+    assert encoder.to_fields() == before
+
+
+def largest_and_mean(mechanism: PrefixMechanism, rows: int) -> tuple[float, float]:
+    variances = mechanism.variances(rows) * mechanism.column_norm**2
+    return float(variances.max()), float(variances.mean())
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "largest", "mean"),
+    [
+        (BinaryTree, 1024, 110, 55),
+        (BinaryTree, 10_000, 182, 90.5),
+        (Honaker, 1024, 64, 32),
+        (Honaker, 10_000, 102, 51),
+        (SquareRootToeplitz, 1024, 10.71, 9.67),
+        (SquareRootToeplitz, 10_000, 15.98, 14.71),
+        (BufferedToeplitz, 1024, 10.71, 9.67),
+        (BufferedToeplitz, 10_000, 16.06, 14.80),
+    ],
+)
+def test_variances_are_those_published(
+    kind: type[BinaryTree], rows: int, largest: float, mean: float
+) -> None:
+    assert largest_and_mean(kind(rows), rows) == pytest.approx((largest, mean), rel=0.01)
+
+
+def test_honaker_is_never_worse_than_the_tree() -> None:
+    tree, better = BinaryTree(500).variances(500), Honaker(500).variances(500)
+    assert (better <= tree).all()
+    assert better.sum() < 0.6 * tree.sum()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 9, 100, 1025, 5000])
+def test_four_buffers_are_near_the_square_root_between_grid_points(rows: int) -> None:
+    root = largest_and_mean(SquareRootToeplitz(rows), rows)[0]
+    assert largest_and_mean(BufferedToeplitz(rows), rows)[0] <= 1.01 * root
+
+
+def test_a_million_rows_take_no_time() -> None:
+    mechanism = BufferedToeplitz(10**6)
+    assert largest_and_mean(mechanism, 10**6)[0] == pytest.approx(30.8, rel=0.01)
+    assert mechanism.filter.decoder_energy(10**6) == pytest.approx(
+        mechanism.variances(10**6)[-1], rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("buffers", BUFFERS)
+def test_poles_and_zeros_of_the_table_interlace(buffers: int) -> None:
+    for power in range(3, 25):
+        assert (np.diff(table_log_spans(power, buffers)) < 0).all()
+        used = fitted_filter(2**power, buffers)
+        assert (used.encoder_weights > 0).all()
+        assert (used.decoder_weights > 0).all()
+
+
+def test_table_holds_what_saved_streams_began_with() -> None:
+    """A changed number would decode saved streams with another C than encoded them."""
+    total = math.fsum(
+        (power + place) * value
+        for buffers in BUFFERS
+        for power in range(3, 25)
+        for place, value in enumerate(table_log_spans(power, buffers))
+    )
+    assert round(total, 3) == 73865.13
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "buffers"), [(16, 2), (1024, 3), (16_384, 4)])
+def test_fit_finds_nothing_better_than_the_table(rows: int, buffers: int) -> None:
+    def energy(used: Filter) -> float:
+        return used.encoder_energy(rows) * used.decoder_energy(rows)
+
+    fitted = Filter.from_log_spans(fit_log_spans(rows, buffers))
+    assert energy(fitted_filter(rows, buffers)) <= energy(fitted) * (1 + 1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=25), st.sampled_from(EPOCHS))
+def test_late_epochs_keep_every_column_within_one(late: list[int], epochs: PrefixMechanism) -> None:
+    assert isinstance(epochs, GeometricEpochs)
+    people, counts = 0, []
+    for extra in late:
+        end = epochs.due(people) + extra * (1 + people // 20)
+        end = end if epochs.horizon is None else min(end, epochs.horizon)
+        if end == people:
+            break
+        counts.append(end - people)
+        people = end
+    c, parts = encoder_matrix(epochs, counts)
+    assert np.linalg.norm(c, axis=0).max() <= 1 + 1e-12
+    b, variances, weights = decoder_matrix(epochs, counts, parts)
+    np.testing.assert_allclose(b @ c, weights, atol=1e-10)
+    np.testing.assert_allclose((b**2).sum(axis=1), variances, rtol=1e-10)
+    last = weights[-1]
+    assert last @ counts == pytest.approx(last**2 @ counts)
+
+
+def test_planned_epochs_use_their_whole_budget() -> None:
+    mechanism = GeometricEpochs()
+    c, _ = encoder_matrix(mechanism, planned(mechanism, 150))
+    assert np.linalg.norm(c, axis=0)[:50] == pytest.approx(np.ones(50), abs=1e-7)
+
+
+def test_epochs_refuse_a_row_before_it_is_due() -> None:
+    encoder = GeometricEpochs(1.5, first=4, horizon=20).encoder()
+    with pytest.raises(InvalidInput, match="due at 4"):
+        encoder.push(np.ones(1), 3)
+    encoder.push(np.ones(1), 14)
+    with pytest.raises(InvalidInput, match="due at 20"):
+        encoder.push(np.ones(1), 5)
+    with pytest.raises(InvalidInput, match="horizon is used up"):
+        encoder.push(np.ones(1), 7)
+    encoder.push(np.ones(1), 6)  # early for growth 1.5, but the horizon ends there
+
+
+def test_epochs_cost_the_same_at_any_horizon() -> None:
+    for horizon in (100, 1024, 10_000, 10**6):
+        mechanism = GeometricEpochs()
+        rows = len(list(GeometricEpochs(horizon=horizon).plan()))
+        counts = np.array(planned(mechanism, rows))
+        encoder, decoder = mechanism.encoder(), mechanism.decoder()
+        for n in counts:
+            estimate = decoder.take(encoder.push(np.ones(1), int(n)), int(n))
+        effective = estimate.weights @ counts / counts.sum()
+        assert estimate.variance < 2.9
+        assert 0.87 < effective < 0.95
+        assert estimate.variance / effective**2 < 3.7
+
+
+def test_a_generous_horizon_beats_doubling() -> None:
+    """What the documentation of Doubling says."""
+    generous = BufferedToeplitz(2**20)
+    known = generous.variances(10_000) * generous.column_norm**2
+    assert (known < Doubling().variances(10_000))[200:].all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BinaryTree(0),
+        lambda: BinaryTree(4, every=0),
+        lambda: BufferedToeplitz(10, buffers=1),
+        lambda: BufferedToeplitz(2**24 + 1),
+        lambda: SquareRootToeplitz(-1),
+        lambda: Independent(every=0),
+        lambda: GeometricEpochs(1.0),
+        lambda: GeometricEpochs(float("nan")),
+        lambda: GeometricEpochs(first=0),
+        lambda: GeometricEpochs(horizon=0),
+        lambda: Doubling("independent"),
+        lambda: Doubling(first_rows=0),
+        lambda: mechanism_from_fields({"name": "unknown"}),
+        lambda: mechanism_from_fields({"name": "binary_tree"}),
+        lambda: mechanism_from_fields({"name": "binary_tree", "rows": 3, "column_norm": 0.1}),
+    ],
+)
+def test_bad_settings_are_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(InvalidInput):
+        make()
