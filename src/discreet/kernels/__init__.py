@@ -1,0 +1,62 @@
+"""Kernels as finite feature maps with certified norms; `feature_map` makes one from a kernel.
+
+| room        | what lives there                                                        |
+|-------------|-------------------------------------------------------------------------|
+| `build`     | `feature_map`: from a scikit-learn kernel to a map with a stated error  |
+| `base`      | what every map owes: `FeatureMap`                                       |
+| `fourier`   | Fourier features by quadrature and at random                            |
+| `rules`     | 1-d quadrature rules of spectral densities                              |
+| `rotated`   | principal axes                                                          |
+| `compose`   | sums over coordinate groups, products, scaling                          |
+| `linear`    | dot products and their powers                                           |
+| `finite`    | exact features on a finite public set                                   |
+| `additive`  | the scikit-learn kernel on column groups                                |
+| `points`    | public points of a box                                                  |
+| `text`      | kernels as text                                                         |
+| `wire`      | maps as JSON values                                                     |
+"""
+
+from discreet.kernels.additive import Additive
+from discreet.kernels.base import FeatureMap, Group
+from discreet.kernels.build import feature_map
+from discreet.kernels.compose import (
+    AdditiveFeatures,
+    ProductFeatures,
+    ScaledFeatures,
+    scaled,
+    sum_features,
+)
+from discreet.kernels.finite import FiniteFeatures, finite_features
+from discreet.kernels.fourier import FourierFeatures, quadrature_features, random_features
+from discreet.kernels.linear import LinearFeatures
+from discreet.kernels.points import public_points, sub_box
+from discreet.kernels.rotated import RotatedFeatures, principal_axes, rotate
+from discreet.kernels.text import kernel_from_text, kernel_to_text
+from discreet.kernels.wire import decode_map, encode_map
+
+__all__ = [
+    "Additive",
+    "AdditiveFeatures",
+    "FeatureMap",
+    "FiniteFeatures",
+    "FourierFeatures",
+    "Group",
+    "LinearFeatures",
+    "ProductFeatures",
+    "RotatedFeatures",
+    "ScaledFeatures",
+    "decode_map",
+    "encode_map",
+    "feature_map",
+    "finite_features",
+    "kernel_from_text",
+    "kernel_to_text",
+    "principal_axes",
+    "public_points",
+    "quadrature_features",
+    "random_features",
+    "rotate",
+    "scaled",
+    "sub_box",
+    "sum_features",
+]

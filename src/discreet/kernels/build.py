@@ -1,0 +1,345 @@
+"""From a scikit-learn kernel to a feature map with a stated error.
+
+The kernel is read as a tree. Columns that an `Additive` kernel keeps apart get a map each, so that
+the groups survive; everything else is built, joined and rotated as one. Errors are shared out so
+that they add up: |sum_i w_i e_i| <= sum_i w_i |e_i|, and for products of k_i with |k_i| <= b_i,
+|prod k_i - prod k_i'| <= sum_i e_i prod_(j != i) b_j.
+
+| kernel                        | map                                                            |
+|-------------------------------|----------------------------------------------------------------|
+| RBF, Matern                   | quadrature or random Fourier features, rotated                 |
+| DotProduct, its whole powers  | exact polynomial features                                      |
+| ConstantKernel                | one constant feature; as a factor it scales                    |
+| a + b, a * b, a ** p          | features side by side, Kronecker products (RBF * RBF is an RBF)|
+| Additive(kernel, groups)      | one map for each group                                         |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    Kernel,
+    Matern,
+    Product,
+    Sum,
+)
+
+from discreet.domain import Box
+from discreet.kernels.additive import Additive
+from discreet.kernels.base import FeatureMap, check_domain
+from discreet.kernels.compose import AdditiveFeatures, ProductFeatures, scaled, sum_features
+from discreet.kernels.finite import finite_features
+from discreet.kernels.fourier import (
+    FourierFeatures,
+    constant_features,
+    product_form,
+    random_features,
+    stationary_parts,
+    tensor_rule,
+)
+from discreet.kernels.linear import MOST_DEGREE, LinearFeatures
+from discreet.kernels.points import public_points, sub_box
+from discreet.kernels.rotated import rotate
+from discreet.kernels.rules import OutOfReach, smallest_rule
+from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+
+METHODS = ("quadrature", "random", "finite")
+SUPPORTED = (
+    "RBF, Matern, ConstantKernel, DotProduct, sums, products, whole powers "
+    f"(1 to {MOST_DEGREE}), and discreet.kernels.Additive"
+)
+# Random features are drawn up to this many before they are rotated onto fewer.
+MOST_RANDOM = 8192
+
+
+def feature_map(
+    kernel: Kernel,
+    domain: Box,
+    *,
+    error: float = 1e-3,
+    most_features: int = 400,
+    method: str = "quadrature",
+    rotated: bool = True,
+    points: ArrayLike | None = None,
+    features: int | None = None,
+    seed: int = 0,
+) -> FeatureMap:
+    """The smallest map found whose `sup_error` for a scikit-learn kernel is at most `error`.
+
+    For d > 1 the quadrature replaces a Matern kernel by the product of 1-d Matern kernels, which
+    is *not* the isotropic Matern (`quadrature_features` says more); the kernel of the result shows
+    it. The methods `random` and `finite` keep the isotropic kernel.
+
+    If k(x, x) exceeds 1, so does `norm_bound`: it is certified all the same.
+
+    Args:
+        kernel: RBF, Matern, ConstantKernel, DotProduct, their sums, products and whole powers, and
+            `Additive`. Hyperparameters are public constants; their bounds play no role.
+        domain: the public box, in whose declared units the length scales are.
+        error: the largest |k(x, z) - phi(x)'phi(z)| over a finite set of pairs; see `sup_error`.
+        most_features: refuse to make more features than this.
+        method: `quadrature`, `random` (random Fourier features), or `finite` (exact on `points`).
+        rotated: keep principal axes only (see `rotate`).
+        points: (N, d) public points over which the error is measured and axes are taken; by
+            default low-discrepancy points of the box. For `finite` the whole domain.
+        features: for `random`: this many features for each RBF or Matern, unrotated and without
+            regard to `error`.
+        seed: of public points and random frequencies; public.
+
+    Raises:
+        InvalidInput: for an unsupported kernel, or an error that `most_features` do not reach; the
+            message says which one they do.
+    """
+    check_domain(domain)
+    error = positive_number(error, "error")
+    most = whole_number(most_features, "most_features", minimum=1)
+    check_supported(kernel)
+    if method not in METHODS:
+        raise InvalidInput(f"method was {method!r}; it must be one of {', '.join(METHODS)}.")
+    if method == "finite" and points is None:
+        raise InvalidInput("method 'finite' got no points; pass the finite public domain.")
+    if features is not None and method != "random":
+        raise InvalidInput(
+            f"features was {features} for method {method!r}; it goes with 'random'. Set `error`, "
+            "or rotate a finer map with rotate(map, features=...)."
+        )
+    where = None
+    if points is not None:
+        domain.to_unit(points)
+        where = np.unique(np.asarray(points, dtype=np.float64), axis=0)
+    plan = _Plan(method, rotated, where, features, whole_number(seed, "seed"), most)
+    if features is not None:
+        return plan.build(kernel, domain, error)
+    try:
+        return plan.fit(kernel, domain, error)
+    except OutOfReach as reason:
+        raise InvalidInput(_what_is_reached(plan, kernel, domain, error, reason)) from reason
+
+
+def check_supported(kernel: Any) -> None:
+    """`InvalidInput` that lists what is supported, unless every part of a kernel is."""
+    if type(kernel) in (Sum, Product):
+        check_supported(kernel.k1)
+        check_supported(kernel.k2)
+    elif type(kernel) is Exponentiation:
+        check_supported(kernel.kernel)
+        power = kernel.exponent
+        if power != int(power) or not 1 <= power <= MOST_DEGREE:
+            raise InvalidInput(f"{kernel} has the power {power}; supported are {SUPPORTED}.")
+    elif type(kernel) is Additive:
+        for part in kernel.kernels:
+            check_supported(part)
+    elif type(kernel) not in (RBF, Matern, ConstantKernel, DotProduct):
+        raise InvalidInput(
+            f"the kernel had the part {kernel!r} of type {type(kernel).__name__}; supported are "
+            f"{SUPPORTED}. Observation noise is no part of a feature map: leave WhiteKernel out."
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The options of `feature_map`, and the recursion over the kernel's tree."""
+
+    method: str
+    rotated: bool
+    points: FloatArray | None
+    features: int | None
+    seed: int
+    most: int
+
+    def fit(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
+        """A map within the error and the number of features, or `OutOfReach`."""
+        # Shares add up to the error over each part's own points; over the joint points they may
+        # exceed it by a little, and then a smaller target is tried.
+        for target in (error, 0.7 * error, 0.4 * error):
+            built = self.build(kernel, domain, target)
+            if built.features > self.most:
+                raise OutOfReach(f"that needs {built.features} features")
+            if built.sup_error(self.points, self.seed) <= error:
+                return built
+        raise OutOfReach("the parts of the kernel add up to a larger error")
+
+    def build(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
+        kind = type(kernel)
+        if self.method == "finite" and not _has_groups(kernel):
+            assert self.points is not None
+            return finite_features(kernel, domain, self.points, error=error)
+        if kind is Additive:
+            return self._additive(kernel, domain, error)
+        if kind is Sum:
+            return self._sum(_flatten(kernel, Sum), domain, error)
+        if kind in (Product, Exponentiation):
+            power = _dot_product_power(kernel)
+            if power is not None:
+                return LinearFeatures(domain, *power)
+            return self._product(_factors(kernel), domain, error)
+        if kind is DotProduct:
+            return LinearFeatures(domain, float(kernel.sigma_0))
+        if kind is ConstantKernel:
+            return constant_features(domain, float(kernel.constant_value))
+        return self._rotated(lambda share: self._stationary(kernel, domain, share), error)
+
+    def _additive(self, kernel: Additive, domain: Box, error: float) -> FeatureMap:
+        groups = kernel.resolve(domain.dimension)
+        weight = 1.0 / len(groups)
+        parts = [
+            (c, self._on(c).build(part, sub_box(domain, c), error), weight) for c, part in groups
+        ]
+        return AdditiveFeatures(domain, tuple(parts))
+
+    def _sum(self, terms: list[Kernel], domain: Box, error: float) -> FeatureMap:
+        def joined(share: float) -> FeatureMap:
+            return sum_features([self.build(k, domain, share / len(terms)) for k in terms])
+
+        # Rotating all features together would mix the groups of an additive term.
+        return joined(error) if any(map(_has_groups, terms)) else self._rotated(joined, error)
+
+    def _product(self, factors: list[Kernel], domain: Box, error: float) -> FeatureMap:
+        constant, others = _merged(factors)
+        if not others:
+            return constant_features(domain, constant)
+        if len(others) == 1:
+            return scaled(self.build(others[0], domain, error / constant), constant)
+        where = public_points(domain, 64, self.seed)
+        bounds = [float(np.max(kernel.diag(where))) for kernel in others]
+
+        def joined(share: float) -> FeatureMap:
+            # A half for the second-order terms: a factor's map may exceed the bound slightly.
+            shares = [
+                0.5 * share * bound / (constant * len(others) * math.prod(bounds))
+                for bound in bounds
+            ]
+            maps = [self.build(k, domain, e) for k, e in zip(others, shares, strict=True)]
+            return scaled(ProductFeatures(maps), constant)
+
+        return self._rotated(joined, error)
+
+    def _rotated(self, make: Callable[[float], FeatureMap], error: float) -> FeatureMap:
+        """What `make` builds for an error, rotated if that is wanted and takes fewer features."""
+        if not self.rotated or self.features is not None:
+            return make(error)
+        # Accuracy before rotation costs little by quadrature, but much by random features.
+        base = make((0.85 if self.method == "random" else 0.25) * error)
+        turned = rotate(base, error, points=self.points, seed=self.seed)
+        return turned if turned.features < base.features else base
+
+    def _stationary(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
+        if self.method == "random":
+            return self._random(kernel, domain, error)
+        nu, scales = stationary_parts(kernel, domain.dimension)
+        widths = np.subtract(domain.upper, domain.lower)
+        form = product_form(kernel, domain.dimension)
+        # The errors of the columns add up to at most d times the largest, and the largest error of
+        # the product is often that of one column alone: try the cheap target first.
+        for target in (0.85 * error, 0.85 * error / domain.dimension):
+            rules = [smallest_rule(nu, s, w, target) for s, w in zip(scales, widths, strict=True)]
+            built = FourierFeatures(domain, *tensor_rule(rules, error / 20.0), form)
+            if built.sup_error(self.points, self.seed) <= error:
+                break
+        return built
+
+    def _random(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
+        if self.features is not None:
+            return random_features(kernel, domain, self.features, self.seed)
+        most = MOST_RANDOM if self.rotated else max(self.most - self.most % 2, 2)
+        count = min(64, most)
+        while True:
+            built = random_features(kernel, domain, count, self.seed)
+            reached = built.sup_error(self.points, self.seed)
+            if reached <= error:
+                return built
+            if count == most:
+                raise OutOfReach(f"{count} random features reach {reached:.2g} for {kernel}")
+            count = min(2 * count, most)
+
+    def _on(self, columns: tuple[int, ...]) -> _Plan:
+        if self.points is None:
+            return self
+        return replace(self, points=np.unique(self.points[:, list(columns)], axis=0))
+
+
+def _what_is_reached(
+    plan: _Plan, kernel: Kernel, domain: Box, error: float, reason: OutOfReach
+) -> str:
+    asked = f"{kernel} was asked for a sup error of {error:g} with at most {plan.most} features"
+    largest = float(np.max(kernel.diag(public_points(domain, 64))))
+    # A coarse search: each step builds a map, and the answer need only be true, not sharp.
+    target = 4.0 * error
+    while target < largest:
+        try:
+            built = plan.fit(kernel, domain, target)
+        except OutOfReach:
+            target *= 4.0
+            continue
+        reached = built.sup_error(plan.points, plan.seed)
+        return (
+            f"{asked}; {built.features} features reach {reached:.2g}. Allow a larger error or more "
+            "features, or choose a longer length scale, a smoother or an additive kernel."
+        )
+    return (
+        f"{asked}; no error below {largest:g} is reached ({reason}). Choose an additive kernel, a "
+        "longer length scale, a smoother kernel, or more features."
+    )
+
+
+def _has_groups(kernel: Any) -> bool:
+    """Whether a map of this kernel has coordinate groups worth keeping apart."""
+    if type(kernel) is Additive:
+        return True
+    if type(kernel) is Product:
+        _, others = _merged(_factors(kernel))
+        return len(others) == 1 and _has_groups(others[0])
+    if type(kernel) is Sum:
+        return any(map(_has_groups, _flatten(kernel, Sum)))
+    return False
+
+
+def _flatten(kernel: Any, kind: Any) -> list[Kernel]:
+    if type(kernel) is kind:
+        return _flatten(kernel.k1, kind) + _flatten(kernel.k2, kind)
+    return [kernel]
+
+
+def _factors(kernel: Kernel) -> list[Kernel]:
+    """The factors of products and whole powers, whole powers written out."""
+    if type(kernel) is Product:
+        return _factors(kernel.k1) + _factors(kernel.k2)
+    if type(kernel) is Exponentiation and _dot_product_power(kernel) is None:
+        return _factors(kernel.kernel) * int(kernel.exponent)
+    return [kernel]
+
+
+def _merged(factors: list[Kernel]) -> tuple[float, list[Kernel]]:
+    """The product of the constants, and the other factors with all RBF kernels made one."""
+    constant = 1.0
+    others: list[Kernel] = []
+    precision: Any = None
+    for kernel in factors:
+        if type(kernel) is ConstantKernel:
+            constant *= positive_number(kernel.constant_value, "the value of a ConstantKernel")
+        elif type(kernel) is RBF:
+            # exp(-r^2/2a^2) exp(-r^2/2b^2) has 1/a^2 + 1/b^2, column by column.
+            added = 1.0 / np.asarray(kernel.length_scale, dtype=np.float64) ** 2
+            precision = added if precision is None else precision + added
+        else:
+            others.append(kernel)
+    if precision is not None:
+        others.insert(0, RBF(1.0 / np.sqrt(precision)))
+    return constant, others
+
+
+def _dot_product_power(kernel: Kernel) -> tuple[float, int] | None:
+    """(sigma_0, p) where the kernel is DotProduct(sigma_0) ** p."""
+    if type(kernel) is Exponentiation and type(kernel.kernel) is DotProduct:
+        return float(kernel.kernel.sigma_0), int(kernel.exponent)
+    return None

@@ -1,0 +1,167 @@
+"""Exact features on a finite public set of points, by pivoted Cholesky of the kernel matrix.
+
+K = L L' + R with a positive semidefinite remainder R, so |R_ij| <= max_i R_ii: the largest diagonal
+entry of the remainder bounds the error of every pair, and ||phi(x_i)||^2 = K_ii - R_ii never
+exceeds k(x_i, x_i). L is then turned onto its principal axes, which changes no inner product.
+
+| array    | shape  | meaning                                             | symbol |
+|----------|--------|-----------------------------------------------------|--------|
+| points   | (N, d) | the public set, in declared units                   | x_i    |
+| values   | (N, m) | the features of each point, largest axis first      | L      |
+| residual | (N,)   | k(x, x) - ||phi(x)||^2                              | R_ii   |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+from sklearn.gaussian_process.kernels import Kernel
+
+from discreet.domain import Box
+from discreet.kernels.base import FeatureMap, check_domain, own_matrix
+from discreet.kernels.rules import OutOfReach
+from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+
+# Two points this close, as a part of the box's width in each column, are one point.
+SAME = 1e-9
+# The error of a finite map is measured on all pairs of at most this many points.
+MOST_CHECKED = 1500
+
+
+class FiniteFeatures(FeatureMap):
+    """A table of features: one row for each point of a finite public set.
+
+    Args:
+        domain: the public box.
+        points: (N, d) different points of the box.
+        values: (N, m) their features.
+        kernel: what it approximates, for `sup_error`.
+
+    Raises:
+        InvalidInput: for points outside the box or twice in the set; from `transform`, for an
+            input that is not in the set (within 1e-9 of the width of each column).
+    """
+
+    def __init__(
+        self, domain: Box, points: ArrayLike, values: ArrayLike, kernel: Any = None
+    ) -> None:
+        self.domain = check_domain(domain)
+        self.points = points
+        self.values = values
+        self.kernel = kernel
+        unit = domain.to_unit(points)
+        self._points = own_matrix(self._checked(points), "points", domain.dimension)
+        self._values = own_matrix(values, "values")
+        if len(self._values) != len(unit):
+            raise InvalidInput(
+                f"a finite map had {len(unit)} points and {len(self._values)} rows of features; "
+                "give one row for each point."
+            )
+        self._tree = cKDTree(unit)
+        pairs = self._tree.query_pairs(SAME, p=np.inf)
+        if pairs:
+            first, second = min(pairs)
+            raise InvalidInput(f"points {first} and {second} of a finite set were equal; drop one.")
+        self.features = self._values.shape[1]
+        self.norm_bound = float(np.sqrt((self._values**2).sum(axis=1).max()))
+        if abs(self.norm_bound - 1.0) <= 1e-12:
+            self.norm_bound = 1.0
+
+    def index(self, X: ArrayLike) -> Any:  # noqa: N803
+        """(n,) the place of each input in the set; `InvalidInput` for one that is not in it."""
+        unit = self.domain.to_unit(X)
+        _, place = self._tree.query(unit, p=np.inf, distance_upper_bound=SAME)
+        missing = place == len(self._points)
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise InvalidInput(
+                f"input {row} was {np.asarray(X)[row].tolist()}, which is not one of the "
+                f"{len(self._points)} points of this finite map; pass points of its set only."
+            )
+        return place
+
+    def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
+        phi: FloatArray = self._values[self.index(X)]
+        return phi
+
+    def to_fields(self) -> dict[str, Any]:
+        return {"points": self._points.tolist(), "values": self._values.tolist()}
+
+    def _error_points(self, seed: int) -> FloatArray:
+        if len(self._points) <= MOST_CHECKED:
+            return self._points
+        chosen = np.random.default_rng(seed).choice(len(self._points), MOST_CHECKED, replace=False)
+        return self._points[chosen]
+
+
+def finite_features(
+    kernel: Kernel,
+    domain: Box,
+    points: ArrayLike,
+    *,
+    error: float = 1e-10,
+    most_features: int | None = None,
+) -> FiniteFeatures:
+    """Features of a kernel on a finite public set, with sup error at most `error` on its pairs.
+
+    Args:
+        kernel: any scikit-learn kernel.
+        domain: the public box.
+        points: (N, d) different public points of the box.
+        error: the largest error allowed for any pair of points, in units of k.
+        most_features: refuse to make more features than this.
+
+    Raises:
+        InvalidInput: for points outside the box, a kernel that is not positive semidefinite, or an
+            error that `most_features` features do not reach; the message says which one they do.
+    """
+    check_domain(domain)
+    domain.to_unit(points)
+    where = np.asarray(points, dtype=np.float64)
+    error = positive_number(error, "error")
+    most = len(where)
+    if most_features is not None:
+        most = min(most, whole_number(most_features, "most_features", minimum=1))
+    diagonal = np.asarray(kernel.diag(where), dtype=np.float64)
+    factor, residual = pivoted_cholesky(kernel, where, diagonal, error, most)
+    if residual.max() > error:
+        raise OutOfReach(
+            f"{kernel} on {len(where)} points was asked for the error {error:g}; {most} features "
+            f"reach {residual.max():.2g}. Allow a larger error or more features."
+        )
+    left, singular, _ = np.linalg.svd(factor, full_matrices=False)
+    values = left * singular
+    # Rounding must not lift ||phi(x)||^2 above k(x, x), on which the sensitivity rests.
+    norms = np.sqrt((values**2).sum(axis=1))
+    allowed = np.sqrt(diagonal) * (1.0 - 1e-15)
+    values *= np.minimum(1.0, allowed / np.maximum(norms, 1e-300))[:, None]
+    return FiniteFeatures(domain, where, values, kernel)
+
+
+def pivoted_cholesky(
+    kernel: Kernel, points: FloatArray, diagonal: FloatArray, error: float, most: int
+) -> tuple[FloatArray, FloatArray]:
+    """L (N, r) and the diagonal of K - LL', taking the largest remaining point at each step.
+
+    Only r rows of the kernel matrix are computed, so N may be large.
+    """
+    residual = diagonal.copy()
+    factor = np.zeros((len(points), most))
+    size = 0
+    while size < most and residual.max() > error:
+        pivot = int(np.argmax(residual))
+        row = np.asarray(kernel(points[pivot : pivot + 1], points))[0]
+        row = row - factor[:, :size] @ factor[pivot, :size]
+        factor[:, size] = row / np.sqrt(residual[pivot])
+        residual = residual - factor[:, size] ** 2
+        residual[pivot] = 0.0
+        size += 1
+        if residual.min() < -1e-6 * diagonal.max():
+            raise InvalidInput(
+                f"{kernel} is not positive semidefinite on these points (or the points repeat); "
+                "use a valid kernel and different points."
+            )
+    return factor[:, : max(size, 1)], residual

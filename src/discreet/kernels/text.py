@@ -1,0 +1,220 @@
+"""Kernels as text, for study files and messages: `1.0 * RBF(length_scale=0.3) + Matern(nu=2.5)`.
+
+The text is read with a parser of its own that knows the names below and arithmetic, and never runs
+anything. Bounds of hyperparameters are not written: a kernel here is a public constant.
+
+| name           | parameters                                              |
+|----------------|---------------------------------------------------------|
+| RBF            | length_scale: a number or a list                        |
+| Matern         | length_scale: a number or a list; nu: a number or inf   |
+| ConstantKernel | constant_value: a number                                |
+| DotProduct     | sigma_0: a number                                       |
+| Additive       | kernel: a kernel or a list; groups: lists of columns    |
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    Kernel,
+    Matern,
+    Product,
+    Sum,
+)
+
+from discreet.kernels.additive import Additive
+from discreet.kernels.linear import MOST_DEGREE
+from discreet.validation import InvalidInput
+
+ALLOWED = (
+    "RBF(length_scale), Matern(length_scale, nu), ConstantKernel(constant_value), "
+    "DotProduct(sigma_0), Additive(kernel, groups), numbers, lists, +, * and ** with a whole power "
+    f"from 1 to {MOST_DEGREE}"
+)
+_PARAMETERS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "RBF": (RBF, ("length_scale",)),
+    "Matern": (Matern, ("length_scale", "nu")),
+    "ConstantKernel": (ConstantKernel, ("constant_value",)),
+    "DotProduct": (DotProduct, ("sigma_0",)),
+    "Additive": (Additive, ("kernel", "groups")),
+}
+MOST_CHARACTERS = 20_000
+MOST_DEPTH = 200
+
+
+def kernel_from_text(text: str) -> Kernel:
+    """The scikit-learn kernel that a text describes.
+
+    Args:
+        text: such as `0.5 * RBF(0.3) + 0.5 * Additive(Matern(nu=2.5), groups=[[0], [1, 2]])`.
+
+    Raises:
+        InvalidInput: for anything else than the names, numbers, lists and operators of the
+            module's table; the message lists them.
+    """
+    if not isinstance(text, str) or not 0 < len(text) <= MOST_CHARACTERS:
+        raise InvalidInput(f"a kernel was {str(text)[:80]!r}; it must be text. Allowed: {ALLOWED}.")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        value = _read(tree.body, text, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise _refused(text, str(error) or type(error).__name__) from error
+    if isinstance(value, float | int):
+        value = ConstantKernel(_positive(value, "a constant", text))
+    if not isinstance(value, Kernel):
+        raise _refused(text, "it is a list, not a kernel")
+    return value
+
+
+def kernel_to_text(kernel: Kernel) -> str:
+    """The text of a kernel with every number in full; `kernel_from_text` reads it back.
+
+    Raises:
+        InvalidInput: for a kernel that the text has no name for.
+    """
+    kind = type(kernel)
+    if kind is Sum:
+        return f"{kernel_to_text(kernel.k1)} + {_bracketed(kernel.k2, (Sum,))}"
+    if kind is Product:
+        return f"{_bracketed(kernel.k1, (Sum,))} * {_bracketed(kernel.k2, (Sum, Product))}"
+    if kind is Exponentiation:
+        power = kernel.exponent
+        whole = int(power) if power == int(power) else power
+        return f"{_bracketed(kernel.kernel, (Sum, Product, Exponentiation))} ** {whole!r}"
+    if kind is RBF:
+        return f"RBF(length_scale={_number(kernel.length_scale)})"
+    if kind is Matern:
+        return f"Matern(length_scale={_number(kernel.length_scale)}, nu={_number(kernel.nu)})"
+    if kind is ConstantKernel:
+        return f"ConstantKernel(constant_value={_number(kernel.constant_value)})"
+    if kind is DotProduct:
+        return f"DotProduct(sigma_0={_number(kernel.sigma_0)})"
+    if kind is Additive:
+        parts = [kernel_to_text(part) for part in kernel.kernels]
+        shared = not isinstance(kernel.kernel, list | tuple)
+        inside = parts[0] if shared else f"[{', '.join(parts)}]"
+        groups = kernel.groups
+        if groups is None:
+            return f"Additive({inside})"
+        return f"Additive({inside}, groups={[[int(c) for c in group] for group in groups]})"
+    raise InvalidInput(f"{kernel!r} of type {kind.__name__} has no text; allowed: {ALLOWED}.")
+
+
+def _bracketed(kernel: Kernel, loose: tuple[type, ...]) -> str:
+    text = kernel_to_text(kernel)
+    return f"({text})" if type(kernel) in loose else text
+
+
+def _number(value: Any) -> str:
+    if np.ndim(value):
+        return f"[{', '.join(repr(float(v)) for v in value)}]"
+    return repr(float(value))
+
+
+def _read(node: ast.expr, text: str, depth: int) -> Any:
+    """The value of a node: a kernel, a number, or a list of them."""
+    if depth > MOST_DEPTH:
+        raise _refused(text, f"it is nested more than {MOST_DEPTH} deep")
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        value = _read(node.operand, text, depth + 1)
+        if isinstance(value, int | float):
+            return -value if isinstance(node.op, ast.USub) else value
+        raise _refused(text, "a sign stood before something that is no number")
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_read(item, text, depth + 1) for item in node.elts]
+    if isinstance(node, ast.BinOp):
+        return _operation(node, text, depth)
+    if isinstance(node, ast.Call):
+        return _call(node, text, depth)
+    if isinstance(node, ast.Name) and node.id == "inf":
+        return math.inf
+    raise _refused(text, f"{ast.unparse(node)[:60]!r} is not allowed")
+
+
+def _operation(node: ast.BinOp, text: str, depth: int) -> Any:
+    left = _read(node.left, text, depth + 1)
+    right = _read(node.right, text, depth + 1)
+    if isinstance(node.op, ast.Pow):
+        if not isinstance(left, Kernel):
+            raise _refused(text, "only a kernel can be raised to a power")
+        if type(right) is not int or not 1 <= right <= MOST_DEGREE:
+            raise _refused(text, f"the power was {right!r}")
+        return left**right
+    if not isinstance(node.op, ast.Add | ast.Mult):
+        raise _refused(text, f"the operator {type(node.op).__name__} is not allowed")
+    sides = []
+    for side in (left, right):
+        if isinstance(side, int | float):
+            side = ConstantKernel(_positive(side, "a constant", text))
+        if not isinstance(side, Kernel):
+            raise _refused(text, "a list stood where a kernel belongs")
+        sides.append(side)
+    return sides[0] + sides[1] if isinstance(node.op, ast.Add) else sides[0] * sides[1]
+
+
+def _call(node: ast.Call, text: str, depth: int) -> Any:
+    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)[:60]
+    if name not in _PARAMETERS:
+        raise _refused(text, f"{name!r} is no known kernel")
+    kind, parameters = _PARAMETERS[name]
+    if len(node.args) > len(parameters):
+        raise _refused(text, f"{name} takes {len(parameters)} parameters")
+    given = dict(zip(parameters, node.args, strict=False))
+    for keyword in node.keywords:
+        if keyword.arg not in parameters or keyword.arg in given:
+            raise _refused(text, f"{name} got the parameter {keyword.arg!r} twice or has none such")
+        given[keyword.arg] = keyword.value
+    values = {key: _read(value, text, depth + 1) for key, value in given.items()}
+    if name == "Additive":
+        return _additive(values, text)
+    return kind(**{key: _parameter(key, value, text) for key, value in values.items()})
+
+
+def _additive(values: dict[str, Any], text: str) -> Additive:
+    kernel, groups = values.get("kernel"), values.get("groups")
+    parts = kernel if isinstance(kernel, list) else [kernel]
+    if not parts or not all(isinstance(part, Kernel) for part in parts):
+        raise _refused(text, "Additive takes a kernel or a list of kernels first")
+    if groups is None:
+        return Additive(kernel)
+    proper = isinstance(groups, list) and all(
+        isinstance(group, list) and group and all(type(c) is int and c >= 0 for c in group)
+        for group in groups
+    )
+    if not proper or not groups:
+        raise _refused(text, "groups is a list of lists of column numbers, such as [[0], [1, 2]]")
+    return Additive(kernel, tuple(tuple(group) for group in groups))
+
+
+def _parameter(name: str, value: Any, text: str) -> Any:
+    if name == "length_scale" and isinstance(value, list):
+        if not value:
+            raise _refused(text, "length_scale was an empty list")
+        return [_positive(item, name, text) for item in value]
+    if name == "nu" and value == math.inf:
+        return value
+    if name == "sigma_0" and value == 0:
+        return 0.0
+    return _positive(value, name, text)
+
+
+def _positive(value: Any, name: str, text: str) -> float:
+    if not isinstance(value, int | float) or not 0.0 < value < math.inf:
+        raise _refused(text, f"{name} was {value!r}; it must be a finite number above 0")
+    return float(value)
+
+
+def _refused(text: str, reason: str) -> InvalidInput:
+    return InvalidInput(f"the kernel {text[:120]!r} could not be read: {reason}. Use {ALLOWED}.")

@@ -1,0 +1,60 @@
+"""One map of every class, for the tests that hold of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
+
+from discreet.domain import Box, unit_cube
+from discreet.kernels import (
+    Additive,
+    AdditiveFeatures,
+    FeatureMap,
+    LinearFeatures,
+    ProductFeatures,
+    ScaledFeatures,
+    feature_map,
+    finite_features,
+    quadrature_features,
+    random_features,
+    rotate,
+    sub_box,
+    sum_features,
+)
+
+BOX = Box((-2.0, -2.0), (2.0, 2.0))
+SLANTED = Box((-1.0, 2.0, 0.0), (3.0, 2.5, 10.0))
+
+
+def inside(domain: Box, count: int, seed: int = 0) -> np.ndarray:
+    """Random points of a box, and its corners where they are few."""
+    rng = np.random.default_rng(seed)
+    unit = rng.uniform(size=(count, domain.dimension))
+    corners = rng.integers(0, 2, size=(min(count, 200), domain.dimension))
+    return domain.from_unit(np.vstack([unit, corners]))
+
+
+def all_maps() -> dict[str, FeatureMap]:
+    rbf = quadrature_features(RBF(1.0), BOX, 13)
+    matern = quadrature_features(Matern([1.0, 2.0], nu=1.5), BOX, 8)
+    linear = LinearFeatures(BOX, 0.5)
+    left = quadrature_features(RBF([1.0, 0.5]), sub_box(SLANTED, (0, 1)), 9)
+    right = rotate(quadrature_features(Matern(3.0, nu=2.5), sub_box(SLANTED, (2,)), 31), 1e-2)
+    grid = inside(BOX, 60)
+    grid = np.unique(grid, axis=0)
+    return {
+        "hermite": quadrature_features(RBF([1.0, 2.0]), BOX, (12, 8), rule="hermite"),
+        "trapezoid": rbf,
+        "matern": matern,
+        "random": random_features(Matern(1.0, nu=1.5), BOX, 40, seed=3),
+        "rotated": rotate(rbf, 1e-2),
+        "linear": linear,
+        "cubic": LinearFeatures(BOX, 0.7, 3),
+        "additive": AdditiveFeatures(SLANTED, (((0, 1), left, 0.3), ((2,), right, 0.9))),
+        "overlapping": AdditiveFeatures(BOX, (((0, 1), rbf, 0.5), ((1, 0), matern, 2.0))),
+        "sum": sum_features([rbf, linear]),
+        "product": ProductFeatures([rotate(rbf, 1e-2), linear]),
+        "scaled": ScaledFeatures(matern, 2.5),
+        "finite": finite_features(Matern(1.0, nu=0.5), BOX, grid, error=1e-9),
+        "built": feature_map(2.0 * Additive(RBF(0.3)) + DotProduct(1.0), unit_cube(3)),
+    }

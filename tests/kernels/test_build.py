@@ -1,0 +1,203 @@
+"""From scikit-learn kernels to maps: each supported kernel, and what is refused and why."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from discreet.domain import unit_cube
+from discreet.kernels import (
+    Additive,
+    FiniteFeatures,
+    LinearFeatures,
+    ProductFeatures,
+    feature_map,
+    finite_features,
+    public_points,
+    sub_box,
+)
+from discreet.validation import InvalidInput
+from tests.kernels.cases import BOX, inside
+
+SQUARE = unit_cube(2)
+CUBE = unit_cube(4)
+KERNELS = {
+    "rbf": RBF(0.35),
+    "anisotropic": RBF([0.2, 1.0]),
+    "scaled": 0.3 * RBF(0.5),
+    "sum": RBF(0.5) + 0.5 * RBF(1.0) + 0.2,
+    "linear": DotProduct(0.5),
+    "square": DotProduct(0.5) ** 2,
+    "product": RBF(0.8) * DotProduct(1.0),
+    "merged": RBF(0.5) * RBF([0.5, 1.0]) * 2.0,
+    "power": RBF(0.9) ** 2,
+    "additive": Additive(Matern(0.5, nu=2.5)),
+    "additive plus": 2.0 * Additive([RBF(0.5), RBF(0.2)]) + 0.5 * DotProduct(0.1),
+    "one column": Additive(RBF(0.3), [(1,)]) * Additive(RBF(0.7), [(0,)]),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_supported_kernel_is_met_within_the_error(name) -> None:
+    kernel = KERNELS[name]
+    given = feature_map(kernel, SQUARE, error=2e-3)
+    x = inside(SQUARE, 300)
+    phi = given.transform(x)
+    assert np.abs(kernel(x) - phi @ phi.T).max() <= 2.4e-3
+    assert np.linalg.norm(phi, axis=1).max() <= given.norm_bound * (1 + 1e-13)
+    assert given.norm_bound**2 <= kernel.diag(public_points(SQUARE)).max() * 1.01
+
+
+def test_twenty_columns_work_quickly() -> None:
+    start = time.perf_counter()
+    given = feature_map(Additive(RBF(0.25)), unit_cube(20))
+    assert given.sup_error() <= 1e-3
+    x = inside(unit_cube(20), 1000)
+    phi = given.transform(x)
+    assert time.perf_counter() - start < 5.0  # about 0.5 s on a quiet machine
+    assert given.features <= 20 * 12
+    assert len(given.groups) == 20
+    assert given.norm_bound == 1.0
+    assert np.abs(Additive(RBF(0.25))(x) - phi @ phi.T).max() <= 1e-3
+
+
+def test_groups_of_several_columns_keep_their_own_features() -> None:
+    kernel = Additive([RBF(0.5), Matern(0.5, nu=2.5)], [(2, 0), (3,)])
+    given = feature_map(kernel, CUBE, error=1e-2)
+    assert [group.columns for group in given.groups] == [(2, 0), (3,)]
+    x = inside(CUBE, 50)
+    moved = x.copy()
+    moved[:, 3] = 0.5
+    place = given.groups[0].features
+    np.testing.assert_array_equal(given.transform(x)[:, place], given.transform(moved)[:, place])
+
+
+def test_unrotated_maps_and_explicit_points() -> None:
+    plain = feature_map(RBF(0.5), SQUARE, rotated=False)
+    turned = feature_map(RBF(0.5), SQUARE)
+    assert turned.features < plain.features
+    line = np.column_stack([np.linspace(0, 1, 50), np.full(50, 0.5)])
+    narrow = feature_map(RBF(0.5), SQUARE, points=line)
+    assert narrow.features < turned.features
+    assert narrow.sup_error(line) <= 1e-3
+
+
+def test_random_features_by_number_and_by_error() -> None:
+    given = feature_map(RBF(0.5), SQUARE, method="random", features=64, seed=4)
+    assert (given.features, given.norm_bound) == (64, 1.0)
+    isotropic = feature_map(Matern(0.8, nu=1.5), SQUARE, method="random", error=0.1)
+    assert isotropic.kernel == Matern(0.8, nu=1.5)
+    assert isotropic.sup_error() <= 0.1
+
+
+def test_finite_maps_are_exact_for_any_kernel() -> None:
+    points = inside(SQUARE, 150)
+    points = np.unique(points, axis=0)
+    for kernel in (Matern(0.3, nu=1.5), 3.0 * RBF(0.5) + DotProduct(1.0), RBF([0.1, 2.0])):
+        given = finite_features(kernel, SQUARE, points, error=1e-10)
+        phi = given.transform(points)
+        assert np.abs(kernel(points) - phi @ phi.T).max() < 1e-8
+        assert given.norm_bound <= np.sqrt(kernel.diag(points).max())
+        assert np.linalg.norm(phi, axis=1).max() <= given.norm_bound
+    built = feature_map(Matern(0.3, nu=1.5), SQUARE, method="finite", points=points)
+    assert isinstance(built, FiniteFeatures)
+    grouped = feature_map(Additive(RBF(0.3)), SQUARE, method="finite", points=points, error=1e-8)
+    assert len(grouped.groups) == 2
+    assert grouped.sup_error(points) <= 1e-8
+
+
+def test_a_finite_map_knows_its_points_only() -> None:
+    points = public_points(SQUARE, 32)
+    given = finite_features(RBF(0.5), SQUARE, points)
+    np.testing.assert_array_equal(given.index(points[[3, 1]] * (1 - 1e-13)), [3, 1])
+    with pytest.raises(InvalidInput, match="not one of the"):
+        given.transform([[0.123, 0.456]])
+    with pytest.raises(InvalidInput, match="were equal"):
+        finite_features(DotProduct(), SQUARE, [[0.1, 0.1], [0.1, 0.1]])
+    with pytest.raises(InvalidInput, match="5 features reach"):
+        finite_features(Matern(0.1, nu=0.5), SQUARE, points, most_features=5)
+
+
+def test_polynomial_features_are_exact_and_without_offset_fewer() -> None:
+    x = inside(BOX, 100)
+    for sigma in (0.0, 0.7):
+        for degree in (1, 2, 3):
+            given = LinearFeatures(BOX, sigma, degree)
+            phi = given.transform(x)
+            np.testing.assert_allclose(phi @ phi.T, (sigma**2 + x @ x.T) ** degree, atol=1e-9)
+    assert LinearFeatures(BOX, 0.0, 3).features == 4
+    assert LinearFeatures(BOX, 1.0, 3).features == 10
+
+
+def test_kronecker_products_multiply_kernels() -> None:
+    left, right = feature_map(RBF(0.5), SQUARE), feature_map(DotProduct(1.0), SQUARE)
+    given = ProductFeatures([left, right])
+    x = inside(SQUARE, 30)
+    a, b, c = left.transform(x), right.transform(x), given.transform(x)
+    np.testing.assert_allclose(c @ c.T, (a @ a.T) * (b @ b.T), atol=1e-13)
+    assert given.norm_bound == left.norm_bound * right.norm_bound
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: feature_map(RBF(0.3) + WhiteKernel(), SQUARE), "supported are RBF, Matern"),
+        (lambda: feature_map(RationalQuadratic(), SQUARE), "supported are RBF, Matern"),
+        (lambda: feature_map(RBF(0.3) ** 0.5, SQUARE), "supported are"),
+        (lambda: feature_map("RBF(0.3)", SQUARE), "supported are"),
+        (lambda: feature_map(RBF([1, 1, 1]), SQUARE), "length scales"),
+        (lambda: feature_map(RBF(0.3), "square"), "Box"),
+        (lambda: feature_map(RBF(0.3), SQUARE, error=0.0), "error"),
+        (lambda: feature_map(RBF(0.3), SQUARE, method="nystrom"), "one of quadrature"),
+        (lambda: feature_map(RBF(0.3), SQUARE, method="finite"), "no points"),
+        (lambda: feature_map(RBF(0.3), SQUARE, features=10), "goes with 'random'"),
+        (lambda: feature_map(RBF(0.3), SQUARE, points=[[0.5, 2.0]]), "declared bounds"),
+        (lambda: feature_map(Additive(RBF(0.3), [(0, 5)]), SQUARE), "from 0 to 1"),
+        (lambda: feature_map(Additive([RBF(0.3)]), SQUARE), "1 kernels for 2 groups"),
+        (lambda: feature_map(ConstantKernel(0.0) * RBF(1.0), SQUARE), "above 0"),
+        (lambda: feature_map(RBF(0.5), unit_cube(12)), "frequencies"),
+        (lambda: sub_box(SQUARE, (0, 0)), "each once"),
+    ],
+)
+def test_what_is_refused_and_why(call, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        call()
+
+
+def test_an_error_out_of_reach_names_the_one_within() -> None:
+    with pytest.raises(InvalidInput, match=r"with at most 10 features; \d+ features reach 0\.\d+"):
+        feature_map(RBF(0.3), SQUARE, most_features=10)
+    with pytest.raises(InvalidInput, match=r"features reach"):
+        feature_map(RBF(0.5), SQUARE, method="random", rotated=False)
+
+
+def test_additive_is_a_scikit_learn_kernel_with_the_right_gradient() -> None:
+    x = inside(CUBE, 12)[:15]
+    for kernel in (
+        Additive(RBF(0.5)),
+        Additive([RBF(0.5), 2.0 * Matern(0.7, nu=1.5)], [(0, 3), (1,)]),
+    ):
+        values, gradient = kernel(x, eval_gradient=True)
+        np.testing.assert_allclose(values, kernel(x, x))
+        np.testing.assert_allclose(np.diag(values), kernel.diag(x))
+        assert kernel.is_stationary()
+        assert len(kernel.hyperparameters) == kernel.n_dims == len(kernel.bounds)
+        for i in range(kernel.n_dims):
+            step = np.zeros(kernel.n_dims)
+            step[i] = 1e-6
+            up = kernel.clone_with_theta(kernel.theta + step)(x)
+            down = kernel.clone_with_theta(kernel.theta - step)(x)
+            np.testing.assert_allclose((up - down) / 2e-6, gradient[:, :, i], atol=1e-7)
+    model = GaussianProcessRegressor(Additive(RBF(0.5)), alpha=1e-2).fit(x, x.sum(axis=1))
+    assert np.abs(model.predict(x) - x.sum(axis=1)).max() < 0.1
