@@ -11,13 +11,14 @@ from discreet.domain import Box
 from discreet.learners.base import Common, Learner
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.baselines.uniform import Uniform
+from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Budget, Joint, Local, NonPrivate, Outsourced
 from discreet.validation import InvalidInput
 
 LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
-    kind.name: kind for kind in (Partition, PublishedPartition, Abse, Uniform)
+    kind.name: kind for kind in (Partition, PublishedPartition, GPUCB, Abse, Uniform)
 }
 
 _BUDGETS: dict[str, type[Budget]] = {

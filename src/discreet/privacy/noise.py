@@ -97,6 +97,17 @@ def laplace_epsilon(name: str, sensitivity: float, scale: float, size: int) -> f
     return sensitivity / scale
 
 
+def gaussian_multiplier(name: str, sensitivity: float, scale: float, size: int) -> float:
+    """scale / sensitivity of Gaussian noise as the named source achieves it; the closed form where
+    it is not installed."""
+    if name == SecureNoise.name:
+        try:
+            return SecureNoise().gaussian_multiplier(sensitivity, scale, size)
+        except InvalidInput:
+            pass
+    return scale / sensitivity
+
+
 class SimulatedNoise(NoiseSource):
     """NumPy noise from a seed: for simulation and tests, never for people's data."""
 

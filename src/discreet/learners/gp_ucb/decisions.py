@@ -1,0 +1,54 @@
+"""From a posterior over public points to the probabilities with which they are offered.
+
+With f = constant + sum of one function a group, the best point is found group by group. Arrays
+are of one group: psi (N, r) centred features at its N public points.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.learners.gp_ucb.belief import Belief
+from discreet.validation import FloatArray
+
+# Draws of theta that a released Thompson policy averages over.
+_DRAWS = 64
+# How strongly points that look worse are avoided: offers go with Phi(2 q)^2.
+_SHARPNESS = 2.0
+
+
+def matching(psi: FloatArray, belief: Belief) -> FloatArray:
+    """(N,) offers proportional to Phi(2 q)^2, q = (m(x) - m(x*)) / sd(f(x) - f(x*)), x* greedy.
+
+    A point that is as good as the greedy one for all that is known gets 1/4, one that is surely
+    worse nothing. Upper confidence bounds run to the boundary of a box, where little is known, and
+    Thompson sampling spends too long on points that are hardly ever best.
+    """
+    mean = psi @ belief.mean
+    away = psi - psi[int(mean.argmax())]
+    gap = mean - mean.max()
+    spread = np.sqrt(np.maximum(np.sum((away @ belief.root) ** 2, axis=1), 1e-300))
+    weight = ndtr(_SHARPNESS * gap / spread) ** 2
+    weight[int(mean.argmax())] = 0.25
+    offers: FloatArray = weight / weight.sum()
+    return offers
+
+
+def upper_bound(psi: FloatArray, belief: Belief, confidence: float) -> FloatArray:
+    """(N,) everything on the point with the largest mean plus `confidence` deviations."""
+    spread = np.sqrt(np.sum((psi @ belief.root) ** 2, axis=1))
+    offers = np.zeros(len(psi))
+    offers[int((psi @ belief.mean + confidence * spread).argmax())] = 1.0
+    return offers
+
+
+def thompson(
+    psi: FloatArray, belief: Belief, confidence: float, rng: np.random.Generator
+) -> FloatArray:
+    """(N,) how often each point is best under theta drawn from the posterior (public draws)."""
+    normal = rng.standard_normal((_DRAWS, len(belief.mean)))
+    theta = belief.mean + confidence * normal @ belief.root.T
+    best = (psi @ theta.T).argmax(axis=0)
+    offers: FloatArray = np.bincount(best, minlength=len(psi)) / _DRAWS
+    return offers

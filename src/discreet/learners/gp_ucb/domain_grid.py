@@ -1,0 +1,183 @@
+"""A public domain cut into coordinate groups, each with a public grid.
+
+Where everyone can be given the same points, the points are chosen from earlier releases and public
+tickets, so only rewards need protection. What is released is sum s(x) y with
+
+    s(x) = (1, a_1(x_1), .., a_d(x_d)) / sqrt(d + 1),
+
+a_g the features of group g, centred over the grid, on their principal axes i, each divided by the
+fourth root of its variance w_i (half of the whitening that would favour rough axes), and scaled so
+that the largest norm over the grid is 1. No part of the budget is spent on d copies of a constant.
+
+| array | shape      | meaning                                                    | symbol |
+|-------|------------|------------------------------------------------------------|--------|
+| grid  | (N_g, d_g) | public points of group g, in the units of the domain       | x_g    |
+| psi   | (N_g, r_g) | centred features on principal axes                         | psi_g  |
+| sent  | (N_g, r_g) | what is summed, a_g / sqrt(d + 1), in units of 2^-18       | s      |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from discreet.action_space import PublicBox, PublicSet
+from discreet.kernels import FeatureMap, public_points
+from discreet.learners.gp_ucb.belief import UNIFORM_VARIANCE, Belief
+from discreet.learners.gp_ucb.rows import RESOLUTION, rounded
+from discreet.validation import FloatArray, IntArray, InvalidInput
+
+# Grid points of a group of one and of two columns; more columns share low-discrepancy points.
+_POINTS = {1: 201, 2: 41 * 41}
+_SCATTERED = 4096
+# Axes with less than this share of a group's largest variance carry nothing.
+_LEAST_SHARE = 1e-8
+# Prior standard deviations of f stand in ratios of 2; the middle one spans the reward range.
+_SCALES = 4.0 ** np.arange(-3.0, 3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GridGroup:
+    """One coordinate group (see the module's table).
+
+    Attributes:
+        columns: the columns of the domain that it reads.
+        features: its features within the whole map.
+        grid, psi, sent: see the module's table.
+        axes: (m_g, r_g) the principal axes.
+        mean: (m_g,) the mean feature over the grid.
+    """
+
+    columns: tuple[int, ...]
+    features: slice
+    grid: FloatArray
+    psi: FloatArray
+    sent: FloatArray
+    axes: FloatArray
+    mean: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class DomainGrid:
+    """All groups of a feature map on a public domain.
+
+    Attributes:
+        groups: the groups.
+        size: the number p of coefficients: one, and r_g for each group.
+        features: the number of features m of the whole map.
+    """
+
+    groups: tuple[GridGroup, ...]
+    features: int
+
+    @property
+    def size(self) -> int:
+        return 1 + sum(int(group.psi.shape[1]) for group in self.groups)
+
+    @cached_property
+    def _places(self) -> tuple[slice, ...]:
+        ends = np.cumsum([1, *(group.psi.shape[1] for group in self.groups)])
+        return tuple(slice(a, b) for a, b in pairwise(ends.tolist()))
+
+    @property
+    def constant_sent(self) -> float:
+        """The first entry of s, in units of 2^-18."""
+        return float(np.rint(RESOLUTION / np.sqrt(len(self.groups) + 1)))
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """The largest ||s(x)|| over the product of the grids: how far u moves with one reward."""
+        norms = [float((group.sent**2).sum(axis=1).max()) for group in self.groups]
+        return float(np.sqrt(self.constant_sent**2 + sum(norms)) / RESOLUTION)
+
+    def sent(self, places: IntArray) -> FloatArray:
+        """(n, p) s(x) in units of 2^-18, from places (n, groups) in the grids."""
+        parts = [group.sent[places[:, g]] for g, group in enumerate(self.groups)]
+        return np.hstack([np.full((len(places), 1), self.constant_sent), *parts])
+
+    def psi(self, places: IntArray) -> FloatArray:
+        """(n, p) the regressors (1, psi_1, .., psi_d)."""
+        parts = [group.psi[places[:, g]] for g, group in enumerate(self.groups)]
+        return np.hstack([np.ones((len(places), 1)), *parts])
+
+    @cached_property
+    def priors(self) -> FloatArray:
+        """(h, p) prior variances: f(x) as wide as the rewards, a few powers of 2 either way."""
+        scale = UNIFORM_VARIANCE * _SCALES[:, None] / len(self.groups)
+        wide = np.repeat(scale, self.size, axis=1)
+        wide[:, 0] = UNIFORM_VARIANCE
+        return wide
+
+    def of_group(self, belief: Belief, group: int) -> Belief:
+        """What is believed of one group's coefficients."""
+        place = self._places[group]
+        return Belief(belief.mean[place], belief.covariance[place, place])
+
+    def in_features(self, belief: Belief) -> tuple[FloatArray, FloatArray]:
+        """Mean (m + 1,) and root (m + 1, m + 1) of theta in f = (1, phi)' theta (model.py)."""
+        turn = np.zeros((self.features + 1, self.size))
+        turn[0, 0] = 1.0
+        for group, place in zip(self.groups, self._places, strict=True):
+            turn[1 + group.features.start : 1 + group.features.stop, place] = group.axes
+            turn[0, place] = -group.mean @ group.axes
+        covariance = turn @ belief.covariance @ turn.T
+        return turn @ belief.mean, Belief(turn @ belief.mean, covariance).root
+
+
+@lru_cache(maxsize=8)
+def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox) -> DomainGrid:
+    """The grid of a feature map; kept, because several learners may share it."""
+    if isinstance(space, PublicSet):
+        everything = slice(0, features.features)
+        columns = tuple(range(features.domain.dimension))
+        parts = [(columns, everything, space.array, features.transform(space.array))]
+    else:
+        parts = [
+            (group.columns, group.features, grid, group.map.compute(grid))
+            for group in features.groups
+            for grid in [_grid(group.map)]
+        ]
+        seen = [column for columns, *_ in parts for column in columns]
+        if sorted(seen) != list(range(features.domain.dimension)):
+            raise InvalidInput(
+                f"the groups of the kernel read the columns {sorted(seen)}; to search a box, every "
+                f"one of its {features.domain.dimension} columns must be in exactly one group: use "
+                "one kernel on all columns, or Additive(kernel, groups)."
+            )
+    groups = len(parts)
+    made = [_group(*part[:3], part[3] / norm, groups) for part in parts]
+    return DomainGrid(tuple(made), features.features)
+
+
+def _grid(features: FeatureMap) -> FloatArray:
+    """A public grid of a group's box: equally spaced, with the levels of columns that have them."""
+    domain = features.domain
+    columns = domain.dimension
+    if columns not in _POINTS:
+        return public_points(domain, _SCATTERED)
+    steps = round(_POINTS[columns] ** (1.0 / columns))
+    axes = [np.linspace(0.0, 1.0, min(levels or steps, steps)) for levels in domain.levels]
+    for axis, levels in enumerate(domain.levels):
+        if levels is not None:
+            axes[axis] = np.round(axes[axis] * (levels - 1)) / (levels - 1)
+    mesh = np.meshgrid(*axes, indexing="ij")
+    return domain.from_unit(np.stack(mesh, axis=-1).reshape(-1, columns))
+
+
+def _group(
+    columns: Sequence[int], features: slice, grid: FloatArray, phi: FloatArray, groups: int
+) -> GridGroup:
+    mean = phi.mean(axis=0)
+    centred = phi - mean
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(phi))
+    kept = values > max(_LEAST_SHARE * values[-1], 1e-15)
+    values, axes = values[kept][::-1], vectors[:, kept][:, ::-1]
+    psi = centred @ axes
+    shown = psi * values**-0.25
+    largest = np.sqrt((shown**2).sum(axis=1).max()) if len(values) else 1.0
+    sent = rounded(shown / (largest * np.sqrt(groups + 1)))
+    return GridGroup(tuple(columns), features, grid, psi, sent, axes, mean)
