@@ -7,46 +7,51 @@ denoised G' and the leftover variance (axes.py),
 
 Public points. D = sum w s(x) psi(x)' is known exactly, so with psi = (1, features of each group)
 
-    u | beta ~ N(D beta, rho^2 sum w s s' + s_u^2 I),   beta ~ N(0, diag(p_0, s^2, .., s^2)),
+    u | beta ~ N(D beta, rho^2 sum w s s' + s_u^2 I),   beta ~ N(0, t diag(d, 1, .., 1)),
 
-and s^2 is averaged over a grid by its marginal likelihood.
+and t is averaged over a grid by its marginal likelihood.
+
+The variance rho^2 of a reward about its mean is at most 1/4. A sum of y^2 is released beside u,
+which costs nothing (rows.py), and tells more: what y^2 leaves over the fitted function.
 
 | name     | meaning                                                             |
 |----------|---------------------------------------------------------------------|
-| rho^2    | variance of one reward in [0, 1]; at most 1/4                       |
+| rho^2    | variance of one reward in [0, 1] about its mean                     |
 | p        | prior variance of f(x): a uniform number in [0, 1] has 1/12         |
 | s_u^2    | variance of the noise on each coordinate of u                       |
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from discreet.learners.gp_ucb.axes import GramAxes
 from discreet.validation import FloatArray
 
-REWARD_VARIANCE = 0.25
+MOST_REWARD_VARIANCE = 0.25
 UNIFORM_VARIANCE = 1.0 / 12.0
+# Below this no reward's variance is believed to be: it keeps posteriors from collapsing.
+_LEAST_REWARD_VARIANCE = 1e-4
 # Keeps covariances invertible where there is no noise; far below any noise that protects.
 _JITTER = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """A Gaussian posterior: mean (p,) and covariance (p, p)."""
+    """A Gaussian posterior.
+
+    Attributes:
+        mean: (p,) of the coefficients.
+        root: (p, r) a square root of their covariance.
+    """
 
     mean: FloatArray
-    covariance: FloatArray
-
-    @property
-    def root(self) -> FloatArray:
-        """A square root of the covariance, whatever rounding did to its small eigenvalues."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        root: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0))
-        return root
+    root: FloatArray
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,42 @@ class Sums:
         people: how many people they stand for (the effective number, for weighted sums).
         gram_variance: variance of the noise on each coordinate of svec.
         reward_variance: variance of the noise on each coordinate of u.
+        squares: sum of y^2, with noise; None if it is not known.
+        squares_variance: variance of that noise.
     """
 
     people: float
     gram_variance: float
     reward_variance: float
+    squares: float | None = None
+    squares_variance: float = 0.0
+
+
+def with_reward_variance(
+    sums: Sums, fit: Callable[[float], tuple[Belief, float]], least: float = 0.0
+) -> Belief:
+    """The posterior with the reward variance that the squares tell.
+
+    Args:
+        sums: with the sum of squares.
+        fit: rho^2 -> the posterior, and how much of sum y^2 its mean explains.
+        least: variance of noise that people added to their own rewards.
+
+    Returns:
+        The posterior under the variance that is left over, one deviation of the noise on the
+        squares added: too large a variance learns slowly, too small a one is sure of noise.
+    """
+    if sums.squares is None or sums.people <= 0.0:
+        return fit(MOST_REWARD_VARIANCE + least)[0]
+    doubt = math.sqrt(sums.squares_variance)
+
+    def variance(left: float) -> float:
+        # Few people tell little: one more of the largest variance is counted among them.
+        mean = (left + doubt + MOST_REWARD_VARIANCE) / (sums.people + 1.0)
+        return min(max(mean, _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE) + least
+
+    _, explained = fit(variance(sums.squares))
+    return fit(variance(sums.squares - explained))[0]
 
 
 def gram_belief(
@@ -72,55 +108,76 @@ def gram_belief(
     if sums.gram_variance:
         gram, left = axes.denoise(gram, sums.people, sums.gram_variance)
     size = len(rewards)
-    noise = REWARD_VARIANCE * gram + (sums.reward_variance + _JITTER) * np.eye(size) + prior * left
-    solved = cho_solve(cho_factor(noise), np.column_stack([gram, rewards]))
-    precision = np.eye(size) / prior + gram @ solved[:, :-1]
-    factor = cho_factor(0.5 * (precision + precision.T))
-    covariance = cho_solve(factor, np.eye(size))
-    return Belief(cho_solve(factor, gram @ solved[:, -1]), covariance)
+    noise = (sums.reward_variance + _JITTER) * np.eye(size) + prior * left
+
+    def fit(variance: float) -> tuple[Belief, float]:
+        solved = cho_solve(cho_factor(variance * gram + noise), np.column_stack([gram, rewards]))
+        precision = np.eye(size) / prior + gram @ solved[:, :-1]
+        factor = cho_factor(0.5 * (precision + precision.T), lower=True)
+        mean = cho_solve(factor, gram @ solved[:, -1])
+        root = solve_triangular(factor[0], np.eye(size), lower=True).T
+        return Belief(mean, root), float(2.0 * mean @ rewards - mean @ gram @ mean)
+
+    return with_reward_variance(sums, fit)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A design that is known exactly.
+
+    Attributes:
+        regressors: (p, p) sum of w s psi'.
+        sent: (p, p) sum of w s s'.
+        scaling: (p,) s = scaling psi, coordinate by coordinate.
+    """
+
+    regressors: FloatArray
+    sent: FloatArray
+    scaling: FloatArray
 
 
 def design_belief(
-    design: FloatArray,
-    spread: FloatArray,
+    design: Design,
     rewards: FloatArray,
-    variance: float,
-    priors: FloatArray,
+    sums: Sums,
+    shape: FloatArray,
+    levels: FloatArray,
     extra: float = 0.0,
 ) -> Belief:
     """The posterior from a design that is known exactly.
 
     Args:
-        design: (p, p) sum of w s psi'.
-        spread: (p, p) sum of w s s'.
+        design: how points were spread.
         rewards: (p,) sum of w y s, with noise.
-        variance: of that noise on each coordinate.
-        priors: (h, p) prior variances of beta, one row for each hypothesis.
+        sums: about that noise.
+        shape: (p,) prior variances of beta up to a factor.
+        levels: (h,) the factors that are averaged over.
         extra: variance of the noise that people add to their own rewards.
-
-    Returns:
-        The average of the posteriors under all hypotheses, by marginal likelihood.
     """
     size = len(rewards)
-    noise = (REWARD_VARIANCE + extra) * spread + (variance + _JITTER) * np.eye(size)
-    factor = cho_factor(noise)
-    information = design.T @ cho_solve(factor, design)
-    seen = design.T @ cho_solve(factor, rewards)
-    means, covariances, evidence = [], [], []
-    for prior in priors:
-        # With b = sqrt(prior): N(u; 0, D P D' + noise) by the determinant and inverse lemmas.
-        b = np.sqrt(prior)
-        inner = np.eye(size) + b[:, None] * information * b
-        values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
-        values = np.maximum(values, 1.0)
-        half = vectors.T @ (b * seen)
-        evidence.append(0.5 * (np.sum(half**2 / values) - np.sum(np.log(values))))
-        means.append(b * (vectors @ (half / values)))
-        wide = b[:, None] * vectors
-        covariances.append((wide / values) @ wide.T)
-    weights = np.exp(np.array(evidence) - max(evidence))
-    weights /= weights.sum()
-    mean = weights @ np.array(means)
-    covariance = np.tensordot(weights, np.array(covariances), axes=1)
-    away = np.array(means) - mean
-    return Belief(mean, covariance + (away * weights[:, None]).T @ away)
+    wide = np.sqrt(shape)
+    noise = (sums.reward_variance + _JITTER) * np.eye(size)
+    products = rewards / design.scaling  # sum of w y psi
+    squares = design.regressors / design.scaling[:, None]  # sum of w psi psi'
+
+    def fit(variance: float) -> tuple[Belief, float]:
+        factor = cho_factor(variance * design.sent + noise)
+        solved = cho_solve(factor, np.column_stack([design.regressors, rewards]))
+        seen = design.regressors.T @ solved
+        information = wide[:, None] * seen[:, :-1] * wide
+        values, vectors = np.linalg.eigh(0.5 * (information + information.T))
+        values = np.maximum(values, 0.0)
+        along = vectors.T @ (wide * seen[:, -1])
+        # For each factor t: N(u; 0, t D P D' + noise) by the lemmas of determinant and inverse.
+        spread = 1.0 / (1.0 / levels[:, None] + values)
+        evidence = 0.5 * (spread @ along**2 - np.log1p(levels[:, None] * values).sum(axis=1))
+        weights = np.exp(evidence - evidence.max())
+        weights /= weights.sum()
+        turned = wide[:, None] * vectors
+        means = (spread * along) @ turned.T
+        mean = weights @ means
+        away = (means - mean).T * np.sqrt(weights)
+        root = np.hstack([turned * np.sqrt(weights @ spread), away])
+        return Belief(mean, root), float(2.0 * mean @ products - mean @ squares @ mean)
+
+    return with_reward_variance(sums, fit, extra)

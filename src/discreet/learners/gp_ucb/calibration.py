@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from discreet.learners.gp_ucb.axes import GramAxes, positive_part
 from discreet.learners.gp_ucb.belief import (
-    REWARD_VARIANCE,
+    MOST_REWARD_VARIANCE,
     UNIFORM_VARIANCE,
     Belief,
     Sums,
@@ -155,7 +155,7 @@ class _Shared(Calibration):
     def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
         if self.mechanism_name == GeometricEpochs.name:
             # Before so many people the noise is larger than what they could tell together.
-            first = max(1, math.ceil(2.0 * reward_noise / math.sqrt(REWARD_VARIANCE)))
+            first = max(1, math.ceil(2.0 * reward_noise / math.sqrt(MOST_REWARD_VARIANCE)))
             if horizon is not None:
                 first = min(first, max(1, horizon // 8))
             return GeometricEpochs(self.growth, min(first, 2**40), horizon)
@@ -261,16 +261,17 @@ class ConfidenceWidth(_Shared):
         noise = math.sqrt(seen.sums.gram_variance)
         strength = self.regulariser + self.noise_regulariser * math.sqrt(2.0 * size) * noise
         shifted = positive_part(gram) + strength * np.eye(size)
-        factor = cho_factor(shifted)
-        covariance = cho_solve(factor, np.eye(size))
+        factor = cho_factor(shifted, lower=True)
         log_volume = 2.0 * float(np.log(np.diag(factor[0])).sum()) - size * math.log(strength)
         width = (
-            math.sqrt(REWARD_VARIANCE * (log_volume - 2.0 * math.log(self.failure_probability)))
+            math.sqrt(
+                MOST_REWARD_VARIANCE * (log_volume - 2.0 * math.log(self.failure_probability))
+            )
             + self.norm_bound * math.sqrt(strength)
             + math.sqrt(seen.sums.reward_variance * size / strength)
         )
-        belief = Belief(cho_solve(factor, rewards), covariance)
-        return belief, self.confidence_multiplier * width
+        root = solve_triangular(factor[0], np.eye(size), lower=True).T
+        return Belief(cho_solve(factor, rewards), root), self.confidence_multiplier * width
 
 
 RULES: dict[str, type[_Shared]] = {rule.name: rule for rule in (Posterior, ConfidenceWidth)}

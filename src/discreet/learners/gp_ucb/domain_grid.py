@@ -37,7 +37,7 @@ _SCATTERED = 4096
 # Axes with less than this share of a group's largest variance carry nothing.
 _LEAST_SHARE = 1e-8
 # Prior standard deviations of f stand in ratios of 2; the middle one spans the reward range.
-_SCALES = 4.0 ** np.arange(-3.0, 3.0)
+PRIOR_LEVELS = 4.0 ** np.arange(-3.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,7 @@ class GridGroup:
         columns: the columns of the domain that it reads.
         features: its features within the whole map.
         grid, psi, sent: see the module's table.
+        scaling: (r_g,) s(x) divided by psi, up to rounding.
         axes: (m_g, r_g) the principal axes.
         mean: (m_g,) the mean feature over the grid.
     """
@@ -57,6 +58,7 @@ class GridGroup:
     grid: FloatArray
     psi: FloatArray
     sent: FloatArray
+    scaling: FloatArray
     axes: FloatArray
     mean: FloatArray
 
@@ -105,27 +107,31 @@ class DomainGrid:
         return np.hstack([np.ones((len(places), 1)), *parts])
 
     @cached_property
-    def priors(self) -> FloatArray:
-        """(h, p) prior variances: f(x) as wide as the rewards, a few powers of 2 either way."""
-        scale = UNIFORM_VARIANCE * _SCALES[:, None] / len(self.groups)
-        wide = np.repeat(scale, self.size, axis=1)
-        wide[:, 0] = UNIFORM_VARIANCE
-        return wide
+    def prior_shape(self) -> FloatArray:
+        """(p,) prior variances up to a factor: the groups share the spread of f equally."""
+        shape = np.full(self.size, UNIFORM_VARIANCE / len(self.groups))
+        shape[0] = UNIFORM_VARIANCE
+        return shape
+
+    @cached_property
+    def scaling(self) -> FloatArray:
+        """(p,) s(x) divided by the regressors, coordinate by coordinate."""
+        parts = [group.scaling for group in self.groups]
+        return np.concatenate([[self.constant_sent / RESOLUTION], *parts])
 
     def of_group(self, belief: Belief, group: int) -> Belief:
         """What is believed of one group's coefficients."""
         place = self._places[group]
-        return Belief(belief.mean[place], belief.covariance[place, place])
+        return Belief(belief.mean[place], belief.root[place])
 
-    def in_features(self, belief: Belief) -> tuple[FloatArray, FloatArray]:
-        """Mean (m + 1,) and root (m + 1, m + 1) of theta in f = (1, phi)' theta (model.py)."""
+    def in_features(self, belief: Belief) -> Belief:
+        """The belief about theta (m + 1,) in f = 1/2 + (1, phi)' theta (model.py)."""
         turn = np.zeros((self.features + 1, self.size))
         turn[0, 0] = 1.0
         for group, place in zip(self.groups, self._places, strict=True):
             turn[1 + group.features.start : 1 + group.features.stop, place] = group.axes
             turn[0, place] = -group.mean @ group.axes
-        covariance = turn @ belief.covariance @ turn.T
-        return turn @ belief.mean, Belief(turn @ belief.mean, covariance).root
+        return Belief(turn @ belief.mean, turn @ belief.root)
 
 
 @lru_cache(maxsize=8)
@@ -177,7 +183,8 @@ def _group(
     kept = values > max(_LEAST_SHARE * values[-1], 1e-15)
     values, axes = values[kept][::-1], vectors[:, kept][:, ::-1]
     psi = centred @ axes
-    shown = psi * values**-0.25
-    largest = np.sqrt((shown**2).sum(axis=1).max()) if len(values) else 1.0
-    sent = rounded(shown / (largest * np.sqrt(groups + 1)))
-    return GridGroup(tuple(columns), features, grid, psi, sent, axes, mean)
+    scaling = values**-0.25
+    largest = np.sqrt(((psi * scaling) ** 2).sum(axis=1).max()) if len(values) else 1.0
+    scaling /= largest * np.sqrt(groups + 1)
+    sent = rounded(psi * scaling)
+    return GridGroup(tuple(columns), features, grid, psi, sent, scaling, axes, mean)

@@ -7,7 +7,7 @@ are private already, so they can be given away).
 | array | shape            | meaning                                                         |
 |-------|------------------|-----------------------------------------------------------------|
 | mean  | (m + 1,)         | posterior mean of theta; the first entry belongs to a constant  |
-| root  | (m + 1, m + 1)   | a square root of its covariance                                 |
+| root  | (m + 1, r)       | a square root of its covariance                                 |
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class KernelModel(Message):
 
     def __post_init__(self) -> None:
         size = self.features.features + 1
-        if self.mean.shape != (size,) or self.root.shape != (size, size):
+        if self.mean.shape != (size,) or self.root.ndim != 2 or len(self.root) != size:
             raise InvalidInput(
                 f"a kernel model had a mean of shape {self.mean.shape} and a root of shape "
                 f"{self.root.shape}; with {size - 1} features they must be ({size},) and "
-                f"({size}, {size})."
+                f"({size}, any)."
             )
         freeze_arrays(self)
 

@@ -26,10 +26,10 @@ from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import RewardBounds
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.axes import GramAxes
-from discreet.learners.gp_ucb.belief import Belief, Sums, design_belief
+from discreet.learners.gp_ucb.belief import Belief, Design, Sums, design_belief
 from discreet.learners.gp_ucb.calibration import Calibration, Seen
 from discreet.learners.gp_ucb.decisions import matching, thompson, upper_bound
-from discreet.learners.gp_ucb.domain_grid import DomainGrid, domain_grid
+from discreet.learners.gp_ucb.domain_grid import PRIOR_LEVELS, DomainGrid, domain_grid
 from discreet.learners.gp_ucb.model import CENTRE, KernelModel
 from discreet.learners.gp_ucb.policy import (
     GPPolicy,
@@ -192,7 +192,7 @@ class OwnSets(Mode):
         count = self.features.features
         self.weights = self.calibration.weights
         self._triangle = count * (count + 1) // 2
-        self.size = self._triangle + count
+        self.size = self._triangle + count + 1
         self.design_size = 0
         self.sensitivity = row_sensitivity(count, self.weights)
         self.sensitivity_source = (
@@ -202,6 +202,7 @@ class OwnSets(Mode):
             [
                 triangle_weights(count, self.weights.off_diagonal),
                 np.full(count, self.weights.rewards),
+                [self.weights.squares],
             ]
         )
         self._points = points
@@ -253,10 +254,8 @@ class OwnSets(Mode):
 
     def policy(self, header: dict[str, Any], totals: Totals | None) -> GPPolicy:
         belief, confidence = self._believe(totals)
-        size = self.features.features
         mean = np.concatenate([[self.weights.centre - CENTRE], belief.mean])
-        root = np.zeros((size + 1, size + 1))
-        root[1:, 1:] = belief.root
+        root = np.vstack([np.zeros(belief.root.shape[1]), belief.root])
         return SetPolicy(
             **self.shared(header, self.model(mean, root)),
             confidence=confidence,
@@ -269,10 +268,17 @@ class OwnSets(Mode):
             nothing = np.zeros(self.size)
             totals = Totals(nothing, np.zeros(0), 0.0, 0, None, 0.0, 0.0)
         count = self.features.features
-        parts = totals.values / self._part
+        parts = totals.values[:-1] / self._part[:-1]
         gram = symmetric(parts[: self._triangle], count)
         noise = totals.variance * totals.scale**2
-        sums = Sums(totals.people, noise, noise / self.weights.rewards**2)
+        known = self.weights.with_squares and totals.came > 0
+        sums = Sums(
+            totals.people,
+            noise,
+            noise / self.weights.rewards**2,
+            float(totals.values[-1]) / self.weights.squares if known else None,
+            noise / self.weights.squares**2 if known else 0.0,
+        )
         seen = Seen(sums, totals.came, totals.horizon, totals.scale, totals.variance)
         return self.calibration.believe(gram, parts[self._triangle :], seen, self.axes)
 
@@ -287,10 +293,12 @@ class PublicPoints(Mode):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.grid: DomainGrid = domain_grid(self.features, self.norm, self.space)
-        self.size = self.grid.size
-        self.design_size = 2 * self.size**2
-        # Two rewards of one person lie at most 1 apart.
+        self.size = self.grid.size + 1
+        self.design_size = 2 * self.grid.size**2
+        # Two rewards y, y' of one person at x move the row by |y - y'| sqrt(|s|^2 + g^2 (y + y')^2)
+        # with |y|, |y'| <= 1/2: at g = 2 |s| no more than the |s| that y - y' = 1 gives.
         self.sensitivity = self.grid.sensitivity
+        self._squares = 2.0 * self.grid.sensitivity
         self.sensitivity_source = "largest norm of s(x) over the public points"
 
     def sums(self, policy: GPPolicy, reports: Reports) -> KernelStatistics:
@@ -305,13 +313,16 @@ class PublicPoints(Mode):
         sent = self.grid.sent(places)
         if isinstance(reports, Observations):
             rewards = rounded(self._rewards(reports) - CENTRE)
-            values: NDArray[Any] = exact_product(sent, rewards[:, None])[:, 0]
+            joined = np.column_stack([sent, rewards])
+            values: NDArray[Any] = exact_product(joined, rewards[:, None])[:, 0]
         elif isinstance(reports, NoisyRows):
             if reports.rows.shape != (len(reports), 1):
                 raise InvalidInput(
                     f"reports had rows of shape {reports.rows.shape}; each must have 1 number."
                 )
-            values = (sent * np.sqrt(UNIT)).T @ reports.rows[:, 0]
+            noisy = reports.rows[:, 0]
+            squares = self._squares * (noisy @ noisy)
+            values = np.append(np.sqrt(UNIT) * (sent.T @ noisy), squares)
         weight = sent * np.sqrt(UNIT)
         design = np.concatenate(
             [(weight.T @ self.grid.psi(places)).ravel(), (weight.T @ weight).ravel()]
@@ -319,37 +330,42 @@ class PublicPoints(Mode):
         return KernelStatistics(reports=len(reports), row=values, design=design, exact=self.exact)
 
     def row(self, counted: NDArray[Any]) -> FloatArray:
-        scale = UNIT if self.exact else 1.0
-        row: FloatArray = counted * scale
+        row: FloatArray = counted * (UNIT if self.exact else 1.0)
+        if self.exact:
+            row[-1] *= self._squares
         return row
 
     def policy(self, header: dict[str, Any], totals: Totals | None) -> GPPolicy:
         groups = self.grid.groups
         if totals is None or totals.came == 0:
-            prior = np.median(self.grid.priors, axis=0)
-            belief = Belief(np.zeros(self.size), np.diag(prior))
+            prior = np.diag(np.sqrt(self.grid.prior_shape))
+            belief = Belief(np.zeros(self.grid.size), prior)
             offers: Sequence[FloatArray] = [
                 np.full(len(group.grid), 1.0 / len(group.grid)) for group in groups
             ]
         else:
             belief = self._believe(totals)
             offers = self._offers(belief, header["version"], header["public_seed"])
-        mean, root = self.grid.in_features(belief)
+        known = self.grid.in_features(belief)
         return PublicPolicy(
-            **self.shared(header, self.model(mean, root)),
+            **self.shared(header, self.model(known.mean, known.root)),
             columns=tuple(group.columns for group in groups),
             grids=tuple(group.grid for group in groups),
             offers=tuple(offers),
         )
 
     def _believe(self, totals: Totals) -> Belief:
-        half = self.size**2
-        design = totals.design[:half].reshape(self.size, self.size)
-        spread = totals.design[half:].reshape(self.size, self.size)
+        size = self.grid.size
+        regressors, sent = totals.design.reshape(2, size, size)
+        design = Design(regressors, sent, self.grid.scaling)
         # Noise on each person's own reward spreads over u as the reward's own variance does.
         extra = 0.0 if self.local is None else self.local.variance
         noise = totals.variance * totals.scale**2
-        return design_belief(design, spread, totals.values, noise, self.grid.priors, extra)
+        doubt = noise / self._squares**2 + 2.0 * extra**2 * totals.people
+        squares = float(totals.values[-1]) / self._squares - extra * totals.people
+        sums = Sums(totals.people, 0.0, noise, squares, doubt)
+        shape = self.grid.prior_shape
+        return design_belief(design, totals.values[:-1], sums, shape, PRIOR_LEVELS, extra)
 
     def _offers(self, belief: Belief, version: int, seed: int) -> Sequence[FloatArray]:
         decision = self.calibration.decision(True)

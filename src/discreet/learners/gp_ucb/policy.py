@@ -18,7 +18,7 @@ so a report cannot smuggle another point in.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -323,7 +323,7 @@ class SetPolicy(GPPolicy):
     @property
     def report_size(self) -> int:
         features = self.model.features.features
-        return features * (features + 1) // 2 + features
+        return features * (features + 1) // 2 + features + 1
 
     @property
     def data(self) -> str:
@@ -338,21 +338,18 @@ class SetPolicy(GPPolicy):
             **self.header(),
             "confidence": self.confidence,
             "thompson": self.thompson,
-            "weights": [self.weights.rewards, self.weights.off_diagonal, self.weights.centre],
+            "weights": asdict(self.weights),
         }
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
         if not isinstance(fields["thompson"], bool):
             raise InvalidInput(f"thompson was {fields['thompson']!r}; it must be true or false.")
-        numbers = read_array(fields["weights"], "weights", "number", 1)
-        if numbers.shape != (3,):
-            raise InvalidInput(f"weights had shape {numbers.shape}; it must hold three numbers.")
         return cls(
             **cls.read_header(fields),
             confidence=finite_number(fields["confidence"], "confidence"),
             thompson=fields["thompson"],
-            weights=RowWeights(*numbers.tolist()),
+            weights=RowWeights.from_fields(fields["weights"]),
         )
 
 

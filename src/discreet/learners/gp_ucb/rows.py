@@ -2,7 +2,7 @@
 
 A person with features phi (||phi|| <= 1) and centred reward y (|y| <= b) gives the row
 
-    (phi_i phi_i, w phi_i phi_j for i < j, c y phi)
+    (phi_i phi_i, w phi_i phi_j for i < j, c y phi, g y^2)
 
 with w = sqrt 2, so that its first part has the inner product (phi'psi)^2 ("svec"). Replacing one
 person by any other moves the row by at most (k = phi'psi, both of norm 1)
@@ -10,8 +10,10 @@ person by any other moves the row by at most (k = phi'psi, both of norm 1)
     max over k, y, y' of 2 - 2 k^2 + c^2 (y^2 + y'^2 - 2 y y' k)
       = (2 + c^2 b^2)^2 / 2 if c b <= sqrt 2, else 4 c^2 b^2          (squared),
 
-attained at y y' = b^2, k = -c^2 b^2 / 2 (or k = -1). Shorter vectors move it less, and any w in
-[0, sqrt 2] too. `row_sensitivity` includes the rounding below.
+attained at y y' = b^2, k = -c^2 b^2 / 2 (or k = -1). There y^2 = y'^2, so the last entry is free
+for g = c / b: with p = y^2, q = y'^2 it adds g^2 (p - q)^2, the maximum over k is convex in p and in
+q, hence largest at corners, and at (b^2, 0) it is 2 + 2 c^2 b^2. Shorter vectors move the row less,
+and so does any w in [0, sqrt 2]. `row_sensitivity` includes the rounding below.
 
 Features and rewards are rounded to multiples of 2^-18 first. Their products are then whole
 multiples of 2^-36, and sums of them are exact in 64-bit integers: statistics add without rounding,
@@ -22,17 +24,26 @@ in any order, and sensitivity does not rest on exact real arithmetic.
 | phi     | (n, m)          | features divided by their norm bound           |
 | gram    | (m (m + 1)/2,)  | upper triangle of sum phi phi', by rows        |
 | rewards | (m,)            | sum y phi                                      |
+| squares | (1,)            | sum y^2                                        |
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from discreet.validation import FloatArray, IntArray
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    finite_number,
+    positive_number,
+)
 
 _BITS = 18
 RESOLUTION = 2.0**_BITS
@@ -53,16 +64,41 @@ class RowWeights:
         rewards: c, the weight of y phi.
         off_diagonal: w, the weight of phi_i phi_j for i < j; at most sqrt 2.
         centre: what is subtracted from rewards in [0, 1].
+        with_squares: whether y^2 is released.
     """
 
     rewards: float = 2.0
     off_diagonal: float = SYMMETRIC
     centre: float = 0.5
+    with_squares: bool = True
+
+    @property
+    def squares(self) -> float:
+        """g, the weight of y^2."""
+        return self.rewards / self.bound if self.with_squares else 0.0
 
     @property
     def bound(self) -> float:
         """b, the largest |y|."""
         return max(self.centre, 1.0 - self.centre)
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> RowWeights:
+        """The weights as JSON values tell them."""
+        if not isinstance(fields["with_squares"], bool):
+            raise InvalidInput(f"with_squares was {fields['with_squares']!r}; it must be a truth.")
+        weights = cls(
+            positive_number(fields["rewards"], "rewards"),
+            positive_number(fields["off_diagonal"], "off_diagonal"),
+            finite_number(fields["centre"], "centre"),
+            fields["with_squares"],
+        )
+        if weights.off_diagonal > SYMMETRIC or not 0.0 <= weights.centre <= 1.0:
+            raise InvalidInput(
+                f"weights were {weights}; off_diagonal must be at most {SYMMETRIC}, and centre "
+                "from 0 to 1."
+            )
+        return weights
 
 
 def row_sensitivity(features: int, weights: RowWeights) -> float:
@@ -112,10 +148,12 @@ def exact_product(left: FloatArray, right: FloatArray) -> IntArray:
 
 
 def exact_sums(phi: FloatArray, centred: FloatArray) -> tuple[IntArray, IntArray]:
-    """`gram` and `rewards` of n people, in units of 2^-36."""
+    """`gram`, and `rewards` with `squares` behind them, of n people, in units of 2^-36."""
     whole = rounded(phi)
     gram = exact_product(whole, whole)[triangle(phi.shape[1])]
-    return gram, exact_product(whole, rounded(centred)[:, None])[:, 0]
+    reward = rounded(centred)[:, None]
+    seen = exact_product(np.hstack([whole, reward]), reward)[:, 0]
+    return gram, seen
 
 
 def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> FloatArray:
@@ -124,5 +162,6 @@ def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> Fl
     rows, columns = triangle(phi.shape[1])
     gram = whole[:, rows] * whole[:, columns]
     gram *= triangle_weights(phi.shape[1], weights.off_diagonal)
-    joined: FloatArray = np.hstack([gram, weights.rewards * reward[:, None] * whole])
+    squares = weights.squares * reward[:, None] ** 2
+    joined: FloatArray = np.hstack([gram, weights.rewards * reward[:, None] * whole, squares])
     return joined
