@@ -276,15 +276,15 @@ class SetPolicy(GPPolicy):
         if not self.thompson:
             spread = np.sqrt(np.sum((model.root[0] + flat @ model.root[1:]) ** 2, axis=1))
             score = model.mean[0] + flat @ model.mean[1:] + self.confidence * spread
-            scores: FloatArray = score.reshape(n, c)
-            return scores
+            best: FloatArray = score.reshape(n, c)
+            return best
         draws = public_uniforms(
             self.public_seed, self.version, tickets[:, None], np.arange(model.root.shape[1])
         )
         normal = ndtri(np.clip(draws, 2.0**-54, 1.0 - 2.0**-53))
         theta = model.mean + self.confidence * normal @ model.root.T
-        scores = theta[:, :1] + np.einsum("ncm,nm->nc", phi, theta[:, 1:])
-        return scores
+        perturbed: FloatArray = theta[:, :1] + np.einsum("ncm,nm->nc", phi, theta[:, 1:])
+        return perturbed
 
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         arms = np.empty(len(people), dtype=np.int64)

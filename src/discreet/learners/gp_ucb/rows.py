@@ -11,9 +11,9 @@ person by any other moves the row by at most (k = phi'psi, both of norm 1)
       = (2 + c^2 b^2)^2 / 2 if c b <= sqrt 2, else 4 c^2 b^2          (squared),
 
 attained at y y' = b^2, k = -c^2 b^2 / 2 (or k = -1). There y^2 = y'^2, so the last entry is free
-for g = c / b: with p = y^2, q = y'^2 it adds g^2 (p - q)^2, the maximum over k is convex in p and in
-q, hence largest at corners, and at (b^2, 0) it is 2 + 2 c^2 b^2. Shorter vectors move the row less,
-and so does any w in [0, sqrt 2]. `row_sensitivity` includes the rounding below.
+for g = c / b: with p = y^2, q = y'^2 it adds g^2 (p - q)^2, the maximum over k is convex in p and
+in q, hence largest at corners, and at (b^2, 0) it is 2 + 2 c^2 b^2. Shorter vectors move the row
+less, and so does any w in [0, sqrt 2]. `row_sensitivity` includes the rounding below.
 
 Features and rewards are rounded to multiples of 2^-18 first. Their products are then whole
 multiples of 2^-36, and sums of them are exact in 64-bit integers: statistics add without rounding,
