@@ -138,7 +138,9 @@ class Candidates:
         for person, one in enumerate(sets):
             _check_count(1, len(one) if hasattr(one, "__len__") else 1, most, person)
             domain.to_unit(one)
-            rows.append(np.asarray(one, dtype=np.float64))
+            # A table with named columns is read by the names of the box, as `to_unit` reads it.
+            table = one[list(domain.names)] if hasattr(one, "columns") else one
+            rows.append(np.asarray(table, dtype=np.float64))
         widest = max(len(row) for row in rows)
         points = np.stack([row[np.minimum(np.arange(widest), len(row) - 1)] for row in rows])
         present = np.arange(widest) < np.array([len(row) for row in rows])[:, None]

@@ -334,16 +334,10 @@ def _read_adult_file(file: Path) -> pd.DataFrame:
 
 def download_adult() -> tuple[pd.DataFrame, str]:
     """UCI ADULT from openml.org through scikit-learn; `InvalidInput` when it cannot be had."""
-    try:
-        from sklearn.datasets import fetch_openml
+    from sklearn.datasets import fetch_openml
 
+    try:
         frame: pd.DataFrame = fetch_openml("adult", version=2, as_frame=True).frame
-    except ImportError as error:
-        raise InvalidInput(
-            "problem 'adult' without --data DIR downloads its table with scikit-learn, which is "
-            'not installed; run pip install "discreet[examples]", or pass --data DIR with '
-            "adult.data in DIR."
-        ) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise InvalidInput(
             f"problem 'adult' could not be downloaded from openml.org ({error}); pass --data DIR "

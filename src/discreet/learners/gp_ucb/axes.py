@@ -8,7 +8,7 @@ of coordinate k; with noise of variance s^2 on every coordinate of svec it is sh
     n^2 l_k / (n^2 l_k + s^2),   leaving the variance tau_k^2 = n^2 l_k s^2 / (n^2 l_k + s^2),
 
 and the leftover error E = sum_k eps_k A_k turns theta into E theta, of covariance
-sum_k tau_k^2 A_k P A_k for a prior covariance P of theta (here p I). All of it is
+sum_k tau_k^2 A_k P A_k for a prior covariance P of theta. All of it is
 post-processing: it changes what is believed, never what was promised.
 
 `PrincipalAxes` finds the axes from features at public points; `CoordinateAxes` uses the
@@ -40,7 +40,9 @@ _MOST_NUMBERS = 2_000_000
 class GramAxes(ABC):
     """Public knowledge about Gram matrices of one feature map."""
 
-    mean: FloatArray
+    def __init__(self, phi: FloatArray, smoothness: float) -> None:
+        self.mean = phi.T @ phi / len(phi)
+        self.prior_root = smooth_root(self.mean, smoothness)
 
     @abstractmethod
     def denoise(
@@ -54,17 +56,33 @@ class GramAxes(ABC):
             variance: of the noise on each coordinate of svec, s^2.
 
         Returns:
-            The positive part of the shrunk matrix (m, m), and sum_k tau_k^2 A_k^2 (m, m).
+            The positive part of the shrunk matrix (m, m), and sum_k tau_k^2 A_k P A_k (m, m).
         """
 
     @staticmethod
-    def of(features: FeatureMap, norm: float, points: FloatArray | None = None) -> GramAxes:
+    def of(
+        features: FeatureMap, norm: float, smoothness: float, points: FloatArray | None = None
+    ) -> GramAxes:
         """The axes that suit a feature map, from public points (by default of the whole box)."""
         where = public_points(features.domain) if points is None else points
         phi = features.compute(where) / norm
         if len(features.groups) == 1 and features.features <= _MOST_FEATURES:
-            return PrincipalAxes(phi)
-        return CoordinateAxes(phi)
+            return PrincipalAxes(phi, smoothness)
+        return CoordinateAxes(phi, smoothness)
+
+
+def smooth_root(mean: FloatArray, smoothness: float) -> FloatArray:
+    """(m, m) a root of the prior covariance P of theta, of average variance 1 over the domain.
+
+    With C the mean of phi phi' over public points, P is proportional to C^smoothness. 0 is the
+    Gaussian process of the kernel. 1 is the law of sums of kernel bumps at random places, which
+    is what members of the kernel's function space look like: smoother than paths of the process.
+    """
+    values, vectors = np.linalg.eigh(mean)
+    values = np.maximum(values, 0.0)
+    powers = values**smoothness if smoothness else np.ones_like(values)
+    root: FloatArray = vectors * np.sqrt(powers / (powers @ values))
+    return root
 
 
 def positive_part(matrix: FloatArray) -> FloatArray:
@@ -81,10 +99,10 @@ class PrincipalAxes(GramAxes):
     kernel values: A_k = sum_i a_ik phi_i phi_i'.
     """
 
-    def __init__(self, phi: FloatArray) -> None:
+    def __init__(self, phi: FloatArray, smoothness: float) -> None:
+        super().__init__(phi, smoothness)
         count, size = phi.shape
         self._phi = phi
-        self.mean = phi.T @ phi / count
         squared = (phi @ phi.T) ** 2
         squared -= squared.mean(axis=0)
         squared -= squared.mean(axis=1, keepdims=True)
@@ -100,7 +118,8 @@ class PrincipalAxes(GramAxes):
         self._squares = np.zeros((len(self._starts), size, size))
         for k in range(axes):
             axis = (phi * self._coefficients[:, k : k + 1]).T @ phi
-            self._squares[k // shared] += axis @ axis
+            wide = axis @ self.prior_root
+            self._squares[k // shared] += wide @ wide.T
         self._mass = np.diff(np.append(self._starts, axes))
 
     def denoise(
@@ -119,9 +138,10 @@ class PrincipalAxes(GramAxes):
 class CoordinateAxes(GramAxes):
     """The coordinates of svec as axes: A_ii = e_i e_i', A_ij = (e_i e_j' + e_j e_i')/sqrt 2."""
 
-    def __init__(self, phi: FloatArray) -> None:
+    def __init__(self, phi: FloatArray, smoothness: float) -> None:
+        super().__init__(phi, smoothness)
+        self._prior = np.sum(self.prior_root**2, axis=1)
         count = len(phi)
-        self.mean = phi.T @ phi / count
         self._variances = np.maximum((phi**2).T @ phi**2 / count - self.mean**2, 0.0)
         # svec counts an entry off the diagonal twice.
         self._variances *= 2.0 - np.eye(phi.shape[1])
@@ -132,7 +152,7 @@ class CoordinateAxes(GramAxes):
         spread = people**2 * self._variances
         kept = spread / (spread + variance) if variance else np.ones_like(spread)
         shrunk = people * self.mean + kept * (gram - people * self.mean)
-        # A_ij^2 = (e_i e_i' + e_j e_j')/2, so a row's half-sums lie on the diagonal.
-        left = variance * kept
+        # The diagonal of A_ij P A_ij is (P_jj e_i e_i' + P_ii e_j e_j')/2; the rest is left out.
+        left = variance * kept * self._prior
         halves = 0.5 * (left.sum(axis=1) + np.diag(left))
         return positive_part(shrunk), np.diag(halves)

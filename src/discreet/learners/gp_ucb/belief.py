@@ -3,7 +3,7 @@
 Per-person decision sets. The sums are G ~ sum w phi phi' and u ~ sum w y phi with noise. With the
 denoised G' and the leftover variance (axes.py),
 
-    u | theta ~ N(G' theta, rho^2 G' + s_u^2 I + p sum tau_k^2 A_k^2),   theta ~ N(0, p I).
+    u | theta ~ N(G' theta, rho^2 G' + s_u^2 I + p sum tau_k^2 A_k P A_k),   theta ~ N(0, p P).
 
 Public points. D = sum w s(x) psi(x)' is known exactly, so with psi = (1, features of each group)
 
@@ -109,13 +109,16 @@ def gram_belief(
         gram, left = axes.denoise(gram, sums.people, sums.gram_variance)
     size = len(rewards)
     noise = (sums.reward_variance + _JITTER) * np.eye(size) + prior * left
+    wide = math.sqrt(prior) * axes.prior_root
+    seen = gram @ wide
 
     def fit(variance: float) -> tuple[Belief, float]:
-        solved = cho_solve(cho_factor(variance * gram + noise), np.column_stack([gram, rewards]))
-        precision = np.eye(size) / prior + gram @ solved[:, :-1]
+        # theta = wide eta with eta ~ N(0, I), so flat directions of the prior do no harm.
+        solved = cho_solve(cho_factor(variance * gram + noise), np.column_stack([seen, rewards]))
+        precision = np.eye(wide.shape[1]) + seen.T @ solved[:, :-1]
         factor = cho_factor(0.5 * (precision + precision.T), lower=True)
-        mean = cho_solve(factor, gram @ solved[:, -1])
-        root = solve_triangular(factor[0], np.eye(size), lower=True).T
+        mean = wide @ cho_solve(factor, seen.T @ solved[:, -1])
+        root = wide @ solve_triangular(factor[0], np.eye(wide.shape[1]), lower=True).T
         return Belief(mean, root), float(2.0 * mean @ rewards - mean @ gram @ mean)
 
     return with_reward_variance(sums, fit)
@@ -128,12 +131,12 @@ class Design:
     Attributes:
         regressors: (p, p) sum of w s psi'.
         sent: (p, p) sum of w s s'.
-        scaling: (p,) s = scaling psi, coordinate by coordinate.
+        squares: (p, p) sum of w psi psi'.
     """
 
     regressors: FloatArray
     sent: FloatArray
-    scaling: FloatArray
+    squares: FloatArray
 
 
 def design_belief(
@@ -157,8 +160,6 @@ def design_belief(
     size = len(rewards)
     wide = np.sqrt(shape)
     noise = (sums.reward_variance + _JITTER) * np.eye(size)
-    products = rewards / design.scaling  # sum of w y psi
-    squares = design.regressors / design.scaling[:, None]  # sum of w psi psi'
 
     def fit(variance: float) -> tuple[Belief, float]:
         factor = cho_factor(variance * design.sent + noise)
@@ -178,6 +179,6 @@ def design_belief(
         mean = weights @ means
         away = (means - mean).T * np.sqrt(weights)
         root = np.hstack([turned * np.sqrt(weights @ spread), away])
-        return Belief(mean, root), float(2.0 * mean @ products - mean @ squares @ mean)
+        return Belief(mean, root), float(mean @ design.squares @ mean)
 
     return with_reward_variance(sums, fit, extra)

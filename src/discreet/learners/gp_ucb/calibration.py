@@ -49,6 +49,11 @@ from discreet.validation import (
 
 Decision = Literal["ucb", "thompson", "matching"]
 
+# More frequent releases cost noise, rarer ones time in which nothing is learnt. On public points
+# what is measured follows the policy, so it pays to renew the policy more often.
+_GROWTH_SETS = 1.2
+_GROWTH_PUBLIC = 1.1
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -74,6 +79,7 @@ class Calibration(ABC):
 
     name: ClassVar[str]
     weights: RowWeights
+    smoothness: float = 0.0
 
     @abstractmethod
     def noise_multiplier(self, budget: Joint | Local, features: int) -> float:
@@ -111,7 +117,8 @@ class _Shared(Calibration):
     Attributes:
         mechanism_name: `geometric_epochs`, or a prefix sum: `buffered_toeplitz`, `binary_tree`,
             `honaker`, `square_root_toeplitz`.
-        growth: of people from one release to the next, for epochs.
+        growth: of people from one release to the next, for epochs; None for the default of the
+            action space.
         every: people between releases, for prefix sums.
         update_growth: of people from one update to the next where updates cost nothing.
         reward_weight: c, how much of the budget goes to rewards (rows.py).
@@ -119,7 +126,7 @@ class _Shared(Calibration):
     """
 
     mechanism_name: str = "geometric_epochs"
-    growth: float = 1.2
+    growth: float | None = None
     every: int = 1
     update_growth: float = 1.02
     reward_weight: float = 2.0
@@ -134,7 +141,8 @@ class _Shared(Calibration):
             raise InvalidInput(
                 f"mechanism_name was {self.mechanism_name!r}; it must be one of {known}."
             )
-        GeometricEpochs(growth=self.growth)
+        if self.growth is not None:
+            GeometricEpochs(growth=self.growth)
         whole_number(self.every, "every", minimum=1)
         if finite_number(self.update_growth, "update_growth") <= 1.0:
             raise InvalidInput(f"update_growth was {self.update_growth}; it must be above 1.")
@@ -158,10 +166,11 @@ class _Shared(Calibration):
             first = max(1, math.ceil(2.0 * reward_noise / math.sqrt(MOST_REWARD_VARIANCE)))
             if horizon is not None:
                 first = min(first, max(1, horizon // 8))
-            return GeometricEpochs(self.growth, min(first, 2**40), horizon)
+            growth = self.growth or (_GROWTH_PUBLIC if public else _GROWTH_SETS)
+            return GeometricEpochs(growth, min(first, 2**40), horizon)
         kind: Any = MECHANISMS[self.mechanism_name]
         if horizon is None:
-            return Doubling(kind=self.mechanism_name, first_rows=64)
+            return Doubling(kind=self.mechanism_name, first_rows=64, every=self.every)
         made: PrefixMechanism = kind(rows=-(-horizon // self.every), every=self.every)
         return made
 
@@ -196,12 +205,14 @@ class Posterior(_Shared):
     Attributes:
         confidence_multiplier: how many posterior deviations are added to the mean.
         prior_variance: of f(x) on the scale of rewards in [0, 1].
+        smoothness: of f, beyond that of the kernel's Gaussian process (axes.py).
     """
 
     name: ClassVar[str] = "posterior"
 
     confidence_multiplier: float = 0.3
     prior_variance: float = UNIFORM_VARIANCE
+    smoothness: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

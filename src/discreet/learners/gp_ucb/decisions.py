@@ -14,12 +14,12 @@ from discreet.validation import FloatArray
 
 # Draws of theta that a released Thompson policy averages over.
 _DRAWS = 64
-# How strongly points that look worse are avoided: offers go with Phi(2 q)^2.
-_SHARPNESS = 2.0
+# How strongly points that look worse are avoided: offers go with Phi(3 q)^2.
+_SHARPNESS = 3.0
 
 
 def matching(psi: FloatArray, belief: Belief) -> FloatArray:
-    """(N,) offers proportional to Phi(2 q)^2, q = (m(x) - m(x*)) / sd(f(x) - f(x*)), x* greedy.
+    """(N,) offers proportional to Phi(3 q)^2, q = (m(x) - m(x*)) / sd(f(x) - f(x*)), x* greedy.
 
     A point that is as good as the greedy one for all that is known gets 1/4, one that is surely
     worse nothing. Upper confidence bounds run to the boundary of a box, where little is known, and
@@ -47,7 +47,7 @@ def thompson(
     psi: FloatArray, belief: Belief, confidence: float, rng: np.random.Generator
 ) -> FloatArray:
     """(N,) how often each point is best under theta drawn from the posterior (public draws)."""
-    normal = rng.standard_normal((_DRAWS, len(belief.mean)))
+    normal = rng.standard_normal((_DRAWS, belief.root.shape[1]))
     theta = belief.mean + confidence * normal @ belief.root.T
     best = (psi @ theta.T).argmax(axis=0)
     offers: FloatArray = np.bincount(best, minlength=len(psi)) / _DRAWS

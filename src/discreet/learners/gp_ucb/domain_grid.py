@@ -3,17 +3,18 @@
 Where everyone can be given the same points, the points are chosen from earlier releases and public
 tickets, so only rewards need protection. What is released is sum s(x) y with
 
-    s(x) = (1, a_1(x_1), .., a_d(x_d)) / sqrt(d + 1),
+    s(x) = (1, a_1(x_1), .., a_d(x_d)) / ||..||,
 
-a_g the features of group g, centred over the grid, on their principal axes i, each divided by the
-fourth root of its variance w_i (half of the whitening that would favour rough axes), and scaled so
-that the largest norm over the grid is 1. No part of the budget is spent on d copies of a constant.
+a_g the features of group g, centred over what the policy offers, with the covariance S_g that they
+have there multiplied by S_g^(-1/4) (half of the whitening that would favour rough axes), and scaled
+to mean square 1. So no part of the budget is spent on d copies of a constant, everybody uses all
+of it, and once a policy has narrowed down, it is the differences between the points left that are
+measured. s may be any function of x and of what is public, because sum s(x) psi(x)' is known.
 
 | array | shape      | meaning                                                    | symbol |
 |-------|------------|------------------------------------------------------------|--------|
 | grid  | (N_g, d_g) | public points of group g, in the units of the domain       | x_g    |
 | psi   | (N_g, r_g) | centred features on principal axes                         | psi_g  |
-| sent  | (N_g, r_g) | what is summed, a_g / sqrt(d + 1), in units of 2^-18       | s      |
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _POINTS = {1: 201, 2: 41 * 41}
 _SCATTERED = 4096
 # Axes with less than this share of a group's largest variance carry nothing.
 _LEAST_SHARE = 1e-8
+# Directions with less than this share of a policy's largest variance are not whitened further.
+_LEAST_SPREAD = 1e-6
 # Prior standard deviations of f stand in ratios of 2; the middle one spans the reward range.
 PRIOR_LEVELS = 4.0 ** np.arange(-3.0, 3.0)
 
@@ -47,8 +50,7 @@ class GridGroup:
     Attributes:
         columns: the columns of the domain that it reads.
         features: its features within the whole map.
-        grid, psi, sent: see the module's table.
-        scaling: (r_g,) s(x) divided by psi, up to rounding.
+        grid, psi: see the module's table.
         axes: (m_g, r_g) the principal axes.
         mean: (m_g,) the mean feature over the grid.
     """
@@ -57,8 +59,6 @@ class GridGroup:
     features: slice
     grid: FloatArray
     psi: FloatArray
-    sent: FloatArray
-    scaling: FloatArray
     axes: FloatArray
     mean: FloatArray
 
@@ -86,20 +86,24 @@ class DomainGrid:
         return tuple(slice(a, b) for a, b in pairwise(ends.tolist()))
 
     @property
-    def constant_sent(self) -> float:
-        """The first entry of s, in units of 2^-18."""
-        return float(np.rint(RESOLUTION / np.sqrt(len(self.groups) + 1)))
-
-    @cached_property
     def sensitivity(self) -> float:
-        """The largest ||s(x)|| over the product of the grids: how far u moves with one reward."""
-        norms = [float((group.sent**2).sum(axis=1).max()) for group in self.groups]
-        return float(np.sqrt(self.constant_sent**2 + sum(norms)) / RESOLUTION)
+        """The largest ||s(x)||: how far u moves when a reward moves by 1."""
+        # s(x) has norm 1 before it is rounded, which moves each entry by half a unit at most.
+        return 1.0 + float(np.sqrt(self.size)) / (2.0 * RESOLUTION)
 
-    def sent(self, places: IntArray) -> FloatArray:
-        """(n, p) s(x) in units of 2^-18, from places (n, groups) in the grids."""
-        parts = [group.sent[places[:, g]] for g, group in enumerate(self.groups)]
-        return np.hstack([np.full((len(places), 1), self.constant_sent), *parts])
+    def sent(self, places: IntArray, offers: Sequence[FloatArray]) -> FloatArray:
+        """(n, p) s(x) in units of 2^-18.
+
+        Args:
+            places: (n, groups) places of the points in the grids.
+            offers: for each group (N_g,) the probabilities with which its points were offered.
+        """
+        parts = [
+            _whitened(group.psi, offered)[places[:, g]]
+            for g, (group, offered) in enumerate(zip(self.groups, offers, strict=True))
+        ]
+        joined = np.hstack([np.ones((len(places), 1)), *parts])
+        return rounded(joined / np.linalg.norm(joined, axis=1, keepdims=True))
 
     def psi(self, places: IntArray) -> FloatArray:
         """(n, p) the regressors (1, psi_1, .., psi_d)."""
@@ -112,12 +116,6 @@ class DomainGrid:
         shape = np.full(self.size, UNIFORM_VARIANCE / len(self.groups))
         shape[0] = UNIFORM_VARIANCE
         return shape
-
-    @cached_property
-    def scaling(self) -> FloatArray:
-        """(p,) s(x) divided by the regressors, coordinate by coordinate."""
-        parts = [group.scaling for group in self.groups]
-        return np.concatenate([[self.constant_sent / RESOLUTION], *parts])
 
     def of_group(self, belief: Belief, group: int) -> Belief:
         """What is believed of one group's coefficients."""
@@ -154,8 +152,7 @@ def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox)
                 f"one of its {features.domain.dimension} columns must be in exactly one group: use "
                 "one kernel on all columns, or Additive(kernel, groups)."
             )
-    groups = len(parts)
-    made = [_group(*part[:3], part[3] / norm, groups) for part in parts]
+    made = [_group(*part[:3], part[3] / norm) for part in parts]
     return DomainGrid(tuple(made), features.features)
 
 
@@ -174,17 +171,24 @@ def _grid(features: FeatureMap) -> FloatArray:
     return domain.from_unit(np.stack(mesh, axis=-1).reshape(-1, columns))
 
 
-def _group(
-    columns: Sequence[int], features: slice, grid: FloatArray, phi: FloatArray, groups: int
-) -> GridGroup:
+def _group(columns: Sequence[int], features: slice, grid: FloatArray, phi: FloatArray) -> GridGroup:
     mean = phi.mean(axis=0)
     centred = phi - mean
     values, vectors = np.linalg.eigh(centred.T @ centred / len(phi))
     kept = values > max(_LEAST_SHARE * values[-1], 1e-15)
     values, axes = values[kept][::-1], vectors[:, kept][:, ::-1]
-    psi = centred @ axes
-    scaling = values**-0.25
-    largest = np.sqrt(((psi * scaling) ** 2).sum(axis=1).max()) if len(values) else 1.0
-    scaling /= largest * np.sqrt(groups + 1)
-    sent = rounded(psi * scaling)
-    return GridGroup(tuple(columns), features, grid, psi, sent, scaling, axes, mean)
+    return GridGroup(tuple(columns), features, grid, centred @ axes, axes, mean)
+
+
+def _whitened(psi: FloatArray, offers: FloatArray) -> FloatArray:
+    """(N_g, r_g) a_g at the points of a group, from the probabilities of being offered."""
+    centred = psi - offers @ psi
+    values, vectors = np.linalg.eigh((centred * offers[:, None]).T @ centred)
+    if not len(values) or values[-1] <= 0.0:
+        return np.zeros_like(psi)
+    # A symmetric power keeps the meaning of coordinates from policy to policy, so sums build up.
+    powers = np.maximum(values, _LEAST_SPREAD * values[-1]) ** -0.25
+    shown = centred @ (vectors * powers) @ vectors.T
+    spread = float(offers @ np.sum(shown**2, axis=1))
+    whitened: FloatArray = shown / np.sqrt(spread)
+    return whitened

@@ -34,9 +34,10 @@ from discreet.kernels import (
 )
 from discreet.learners.base import Common, Learner
 from discreet.learners.gp_ucb.calibration import RULES, Calibration, Posterior, rule_of
+from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.gp_ucb.model import KernelModel
 from discreet.learners.gp_ucb.modes import Mode, OwnSets, PublicPoints, Totals
-from discreet.learners.gp_ucb.policy import GPPolicy, LocalNoise, NoisyRows, Observations
+from discreet.learners.gp_ucb.policy import GPPolicy, NoisyRows, Observations
 from discreet.learners.gp_ucb.rows import row_sensitivity
 from discreet.learners.gp_ucb.statistics import KernelStatistics
 from discreet.learners.messages import Reports
@@ -46,8 +47,13 @@ from discreet.privacy.accounting import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
-# Sup error of a feature map that the learner makes itself: far below the noise of rewards.
-_ERROR = 1e-2
+# Sup error of a feature map that the learner makes itself. On public points further features cost
+# hardly any noise, and what they leave out shows once a policy has narrowed down.
+_ERROR_SETS = 1e-2
+_ERROR_PUBLIC = 1e-3
+# Multipliers are solved for to about a part in 10^10; so much more noise keeps the epsilon that is
+# read off a report at or under the one that was asked for, and a person agreed to.
+_SLACK = 1e-9
 # Length scale, as a share of each column's width, of a kernel that nobody chose.
 _SHARE = 0.3
 
@@ -72,7 +78,8 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         kernel: a scikit-learn kernel in the units of the domain, or its text; by default
             `usual_kernel(domain)`.
         features: a feature map with a certified norm, instead of a kernel.
-        error: sup error of the feature map made from a kernel.
+        error: sup error of the feature map made from a kernel; None for the default of the action
+            space.
         public_points: (N, d) a public sample of where people's points may lie, if that is less
             than the whole box. It decides which features are kept; a wrong one costs reward, never
             privacy.
@@ -97,7 +104,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         *,
         kernel: Kernel | str | None = None,
         features: FeatureMap | None = None,
-        error: float = _ERROR,
+        error: float | None = None,
         public_points: ArrayLike | None = None,
         calibration: Calibration | None = None,
         **common: Unpack[Common],
@@ -109,7 +116,10 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         self.calibration = calibration or Posterior()
         points = None if public_points is None else domain.from_unit(domain.to_unit(public_points))
         self._points = points
-        self.features = _features(domain, kernel, features, error, points)
+        usual = _ERROR_SETS if isinstance(space, DecisionSets) else _ERROR_PUBLIC
+        self.features = _features(
+            domain, kernel, features, usual if error is None else error, points
+        )
         super().__init__(domain, space, budget, **common)
         self._released = self._sums
         self._counts: list[int] = []
@@ -125,7 +135,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         self._mode: Mode = (
             OwnSets(*given, points=self._points)
             if isinstance(self.space, DecisionSets)
-            else PublicPoints(*given)
+            else PublicPoints(*given, noiseless=not isinstance(self.budget, Joint))
         )
         return self._mode.empty()
 
@@ -134,8 +144,9 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         if not isinstance(self.space, DecisionSets):
             # A reward alone: on the scale [0, 1] two of them lie at most 1 apart.
             if budget.delta == 0.0:
-                return LocalNoise(1.0 / budget.epsilon, 1.0, laplace=True)
-            return LocalNoise(gaussian_noise_multiplier(budget.epsilon, budget.delta), 1.0)
+                return LocalNoise((1.0 + _SLACK) / budget.epsilon, 1.0, laplace=True)
+            multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta)
+            return LocalNoise(multiplier * (1.0 + _SLACK), 1.0)
         if budget.delta == 0.0:
             raise InvalidInput(
                 f"budget was {budget!r}; reports from decision sets carry Gaussian noise, so give "
@@ -145,7 +156,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         sensitivity = row_sensitivity(size, self.calibration.weights)
         assert isinstance(budget, Local)
         multiplier = self.calibration.noise_multiplier(budget, size)
-        return LocalNoise(sensitivity * multiplier, sensitivity)
+        return LocalNoise(sensitivity * multiplier * (1.0 + _SLACK), sensitivity)
 
     def _open_stream(self, budget: Joint) -> None:
         assert self.noise is not None
@@ -205,6 +216,8 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             return self._mode.policy(header, None)
         if self._stream is None:
             return self._mode.policy(header, self._plain())
+        if self._stream.estimate is None and self.people < self._stream.due:
+            return self._mode.policy(header, None)
         return self._mode.policy(header, self._release(self._stream))
 
     def _plain(self) -> Totals:
@@ -221,17 +234,29 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         )
 
     def _release(self, stream: PrivateStream) -> Totals:
-        """Release what came since the last time; the only place where noise is drawn."""
+        """Release what came since the last time; the only place where noise is drawn.
+
+        People whose row was released are never in another, even if making a policy from it failed.
+        """
         new = self.people - self._released.reports
-        row = self._mode.row(self._sums.row - self._released.row)
-        design = self._sums.design - self._released.design
-        estimate = stream.release(row, new)
-        self._released = self._sums
-        self._counts.append(new)
         assert self._design is not None
         encoder, decoder = self._design
-        # The design is public: the same weights, without noise.
-        weighted = decoder.take(encoder.push(design, new), new)
+        if stream.people != self._released.reports:
+            raise InvalidInput(
+                "a release was interrupted, and its people must not be released again; load the "
+                "learner as it was saved after the last policy that anyone has seen."
+            )
+        if new:
+            row = self._mode.row(self._sums.row - self._released.row)
+            design = self._sums.design - self._released.design
+            stream.release(row, new)
+            self._released = self._sums
+            self._counts.append(new)
+            # The design is public: the same weights, without noise.
+            decoder.take(encoder.push(design, new), new)
+        estimate, weighted = stream.estimate, decoder.estimate
+        assert estimate is not None
+        assert weighted is not None
         return Totals(
             values=estimate.values,
             design=weighted.values,
@@ -298,8 +323,17 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         if self._stream is None:
             return
         assert self.noise is not None
-        mechanism = self._stream.mechanism
+        mechanism, asked = self._stream.mechanism, self._stream
         self._stream = PrivateStream.from_fields(mechanism, fields["stream"], self.noise)
+        if (
+            self._stream.size != asked.size
+            or self._stream.sensitivity < asked.sensitivity * (1.0 - 1e-12)
+            or self._stream.noise_multiplier < asked.noise_multiplier * (1.0 - 1e-9)
+        ):
+            raise InvalidInput(
+                "the saved stream has less noise than this learner's budget asks for; read it as "
+                "save() wrote it, with the same version of discreet."
+            )
         encoder, decoder = fields["design"]
         self._design = (
             Encoder.from_fields(mechanism, encoder),
@@ -307,7 +341,8 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         )
         self._released = decode(fields["released"], KernelStatistics)
         self._counts = [whole_number(count, "counts", minimum=1) for count in fields["counts"]]
-        if sum(self._counts) != self._stream.people:
+        people = self._stream.people
+        if sum(self._counts) != people or self._released.reports != people:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
 
 

@@ -54,6 +54,12 @@ class KernelModel(Message):
                 f"{self.root.shape}; with {size - 1} features they must be ({size},) and "
                 f"({size}, any)."
             )
+        bound = self.features.norm_bound
+        if bound is None or not bound * (1.0 - 1e-12) <= self.norm:
+            raise InvalidInput(
+                f"a kernel model divides features by {self.norm}, but their norm may be {bound}; "
+                "noise is sized for a norm of at most 1."
+            )
         freeze_arrays(self)
 
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803

@@ -30,10 +30,10 @@ from discreet.learners.gp_ucb.belief import Belief, Design, Sums, design_belief
 from discreet.learners.gp_ucb.calibration import Calibration, Seen
 from discreet.learners.gp_ucb.decisions import matching, thompson, upper_bound
 from discreet.learners.gp_ucb.domain_grid import PRIOR_LEVELS, DomainGrid, domain_grid
+from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.gp_ucb.model import CENTRE, KernelModel
 from discreet.learners.gp_ucb.policy import (
     GPPolicy,
-    LocalNoise,
     NoisyRows,
     Observations,
     PublicPolicy,
@@ -44,6 +44,7 @@ from discreet.learners.gp_ucb.rows import (
     UNIT,
     exact_product,
     exact_sums,
+    in_unit_ball,
     rounded,
     row_sensitivity,
     symmetric,
@@ -212,7 +213,9 @@ class OwnSets(Mode):
     def axes(self) -> GramAxes:
         """Public knowledge about Gram matrices; worked out when it is needed."""
         if self._axes is None:
-            self._axes = GramAxes.of(self.features, self.norm, self._points)
+            self._axes = GramAxes.of(
+                self.features, self.norm, self.calibration.smoothness, self._points
+            )
         return self._axes
 
     def sums(self, policy: GPPolicy, reports: Reports) -> KernelStatistics:
@@ -229,7 +232,7 @@ class OwnSets(Mode):
                 raise InvalidInput(
                     f"reports had points of shape {reports.points.shape} for {len(rewards)} people."
                 )
-            phi = self.features.transform(reports.points) / self.norm
+            phi = in_unit_ball(self.features.transform(reports.points) / self.norm)
             gram, seen = exact_sums(phi, rewards - self.weights.centre)
             values = np.concatenate([gram, seen])
         return KernelStatistics(
@@ -290,16 +293,17 @@ class PublicPoints(Mode):
     data = "the reward; points are chosen from earlier releases and public tickets"
     space: PublicSet | PublicBox
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, noiseless: bool = False) -> None:
         super().__init__(*arguments)
+        self.noiseless = noiseless
         self.grid: DomainGrid = domain_grid(self.features, self.norm, self.space)
         self.size = self.grid.size + 1
-        self.design_size = 2 * self.grid.size**2
+        self.design_size = 3 * self.grid.size**2
         # Two rewards y, y' of one person at x move the row by |y - y'| sqrt(|s|^2 + g^2 (y + y')^2)
         # with |y|, |y'| <= 1/2: at g = 2 |s| no more than the |s| that y - y' = 1 gives.
         self.sensitivity = self.grid.sensitivity
         self._squares = 2.0 * self.grid.sensitivity
-        self.sensitivity_source = "largest norm of s(x) over the public points"
+        self.sensitivity_source = "norm of s(x), which is 1 for every public point"
 
     def sums(self, policy: GPPolicy, reports: Reports) -> KernelStatistics:
         assert isinstance(policy, PublicPolicy)
@@ -310,7 +314,9 @@ class PublicPoints(Mode):
                 "for each."
             )
         places = policy.places(tickets)
-        sent = self.grid.sent(places)
+        psi = self.grid.psi(places)
+        # Without noise to come, the regressors themselves lose nothing.
+        sent = rounded(psi) if self.noiseless else self.grid.sent(places, policy.offers)
         if isinstance(reports, Observations):
             rewards = rounded(self._rewards(reports) - CENTRE)
             joined = np.column_stack([sent, rewards])
@@ -324,10 +330,15 @@ class PublicPoints(Mode):
             squares = self._squares * (noisy @ noisy)
             values = np.append(np.sqrt(UNIT) * (sent.T @ noisy), squares)
         weight = sent * np.sqrt(UNIT)
-        design = np.concatenate(
-            [(weight.T @ self.grid.psi(places)).ravel(), (weight.T @ weight).ravel()]
-        )
+        design = np.stack([weight.T @ psi, weight.T @ weight, psi.T @ psi]).ravel()
         return KernelStatistics(reports=len(reports), row=values, design=design, exact=self.exact)
+
+    def check(self, statistics: KernelStatistics) -> None:
+        super().check(statistics)
+        if statistics.row[-1] < 0:
+            raise InvalidInput(
+                "statistics had a negative sum of squares; send them as statistics() made them."
+            )
 
     def row(self, counted: NDArray[Any]) -> FloatArray:
         row: FloatArray = counted * (UNIT if self.exact else 1.0)
@@ -356,8 +367,7 @@ class PublicPoints(Mode):
 
     def _believe(self, totals: Totals) -> Belief:
         size = self.grid.size
-        regressors, sent = totals.design.reshape(2, size, size)
-        design = Design(regressors, sent, self.grid.scaling)
+        design = Design(*totals.design.reshape(3, size, size))
         # Noise on each person's own reward spreads over u as the reward's own variance does.
         extra = 0.0 if self.local is None else self.local.variance
         noise = totals.variance * totals.scale**2

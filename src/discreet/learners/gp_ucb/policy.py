@@ -18,6 +18,7 @@ so a report cannot smuggle another point in.
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -26,21 +27,26 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.action_space import Candidates, DecisionSets, PublicSet
+from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.gp_ucb.model import CENTRE, KernelModel
-from discreet.learners.gp_ucb.rows import RowWeights, row_sensitivity, single_rows
+from discreet.learners.gp_ucb.rows import (
+    RowWeights,
+    in_unit_ball,
+    row_sensitivity,
+    single_rows,
+)
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
-from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
-from discreet.privacy.noise import NO_NOISE, gaussian_multiplier, laplace_epsilon
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
     TicketArray,
     finite_number,
-    positive_number,
     read_array,
 )
 
@@ -121,55 +127,6 @@ class NoisyRows(Reports):
         )
 
 
-@dataclass(frozen=True)
-class LocalNoise:
-    """The noise that a person adds to their own report.
-
-    Attributes:
-        scale: its standard deviation (Gaussian) or scale (Laplace) on each number.
-        sensitivity: how far a report moves when the person's data is replaced.
-        laplace: whether it is Laplace noise.
-    """
-
-    scale: float
-    sensitivity: float
-    laplace: bool = False
-
-    @property
-    def variance(self) -> float:
-        """Variance of the noise on each number."""
-        return self.scale**2 * (2.0 if self.laplace else 1.0)
-
-    def add(self, values: FloatArray, noise: NoiseSource) -> FloatArray:
-        """The values with noise on each."""
-        return (
-            noise.add_laplace(values, self.scale)
-            if self.laplace
-            else noise.add_gaussian(values, self.scale)
-        )
-
-    def event(self, noise: str, size: int) -> Event:
-        """What one report of `size` numbers costs under the named noise source."""
-        if self.laplace:
-            return PureEvent(laplace_epsilon(noise, self.sensitivity, self.scale, size))
-        return GaussianEvent(gaussian_multiplier(noise, self.sensitivity, self.scale, size))
-
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values."""
-        return {"scale": self.scale, "sensitivity": self.sensitivity, "laplace": self.laplace}
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> LocalNoise:
-        """The inverse of `to_fields`."""
-        if not isinstance(fields["laplace"], bool):
-            raise InvalidInput(f"laplace was {fields['laplace']!r}; it must be true or false.")
-        return cls(
-            positive_number(fields["scale"], "scale"),
-            positive_number(fields["sensitivity"], "sensitivity"),
-            fields["laplace"],
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class GPPolicy(PointPolicy):
     """What both kinds of kernel policies share.
@@ -181,6 +138,12 @@ class GPPolicy(PointPolicy):
 
     model: KernelModel
     local: LocalNoise | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model.features.domain != self.domain:
+            # The norm of features is certified on their own domain only.
+            raise InvalidInput("the features of a policy are for another domain than its own.")
 
     @property
     @abstractmethod
@@ -261,12 +224,9 @@ class SetPolicy(GPPolicy):
         if not isinstance(self.offered, DecisionSets):
             raise InvalidInput(f"offered was {self.offered!r:.80}; it must be decision sets.")
         if self.local is not None:
-            needed = row_sensitivity(self.model.features.features, self.weights)
-            if self.local.sensitivity < needed * (1.0 - 1e-12):
-                raise InvalidInput(
-                    f"a policy claims sensitivity {self.local.sensitivity} for its reports, which "
-                    f"is {needed}; do not report under it."
-                )
+            if self.local.laplace:
+                raise InvalidInput("reports from decision sets carry Gaussian noise, not Laplace.")
+            self.local.check(row_sensitivity(self.model.features.features, self.weights))
 
     def scores(self, phi: FloatArray, tickets: TicketArray) -> FloatArray:
         """(n, c) what is maximised, from features (n, c, m) divided by their norm."""
@@ -286,6 +246,21 @@ class SetPolicy(GPPolicy):
         perturbed: FloatArray = theta[:, :1] + np.einsum("ncm,nm->nc", phi, theta[:, 1:])
         return perturbed
 
+    def _features(self, points: FloatArray) -> FloatArray:
+        """(n, m) features. Points that a finite map lacks have none under local privacy, because
+        to refuse them would tell whoever made the map something."""
+        features = self.model.features
+        try:
+            return features.compute(points) / self.model.norm
+        except InvalidInput:
+            if self.local is None:
+                raise
+        phi = np.zeros((len(points), features.features))
+        for row in range(len(points)):
+            with suppress(InvalidInput):
+                phi[row] = features.compute(points[row : row + 1])[0]
+        return phi / self.model.norm
+
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         arms = np.empty(len(people), dtype=np.int64)
         width = people.points.shape[1]
@@ -294,7 +269,7 @@ class SetPolicy(GPPolicy):
             some = slice(start, start + most)
             points = people.points[some]
             flat = points.reshape(-1, points.shape[2])
-            phi = self.model.features.compute(flat) / self.model.norm
+            phi = self._features(flat)
             scores = self.scores(phi.reshape(len(points), width, -1), tickets[some])
             arms[some] = np.where(people.present[some], scores, -np.inf).argmax(axis=1)
         odds = np.full(len(people), np.nan if self.thompson else 1.0)
@@ -312,7 +287,7 @@ class SetPolicy(GPPolicy):
             return Observations(
                 **self.origin(NO_NOISE), points=points, tickets=none, rewards=rewards
             )
-        phi = self.model.features.compute(points) / self.model.norm
+        phi = in_unit_ball(self._features(points))
         rows = single_rows(phi, rewards - self.weights.centre, self.weights)
         return NoisyRows(
             **self.origin(noise.name),
@@ -371,6 +346,10 @@ class PublicPolicy(GPPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.offered, DecisionSets):
+            raise InvalidInput(f"offered was {self.offered!r:.80}; it must be public points.")
+        if self.local is not None:
+            self.local.check(1.0)
         given = sorted(column for group in self.columns for column in group)
         if given != list(range(self.domain.dimension)):
             raise InvalidInput(

@@ -72,6 +72,14 @@ class RowWeights:
     centre: float = 0.5
     with_squares: bool = True
 
+    def __post_init__(self) -> None:
+        positive_number(self.rewards, "rewards")
+        if not 0.0 < self.off_diagonal <= SYMMETRIC or not 0.0 <= self.centre <= 1.0:
+            raise InvalidInput(
+                f"weights were {self}; off_diagonal must be above 0 and at most {SYMMETRIC}, and "
+                "centre from 0 to 1."
+            )
+
     @property
     def squares(self) -> float:
         """g, the weight of y^2."""
@@ -87,23 +95,18 @@ class RowWeights:
         """The weights as JSON values tell them."""
         if not isinstance(fields["with_squares"], bool):
             raise InvalidInput(f"with_squares was {fields['with_squares']!r}; it must be a truth.")
-        weights = cls(
+        return cls(
             positive_number(fields["rewards"], "rewards"),
             positive_number(fields["off_diagonal"], "off_diagonal"),
             finite_number(fields["centre"], "centre"),
             fields["with_squares"],
         )
-        if weights.off_diagonal > SYMMETRIC or not 0.0 <= weights.centre <= 1.0:
-            raise InvalidInput(
-                f"weights were {weights}; off_diagonal must be at most {SYMMETRIC}, and centre "
-                "from 0 to 1."
-            )
-        return weights
 
 
 def row_sensitivity(features: int, weights: RowWeights) -> float:
     """How far (l2) a row of `features` features moves when its person is replaced."""
-    moved = weights.rewards * weights.bound
+    # A bound that is no whole multiple of 2^-18 may be rounded upwards.
+    moved = weights.rewards * math.ceil(weights.bound * RESOLUTION) / RESOLUTION
     exact = (2.0 + moved**2) / math.sqrt(2.0) if moved <= SYMMETRIC else 2.0 * moved
     # Rounding moves each feature by at most half a unit, so norms grow to at most this.
     norm = 1.0 + math.sqrt(features) / (2.0 * RESOLUTION)
@@ -130,6 +133,19 @@ def symmetric(upper: FloatArray, features: int) -> FloatArray:
     full[triangle(features)] = upper
     mirrored: FloatArray = full + np.triu(full, 1).T
     return mirrored
+
+
+def in_unit_ball(phi: FloatArray) -> FloatArray:
+    """(n, m) features with norm at most 1, whatever map made them.
+
+    Those of a certified map stay as they are. Longer ones are shortened and what is not finite
+    becomes 0, so that sensitivity does not rest on the arithmetic of a map that was sent.
+    """
+    finite = np.where(np.isfinite(phi).all(axis=1, keepdims=True), phi, 0.0)
+    with np.errstate(over="ignore"):
+        norms = np.sqrt((finite**2).sum(axis=1, keepdims=True))
+    shortened: FloatArray = finite / np.maximum(norms, 1.0)
+    return shortened
 
 
 def rounded(values: FloatArray) -> FloatArray:
