@@ -210,7 +210,7 @@ class Posterior(_Shared):
 
     name: ClassVar[str] = "posterior"
 
-    confidence_multiplier: float = 0.3
+    confidence_multiplier: float = 0.25
     prior_variance: float = UNIFORM_VARIANCE
     smoothness: float = 0.0
 

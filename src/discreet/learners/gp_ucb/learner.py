@@ -47,10 +47,9 @@ from discreet.privacy.accounting import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
-# Sup error of a feature map that the learner makes itself. On public points further features cost
-# hardly any noise, and what they leave out shows once a policy has narrowed down.
-_ERROR_SETS = 1e-2
-_ERROR_PUBLIC = 1e-3
+# Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
+# because axes that carry little are shrunk away, and what is left out shows as a bias.
+_ERROR = 1e-3
 # Multipliers are solved for to about a part in 10^10; so much more noise keeps the epsilon that is
 # read off a report at or under the one that was asked for, and a person agreed to.
 _SLACK = 1e-9
@@ -78,8 +77,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         kernel: a scikit-learn kernel in the units of the domain, or its text; by default
             `usual_kernel(domain)`.
         features: a feature map with a certified norm, instead of a kernel.
-        error: sup error of the feature map made from a kernel; None for the default of the action
-            space.
+        error: sup error of the feature map made from a kernel.
         public_points: (N, d) a public sample of where people's points may lie, if that is less
             than the whole box. It decides which features are kept; a wrong one costs reward, never
             privacy.
@@ -104,7 +102,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         *,
         kernel: Kernel | str | None = None,
         features: FeatureMap | None = None,
-        error: float | None = None,
+        error: float = _ERROR,
         public_points: ArrayLike | None = None,
         calibration: Calibration | None = None,
         **common: Unpack[Common],
@@ -116,10 +114,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         self.calibration = calibration or Posterior()
         points = None if public_points is None else domain.from_unit(domain.to_unit(public_points))
         self._points = points
-        usual = _ERROR_SETS if isinstance(space, DecisionSets) else _ERROR_PUBLIC
-        self.features = _features(
-            domain, kernel, features, usual if error is None else error, points
-        )
+        self.features = _features(domain, kernel, features, error, points)
         super().__init__(domain, space, budget, **common)
         self._released = self._sums
         self._counts: list[int] = []

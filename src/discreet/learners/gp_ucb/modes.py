@@ -138,11 +138,12 @@ class Mode(ABC):
                 f"{wanted[:2]} (exact: {wanted[2]})."
             )
         most = statistics.reports * (1.0 + 1e-4) / UNIT
-        if statistics.exact and statistics.row.size and np.abs(statistics.row).max() > most:
+        # Not np.abs, which leaves the least 64-bit integer negative.
+        largest = max(int(statistics.row.max()), -int(statistics.row.min()))
+        if statistics.exact and largest > most:
             raise InvalidInput(
-                f"statistics of {statistics.reports} reports had an entry of "
-                f"{int(np.abs(statistics.row).max())}; no reports add up to more than {most:.0f}. "
-                "Send them as statistics() made them."
+                f"statistics of {statistics.reports} reports had an entry of {largest}; no reports "
+                f"add up to more than {most:.0f}. Send them as statistics() made them."
             )
 
     def check_people(self, people: int) -> None:
