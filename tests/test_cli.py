@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet.cli
+import discreet.reproduction.runner
 from discreet.cli import app
+from discreet.reproduction.dubey2021 import figures
 
 runner = CliRunner()
 
@@ -165,3 +167,106 @@ def test_files_with_other_endings_are_refused(study: Path, tmp_path: Path) -> No
         code, _, err = invoke("run", study, option, tmp_path / name)
         assert code == 2
         assert "must end in" in err
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        ('name = "exponential"', "arms: "),
+        ('name = "bumps"', "every person brings up to 25 points of their own."),
+        ('name = "camelback"', "everyone can be given any point of a box with 2 columns."),
+        ('name = "camelback"\ngrid = 5', "everyone can be given the same 25 points."),
+    ],
+)
+def test_run_says_what_people_can_be_given(study: Path, problem: str, expected: str) -> None:
+    learners = '[[learners]]\nname = "uniform"\n'
+    study.write_text(f'name = "s"\nrounds = 40\nreplicates = 1\n[problem]\n{problem}\n{learners}')
+    code, out, err = invoke("run", study, "--jobs", 1)
+    assert code == 0, err
+    words = " ".join(out.split())
+    assert expected in words
+    assert "arms: ." not in words
+
+
+def test_reproduce_list() -> None:
+    code, out, _ = invoke("reproduce", "list")
+    assert code == 0
+    for name in ("dubey-figure-1", "dubey-figure-2", "dubey-table-1"):
+        assert name in out
+
+
+def reproduce(name: str, *arguments: object, trials: int = 2) -> tuple[int, str, str]:
+    return invoke("reproduce", name, "--trials", trials, "--rounds", 64, "--jobs", 1, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "trials"), [("dubey-figure-1", 2), ("dubey-figure-2", 1), ("dubey-table-1", 1)]
+)
+def test_reproductions_print_a_table_and_write_files(
+    name: str, trials: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One function of Table 1 shows what all three would.
+    first = figures.benchmarks()[:1]
+    monkeypatch.setattr(figures, "benchmarks", lambda: first)
+    records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
+    code, out, err = reproduce(name, "--json", records, "--plot", plot, trials=trials)
+    assert code == 0, err
+    for word in ("promised", "held", "published", "uniform", "64 people"):
+        assert word in " ".join(out.split())
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    needed = {"method", "metric", "mean", "standard_error", "trials", "paper", "epsilon", "delta"}
+    needed |= {"true_epsilon", "excess_noise", "trust_model", "protects", "rounds", "seconds"}
+    assert all(needed <= set(line) for line in lines)
+    assert {(line["trials"], line["rounds"]) for line in lines} == {(trials, 64)}
+    free = [line for line in lines if line["method"] == "uniform"]
+    assert all(line["epsilon"] is None and line["true_epsilon"] is None for line in free)
+    # What a paper printed is for its own number of rounds.
+    assert all(line["paper"] is None for line in lines)
+    assert all((line["standard_error"] is None) is (trials == 1) for line in lines)
+
+
+def test_reproductions_are_repeatable(tmp_path: Path) -> None:
+    written = []
+    for name in ("a.jsonl", "b.jsonl"):
+        wish = ("--trials", 1, "--rounds", 16, "--jobs", 1, "--json", tmp_path / name)
+        assert invoke("reproduce", "dubey-figure-2", *wish)[0] == 0
+        lines = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        for line in lines:
+            del line["seconds"]
+        written.append(lines)
+    assert written[0] == written[1]
+
+
+def test_bad_wishes_of_reproductions_end_with_code_2(tmp_path: Path) -> None:
+    code, out, err = reproduce("dubey-figure-1", "--delta", 1.5)
+    assert (code, out) == (2, "")
+    assert "delta" in err
+    code, _, err = reproduce("dubey-figure-2", "--delta", 0.1)
+    assert code == 2
+    assert "varies" in err
+    assert reproduce("dubey-figure-1", "--published")[0] == 2
+    assert reproduce("dubey-figure-1", "--plot", tmp_path / "f.pdf")[0] == 2
+    assert reproduce("dubey-figure-1", "--json", tmp_path / "no" / "f.jsonl")[0] == 2
+    assert invoke("reproduce", "dubey-figure-1", "--rounds", 1)[0] == 2
+    assert invoke("reproduce", "figure-9")[0] == 2
+
+
+def test_an_interrupted_reproduction_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = discreet.reproduction.runner.run_all
+
+    def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        stream = original(*arguments, **keywords)
+        for _ in range(5):
+            yield next(stream)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(discreet.reproduction.runner, "run_all", interrupted)
+    records = tmp_path / "r.jsonl"
+    code, out, err = reproduce("dubey-figure-2", "--json", records)
+    assert code == 130
+    assert "5 of 20 runs" in " ".join(err.split())
+    assert "published" in out
+    assert len(records.read_text().splitlines()) == 5

@@ -15,7 +15,7 @@ FLOORS = [
     {"privacy", "kernels", "problems", "records"},
     {"learners"},
     {"simulation"},
-    {"studies"},
+    {"studies", "reproduction"},
     {"reporting"},
     {"cli"},
 ]

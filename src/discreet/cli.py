@@ -1,4 +1,4 @@
-"""The command line: `discreet run`, `discreet data`, `discreet version`.
+"""The command line: `discreet run`, `discreet data`, `discreet reproduce`, `discreet version`.
 
 Bad input ends with exit code 2 and one message that names what is wrong; an interrupted run keeps
 and shows what is finished and ends with exit code 130.
@@ -19,8 +19,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from discreet.action_space import DecisionSets, PublicBox, PublicSet
+from discreet.problems.base import Problem
 from discreet.problems.catalog import entries, find_entry
 from discreet.records import as_json_line, check_path, write_records
+from discreet.reproduction.registry import REPRODUCTIONS
+from discreet.reproduction.runner import Case, Reproduction, Trial, lines_of
 from discreet.simulation import Outcome, simulate_all
 from discreet.studies import Study, load_study
 from discreet.validation import InvalidInput
@@ -34,6 +38,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="The problems that a study file can name.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
+app.add_typer(reproduce_app, name="reproduce")
 
 _out = Console()
 _err = Console(stderr=True)
@@ -41,6 +47,24 @@ _err = Console(stderr=True)
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Folder with data files that pip does not install (ADULT)."),
+]
+TrialsOption = Annotated[int, typer.Option(min=1, help="Repetitions on fresh people.")]
+RoundsOption = Annotated[int, typer.Option(min=2, help="People in each trial.")]
+DeltaOption = Annotated[
+    float | None, typer.Option(help="Delta of every budget, where it is not what is varied.")
+]
+JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes; all cores if left out.")]
+RecordsOption = Annotated[
+    Path | None,
+    typer.Option("--json", help="File for one record per line (.jsonl), or .parquet."),
+]
+PlotOption = Annotated[Path | None, typer.Option(help="File for the figure (.png).")]
+LogOption = Annotated[
+    bool, typer.Option("--log-scale", help="A logarithmic vertical axis in the figure.")
+]
+PublishedOption = Annotated[
+    bool,
+    typer.Option("--published", help="Run the published method also where it is slow."),
 ]
 
 
@@ -161,11 +185,23 @@ def _cores() -> int:
 
 
 def _what(study: Study) -> str:
-    arms = ", ".join(study.problem.arm_names)
     return (
         f"{study.problem.source} {study.rounds:,} people, {study.replicates} "
-        f"replicate{'s' if study.replicates > 1 else ''}; arms: {arms}."
+        f"replicate{'s' if study.replicates > 1 else ''}; {_offered(study.problem)}."
     )
+
+
+def _offered(problem: Problem) -> str:
+    """What people can be given."""
+    space = problem.space
+    if isinstance(space, DecisionSets):
+        return f"every person brings up to {space.most} points of their own"
+    if isinstance(space, PublicSet):
+        return f"everyone can be given the same {len(space.points):,} points"
+    if isinstance(space, PublicBox):
+        columns = problem.domain.dimension
+        return f"everyone can be given any point of a box with {columns} columns"
+    return f"arms: {', '.join(problem.arm_names)}"
 
 
 def _simulate(study: Study, jobs: int, json: Path | None) -> tuple[list[Outcome], bool]:
@@ -177,14 +213,7 @@ def _simulate(study: Study, jobs: int, json: Path | None) -> tuple[list[Outcome]
     total = len(study.settings) * study.replicates
     outcomes: list[Outcome] = []
     complete = True
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=_err,
-        transient=True,
-    )
+    bar = _progress()
     stream = simulate_all(
         study.problem,
         study.settings,
@@ -206,6 +235,17 @@ def _simulate(study: Study, jobs: int, json: Path | None) -> tuple[list[Outcome]
     order = {setting.label: place for place, setting in enumerate(study.settings)}
     outcomes.sort(key=lambda one: (order[one.setting.label], one.record.replicate))
     return outcomes, complete
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=_err,
+        transient=True,
+    )
 
 
 @contextmanager
@@ -260,6 +300,89 @@ def data_show(
         _out.print(
             f"  [bold]{option}[/] ({_plain(str(default))}): {_plain(meaning)}", highlight=False
         )
+
+
+@reproduce_app.command("list")
+def reproduce_list() -> None:
+    """The figures and tables that can be reproduced."""
+    table = Table("name", "what", "trials", "rounds", box=None, pad_edge=False)
+    for one in REPRODUCTIONS.values():
+        table.add_row(one.name, _plain(one.title), f"{one.trials}", f"{one.rounds:,}")
+    _out.print(table)
+
+
+def _reproducing(what: Reproduction) -> Callable[..., None]:
+    """The command of one reproduction."""
+
+    def reproduce(
+        trials: TrialsOption = what.trials,
+        rounds: RoundsOption = what.rounds,
+        delta: DeltaOption = what.delta,
+        jobs: JobsOption = None,
+        json: RecordsOption = None,
+        plot: PlotOption = None,
+        log_scale: LogOption = False,
+        published: PublishedOption = False,
+    ) -> None:
+        with _refusing():
+            _check_ending(json, ".jsonl", ".json", ".parquet")
+            _check_ending(plot, ".png")
+            cases = what.plan(rounds, delta, published)
+            done, complete = _run_trials(what, cases, trials, rounds, jobs or _cores())
+        if not done:
+            _err.print("Interrupted before any trial was finished; nothing was written.")
+            raise typer.Exit(130)
+        # Matplotlib takes a second to import: only a run that got here needs it.
+        from discreet.reporting.reproduction import (
+            regret_figure,
+            result_table,
+            save_figure,
+            table_note,
+        )
+
+        lines = lines_of(cases, done)
+        _out.print()
+        _out.print(f"[bold]{_plain(what.title)}[/]", highlight=False)
+        _out.print()
+        _out.print(result_table(lines))
+        for text in (table_note(lines), what.note):
+            _out.print()
+            _out.print(_plain(text), highlight=False)
+        _out.print()
+        if json is not None:
+            write_records([record for line in lines for record in line.records], json)
+            _out.print(_plain(f"Records: {json}"), highlight=False)
+        if plot is not None:
+            save_figure(regret_figure(lines, log_scale), plot)
+            _out.print(_plain(f"Figure:  {plot}"), highlight=False)
+        if not complete:
+            total = len(cases) * trials
+            _err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
+            raise typer.Exit(130)
+
+    return reproduce
+
+
+def _run_trials(
+    what: Reproduction, cases: list[Case], trials: int, rounds: int, jobs: int
+) -> tuple[list[Trial], bool]:
+    """Finished trials, and whether they are all there."""
+    total = len(cases) * trials
+    done: list[Trial] = []
+    stream = what.run(cases, trials, rounds, min(jobs, total))
+    with _progress() as bar:
+        task = bar.add_task("Reproducing", total=total)
+        try:
+            for trial in stream:
+                done.append(trial)
+                bar.update(task, advance=1, description=cases[trial.case].method)
+        except KeyboardInterrupt:
+            return done, False
+    return done, True
+
+
+for _one in REPRODUCTIONS.values():
+    reproduce_app.command(_one.name, help=f"{_one.title}.")(_reproducing(_one))
 
 
 def main() -> None:

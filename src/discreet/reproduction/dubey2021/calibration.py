@@ -1,0 +1,320 @@
+"""The noise, shift and width of Dubey (2021), for `GPUCB(..., calibration=...)`.
+
+What is theirs stays as printed, except where the print contradicts itself; what it guarantees is
+derived like everything else (`guarantee`). The paper's alpha and beta are called epsilon and delta.
+
+| symbol      | meaning                                                                  |
+|-------------|--------------------------------------------------------------------------|
+| B           | bound on |f|, and on rewards that are bounded: 1                         |
+| T, n        | rounds, and nodes over one leaf of the tree: n = 1 + ceil(log2 T)        |
+| m           | number of features                                                       |
+| zeta        | failure probability of the confidence width                              |
+| rho^2       | variance of a reward about its mean, at most 1/4 (section 6.1)           |
+
+Rewards are in [0, 1] and are not centred. They are bounded, so the terms 2 rho^2 log(8 T / delta)
+of Lemma 2 and 2 ln(8 m / delta) of Lemma 5 are left out, as in section 6.1. The term of Theorem 1
+for the error of the features is left out too: the paper chooses it as T^-6.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from discreet.learners.gp_ucb.axes import GramAxes
+from discreet.learners.gp_ucb.belief import MOST_REWARD_VARIANCE, Belief
+from discreet.learners.gp_ucb.calibration import Calibration, Decision, Seen
+from discreet.learners.gp_ucb.rows import SYMMETRIC, RowWeights, row_sensitivity
+from discreet.privacy import (
+    Adjacency,
+    Guarantee,
+    Joint,
+    Local,
+    OnceEach,
+    Release,
+    derive_guarantee,
+)
+from discreet.privacy.accounting import (
+    GaussianEvent,
+    gaussian_epsilon,
+    gaussian_noise_multiplier,
+)
+from discreet.privacy.prefix_sums import BinaryTree, Independent, PrefixMechanism
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    positive_number,
+    probability,
+    whole_number,
+)
+
+_RHO = math.sqrt(MOST_REWARD_VARIANCE)
+# Halving an interval so often leaves less than a part in 10^12 of it.
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class _Published(Calibration):
+    """What Algorithms 1 and 3 share.
+
+    Attributes:
+        horizon: T.
+        norm_bound: B.
+        failure_probability: zeta.
+        regulariser: lambda.
+    """
+
+    horizon: int
+    norm_bound: float = 1.0
+    failure_probability: float = 0.1
+    regulariser: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole_number(self.horizon, "horizon", minimum=1)
+        positive_number(self.norm_bound, "norm_bound")
+        positive_number(self.regulariser, "regulariser")
+        probability(self.failure_probability, "failure_probability")
+
+    def next_update(self, people: int) -> int:
+        return people + 1
+
+    def decision(self, public: bool) -> Decision:
+        if public:
+            raise InvalidInput(
+                f"the published calibration {self.name!r} is for decision sets that people bring; "
+                "on public points use the learner's own."
+            )
+        return "ucb"
+
+    @abstractmethod
+    def spectrum(self, seen: Seen, features: int) -> tuple[float, float]:
+        """lambda_min and kappa for the noise that was seen; (0, 0) before any."""
+
+    def believe(
+        self, gram: FloatArray, rewards: FloatArray, seen: Seen, axes: GramAxes
+    ) -> tuple[Belief, float]:
+        """theta = V^-1 u with covariance rho^2 V^-1 and the width of Theorem 1.
+
+        V = noisy Gram + (2 lambda_min + lambda) I: the shift after Lemma 3, which makes all noise
+        positive definite, so that lambda_max = 3 lambda_min.
+        """
+        size = len(rewards)
+        least, kappa = self.spectrum(seen, size)
+        shifted = gram + (2.0 * least + self.regulariser) * np.eye(size)
+        values, vectors = np.linalg.eigh(shifted)
+        # V is larger than lambda I except with probability zeta / 2T.
+        values = np.maximum(values, self.regulariser)
+        volume = float(np.log(values / (self.regulariser + least)).sum())
+        width = (
+            self.norm_bound * math.sqrt(3.0 * least / MOST_REWARD_VARIANCE + 1.0)
+            + kappa / _RHO
+            + math.sqrt(max(volume, 0.0) + 2.0 * math.log(2.0 / self.failure_probability))
+        )
+        mean = vectors @ ((vectors.T @ rewards) / values)
+        return Belief(mean, _RHO * vectors / np.sqrt(values)), width
+
+    @property
+    def _tail(self) -> float:
+        """ln(2T / zeta)."""
+        return math.log(2.0 * self.horizon / self.failure_probability)
+
+
+@dataclass(frozen=True)
+class PublishedJoint(_Published):
+    """Algorithms 1 and 2 with Lemmas 2 and 3: a binary tree over single rounds.
+
+    Every node carries (1/sqrt 2)(U + U'), U with iid entries of variance sigma^2: in coordinates
+    (A_ii, sqrt 2 A_ij), iid with standard deviation sqrt 2 sigma. The reward enters as the last
+    row and column of [phi, y]'[phi, y], hence with weight sqrt 2.
+
+    Lemma 2 is read as a variance,
+
+        sigma^2 = 16 n (1 + B^2)^2 ln(10 / delta)^2 / epsilon^2,
+
+    which is what its proof in the appendix needs: the statement says sigma and the sketch says
+    sigma^2 without squaring the sensitivity.
+    """
+
+    name: ClassVar[str] = "published joint calibration"
+
+    @property
+    def weights(self) -> RowWeights:  # type: ignore[override]
+        """What each part of a row counts."""
+        return RowWeights(rewards=SYMMETRIC, off_diagonal=SYMMETRIC, centre=0.0, with_squares=False)
+
+    @property
+    def nodes(self) -> int:
+        """n."""
+        return 1 + math.ceil(math.log2(self.horizon))
+
+    def sigma(self, budget: Joint | Local) -> float:
+        """Standard deviation of an entry of U (Lemma 2)."""
+        bounded = 1.0 + self.norm_bound**2
+        log = math.log(10.0 / budget.delta)
+        return 4.0 * math.sqrt(self.nodes) * bounded * log / budget.epsilon
+
+    def noise_multiplier(self, budget: Joint | Local, features: int) -> float:
+        """What makes the standard deviation on every node and coordinate sqrt 2 sigma."""
+        if not isinstance(budget, Joint):
+            raise InvalidInput(f"budget was {budget!r}; {self.name} takes Joint(epsilon, delta).")
+        return SYMMETRIC * self.sigma(budget) / self._sensitivity(features)
+
+    def _sensitivity(self, features: int) -> float:
+        return row_sensitivity(features, self.weights) * self._tree.column_norm
+
+    @property
+    def _tree(self) -> BinaryTree:
+        return BinaryTree(rows=self.horizon)
+
+    def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
+        self.decision(public)
+        if horizon != self.horizon:
+            raise InvalidInput(
+                f"the learner's horizon was {horizon}, the calibration's {self.horizon}; give both "
+                "the same."
+            )
+        return self._tree
+
+    def spectrum(self, seen: Seen, features: int) -> tuple[float, float]:
+        """Lemma 3."""
+        sigma = seen.noise_scale / SYMMETRIC
+        if sigma == 0.0:
+            return 0.0, 0.0
+        root = math.sqrt(features)
+        least = sigma * math.sqrt(2.0 * self.nodes) * (4.0 * root + 2.0 * self._tail)
+        kappa = sigma * math.sqrt(self.nodes / least) * (root + math.sqrt(2.0 * self._tail))
+        return least, kappa
+
+    def guarantee(self, budget: Joint, features: int) -> Guarantee:
+        """What the published noise really promises at the delta of `budget`, without a run."""
+        multiplier = self.noise_multiplier(budget, features)
+        release = _release(
+            "Gaussian noise on every node of a binary tree (Lemma 2)",
+            multiplier,
+            self._sensitivity(features),
+            multiplier * self._sensitivity(features),
+        )
+        return _guarantee(release, "joint", budget.delta)
+
+    def excess(self, budget: Joint, features: int) -> float:
+        """Published noise over the least noise that keeps `budget`; below 1 the promise fails."""
+        needed = gaussian_noise_multiplier(budget.epsilon, budget.delta)
+        return self.noise_multiplier(budget, features) / needed
+
+    def largest_honest_epsilon(self, delta: float, features: int, most: float = 1e6) -> float:
+        """The epsilon above which the published noise keeps less than it promises."""
+        low, high = 0.0, positive_number(most, "most")
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            kept = self.excess(Joint(middle, delta), features) >= 1.0
+            low, high = (middle, high) if kept else (low, middle)
+        return low
+
+
+@dataclass(frozen=True)
+class PublishedLocal(_Published):
+    """Algorithm 3 with Lemmas 5 and 6: every person adds noise to their own phi phi' and y phi.
+
+        sigma_X^2 = 8 ln(5 / (2 delta)) / epsilon^2,   sigma_u^2 = 8 B^2 ln(5 / delta) / epsilon^2
+
+    on the upper triangle of phi phi' (each entry once, so its weight is 1) and on y phi. Each part
+    is meant to keep (epsilon / 2, delta / 2). Replacing a person moves phi phi' by up to sqrt 2,
+    not 1, and y phi by up to 2 B, not B; both at once by `row_sensitivity` of the weighted row.
+
+    kappa of Lemma 6, sigma_u sqrt(m T / Lambda), is taken as printed; by Definition 3 it lacks a
+    factor 1 / sqrt(sigma_X).
+
+    Attributes:
+        delta: that of the budget; the ratio of the two noises depends on it.
+    """
+
+    name: ClassVar[str] = "published local calibration"
+
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        probability(self.delta, "delta")
+
+    @property
+    def weights(self) -> RowWeights:  # type: ignore[override]
+        """What each part of a row counts: with noise sigma_X on all of it, y phi gets sigma_u."""
+        ratio = math.sqrt(math.log(2.5 / self.delta) / math.log(5.0 / self.delta))
+        return RowWeights(
+            rewards=ratio / self.norm_bound, off_diagonal=1.0, centre=0.0, with_squares=False
+        )
+
+    def sigma_gram(self, budget: Joint | Local) -> float:
+        """sigma_X."""
+        return math.sqrt(8.0 * math.log(2.5 / self._same(budget).delta)) / budget.epsilon
+
+    def sigma_rewards(self, budget: Joint | Local) -> float:
+        """sigma_u."""
+        return self.sigma_gram(budget) / self.weights.rewards
+
+    def _same(self, budget: Joint | Local) -> Local:
+        if not isinstance(budget, Local) or budget.delta != self.delta:
+            raise InvalidInput(
+                f"budget was {budget!r}; this calibration was made for Local(epsilon, "
+                f"{self.delta:g}), so give both the same delta."
+            )
+        return budget
+
+    def noise_multiplier(self, budget: Joint | Local, features: int) -> float:
+        """What makes the standard deviation on the upper triangle sigma_X."""
+        return self.sigma_gram(budget) / row_sensitivity(features, self.weights)
+
+    def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
+        return Independent()
+
+    def spectrum(self, seen: Seen, features: int) -> tuple[float, float]:
+        """Lemma 6."""
+        gram = seen.noise_scale
+        if gram == 0.0 or seen.people == 0:
+            return 0.0, 0.0
+        base = math.sqrt(self.horizon) * (4.0 * math.sqrt(features) + 2.0 * self._tail)
+        rewards = gram / self.weights.rewards
+        return gram * base, rewards * math.sqrt(features * self.horizon / base)
+
+    def guarantee(self, budget: Local, features: int) -> Guarantee:
+        """What a report really promises at the delta of `budget`: both parts in one Gaussian.
+
+        Gaussian noise of standard deviation sigma_X on (phi phi', (sigma_X / sigma_u) y phi) costs
+        mu = (the largest distance of two such rows) / sigma_X, which is less than what the largest
+        distances of the parts add up to: they are not reached by the same two people.
+        """
+        multiplier = self.noise_multiplier(budget, features)
+        release = _release(
+            "Gaussian noise on every number of a report (Lemma 5)",
+            multiplier,
+            row_sensitivity(features, self.weights),
+            self.sigma_gram(budget),
+        )
+        return _guarantee(release, "local", budget.delta)
+
+    def gram_epsilon(self, budget: Local) -> float:
+        """What the noise on phi phi' alone keeps at delta / 2, where epsilon / 2 is meant."""
+        return gaussian_epsilon(self.sigma_gram(budget) / math.sqrt(2.0), 0.5 * budget.delta)
+
+
+def _release(mechanism: str, multiplier: float, sensitivity: float, scale: float) -> Release:
+    return Release(
+        mechanism=mechanism,
+        event=GaussianEvent(multiplier),
+        sensitivity=sensitivity,
+        sensitivity_source="closed form over all pairs of features of norm 1 and rewards in [0, 1]",
+        scale=scale,
+        people=OnceEach("published"),
+        data="the point chosen from the decision set, and the reward",
+        noise="Gaussian, not drawn",
+    )
+
+
+def _guarantee(release: Release, trust_model: Literal["joint", "local"], delta: float) -> Guarantee:
+    return derive_guarantee(
+        [release], trust_model, Adjacency(record="decision set and reward"), delta
+    )

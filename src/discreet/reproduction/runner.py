@@ -1,0 +1,344 @@
+"""Runs the cases of a figure or table: the same people for every method of a trial.
+
+Trial r draws its people, its noise and its public randomness from the reproduction's seed and r
+alone, so the result does not depend on how many processes shared the work.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import joblib
+import numpy as np
+
+from discreet.learners.base import Learner
+from discreet.learners.gp_ucb.calibration import Calibration
+from discreet.learners.registry import learner_class
+from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
+from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
+from discreet.problems.base import Crowd, Problem
+from discreet.records import ReproductionRecord, Value
+from discreet.simulation import run_learner
+from discreet.validation import FloatArray, IntArray, InvalidInput, probability, whole_number
+
+# Points of a trace.
+_TRACE_POINTS = 200
+REGRET = "regret"
+NON_PRIVATE, UNIFORM = "non-private", "uniform"
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A problem whose regret is counted in several ways."""
+
+    def metrics(self, people: Crowd, values: FloatArray) -> dict[str, FloatArray]:
+        """Contributions (n,) by metric; the first is the main one."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One method in one setting of a figure or table.
+
+    Attributes:
+        method: `published`, `ours`, `non-private`, `uniform`, ...
+        problem: where people come from.
+        learner: its registered name.
+        budget: what it is asked to keep.
+        options: of the learner, as in a study file.
+        calibration: a published one; None for the learner's own.
+        setting: what was varied, for records; keys that differ get a column of the table.
+        panel: the panel of the plot; None for every panel, "" for none.
+        label: what the plot calls it.
+        paper: the numbers printed in the paper, by metric.
+        metric: what its regret is called, where the problem does not count it in several ways.
+        slow: whether it runs only on request.
+    """
+
+    method: str
+    problem: Problem
+    learner: str
+    budget: Budget = field(default_factory=NonPrivate)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    setting: Mapping[str, Value] = field(default_factory=dict)
+    panel: str | None = None
+    label: str = ""
+    paper: Mapping[str, float] = field(default_factory=dict)
+    metric: str = REGRET
+    slow: bool = False
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised."""
+        return not isinstance(self.budget, NonPrivate)
+
+    def make(self, rounds: int, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
+        """A new learner for `rounds` people."""
+        kind = learner_class(self.learner)
+        read = kind.read_options(dict(self.options))
+        if self.calibration is not None:
+            read["calibration"] = self.calibration
+        return kind(
+            self.problem.domain,
+            self.problem.space,
+            self.budget,
+            horizon=rounds,
+            reward_bounds=self.problem.reward_bounds,
+            public_seed=public_seed,
+            noise=noise,
+            **read,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What one trial of one case gave.
+
+    Attributes:
+        case: the case's number.
+        number: the trial's number.
+        totals: the sums over all people, by metric; the first metric is the main one.
+        rounds: (points,) numbers of people at which the trace was taken.
+        trace: (points,) the main metric summed up to there.
+        seconds: spent by the learner, its policies and reports.
+        guarantee: what was really promised, derived from the releases.
+        excess_noise: the noise over the least that keeps the budget, below 1 where the budget is
+            not kept; None without Gaussian noise.
+    """
+
+    case: int
+    number: int
+    totals: Mapping[str, float]
+    rounds: IntArray
+    trace: FloatArray
+    seconds: float
+    guarantee: Guarantee
+    excess_noise: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One case over its finished trials.
+
+    Attributes:
+        case: what ran.
+        trials: at least one, in order.
+    """
+
+    case: Case
+    trials: tuple[Trial, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Of a trial, on average."""
+        return math.fsum(trial.seconds for trial in self.trials) / len(self.trials)
+
+    @property
+    def true_epsilon(self) -> float | None:
+        """What the noise guarantees at the budget's delta; None where nothing is promised."""
+        if not self.case.private:
+            return None
+        return max(trial.guarantee.epsilon for trial in self.trials)
+
+    @property
+    def excess_noise(self) -> float | None:
+        """The least over trials of `Trial.excess_noise`."""
+        found = [trial.excess_noise for trial in self.trials if trial.excess_noise is not None]
+        return min(found, default=None)
+
+    @cached_property
+    def records(self) -> tuple[ReproductionRecord, ...]:
+        """One for each metric, the main one first."""
+        budget = self.case.budget
+        promised: dict[str, Value] = {
+            "trust_model": budget.trust_model,
+            "epsilon": budget.epsilon if self.case.private else None,
+            "delta": budget.delta if self.case.private else None,
+            "true_epsilon": self.true_epsilon,
+            "excess_noise": self.excess_noise,
+            "protects": self.trials[0].guarantee.adjacency.record if self.case.private else None,
+            "seconds": round(self.seconds, 3),
+        }
+        made = []
+        for metric in self.trials[0].totals:
+            totals = np.array([trial.totals[metric] for trial in self.trials])
+            count = len(totals)
+            error = float(totals.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+            made.append(
+                ReproductionRecord(
+                    method=self.case.method,
+                    metric=metric,
+                    mean=float(totals.mean()),
+                    standard_error=error,
+                    trials=count,
+                    paper=self.case.paper.get(metric),
+                    setting={**self.case.setting, **promised},
+                )
+            )
+        return tuple(made)
+
+    def band(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Rounds, mean of the traces and its standard error (0 for one trial), each (points,)."""
+        traces = np.stack([trial.trace for trial in self.trials])
+        error = np.zeros(traces.shape[1])
+        if len(traces) > 1:
+            error = traces.std(axis=0, ddof=1) / math.sqrt(len(traces))
+        return self.trials[0].rounds, traces.mean(axis=0), error
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a reproduction is asked for.
+
+    Attributes:
+        rounds: people in a trial.
+        delta: of every budget, where the reproduction does not vary it.
+        slow: whether methods that take long run too.
+    """
+
+    rounds: int
+    delta: float | None
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure or table of a paper.
+
+    Attributes:
+        name: how the command line calls it.
+        title: what it shows, and where it comes from.
+        trials: how many the paper ran.
+        rounds: people in a trial in the paper.
+        delta: the paper's; None where delta is varied.
+        seed: base of the trials' seeds.
+        cases: what is run.
+        note: what the numbers do and do not say.
+        slow: what `Request.slow` adds, in words; "" for nothing.
+    """
+
+    name: str
+    title: str
+    trials: int
+    rounds: int
+    delta: float | None
+    seed: int
+    cases: Callable[[Request], list[Case]]
+    note: str
+    slow: str = ""
+
+    def plan(
+        self, rounds: int | None = None, delta: float | None = None, slow: bool = False
+    ) -> list[Case]:
+        """The cases, with the paper's numbers for what is left out.
+
+        Raises:
+            InvalidInput: for numbers that are not allowed, or a delta where it is varied.
+        """
+        people = whole_number(self.rounds if rounds is None else rounds, "rounds", minimum=2)
+        if delta is not None and self.delta is None:
+            raise InvalidInput(f"delta was {delta}, but {self.name} varies it; leave it away.")
+        if slow and not self.slow:
+            raise InvalidInput(f"{self.name} leaves no method out; leave the wish for all away.")
+        chosen = self.delta if delta is None else probability(delta, "delta")
+        return self.cases(Request(people, chosen, slow))
+
+    def run(
+        self, cases: Sequence[Case], trials: int, rounds: int, jobs: int = 1
+    ) -> Iterator[Trial]:
+        """Every case in every trial, in the order in which they finish."""
+        return run_all(cases, trials, rounds, self.seed, jobs)
+
+    def lines(
+        self,
+        trials: int | None = None,
+        rounds: int | None = None,
+        delta: float | None = None,
+        slow: bool = False,
+        jobs: int = 1,
+    ) -> list[Line]:
+        """Run everything and return it in the order of the cases."""
+        cases = self.plan(rounds, delta, slow)
+        number = self.trials if trials is None else trials
+        people = self.rounds if rounds is None else rounds
+        return lines_of(cases, list(self.run(cases, number, people, jobs)))
+
+
+def run_all(
+    cases: Sequence[Case], trials: int, rounds: int, seed: int, jobs: int = 1
+) -> Iterator[Trial]:
+    """Every case in every trial; all cases of a trial start before the next trial.
+
+    Raises:
+        InvalidInput: before anything runs, for numbers or cases that cannot work.
+    """
+    whole_number(trials, "trials", minimum=1)
+    whole_number(jobs, "jobs", minimum=1)
+    for case in cases:
+        case.make(rounds, 0, SimulatedNoise(0))
+    # Each trial is one thread of arithmetic: BLAS threads would only fight over the cores.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    tasks = (
+        joblib.delayed(run_trial)(place, case, rounds, seed, number)
+        for number in range(trials)
+        for place, case in enumerate(cases)
+    )
+    if jobs == 1:
+        return (function(*arguments, **keywords) for function, arguments, keywords in tasks)
+    found: Iterator[Trial] = joblib.Parallel(
+        n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
+    )(tasks)
+    return found
+
+
+def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Trial:
+    """One trial of case number `place`; the same arguments give the same result anywhere."""
+    crowd, acting, drawn, public = np.random.SeedSequence([seed, number]).spawn(4)
+    people = case.problem.sample(rounds, np.random.default_rng(crowd))
+    noise = SimulatedNoise(drawn)
+    started = time.perf_counter()
+    learner = case.make(rounds, int(public.generate_state(1)[0]), noise)
+    values = run_learner(learner, people, np.random.default_rng(acting), noise)
+    seconds = time.perf_counter() - started
+    measured = {case.metric: values}
+    if isinstance(case.problem, Measured):
+        measured = case.problem.metrics(people, values)
+    at = np.unique(np.linspace(1, rounds, min(_TRACE_POINTS, rounds)).astype(np.int64))
+    main = next(iter(measured.values()))
+    return Trial(
+        case=place,
+        number=number,
+        totals={metric: float(each.sum()) for metric, each in measured.items()},
+        rounds=at,
+        trace=np.cumsum(main)[at - 1],
+        seconds=seconds,
+        guarantee=learner.guarantee(),
+        excess_noise=_excess_noise(case.budget, learner),
+    )
+
+
+def _excess_noise(budget: Budget, learner: Learner[Any, Any, Any]) -> float | None:
+    events = [release.event for release in learner.releases]
+    multipliers = [e.noise_multiplier for e in events if isinstance(e, GaussianEvent)]
+    if isinstance(budget, NonPrivate) or len(multipliers) < len(events) or not events:
+        return None
+    # Kernel learners show each person once, so the weakest release counts.
+    return min(multipliers) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+
+
+def lines_of(cases: Sequence[Case], trials: Sequence[Trial]) -> list[Line]:
+    """Finished trials by case; cases without any are left out."""
+    found = []
+    for place, case in enumerate(cases):
+        mine = sorted((t for t in trials if t.case == place), key=lambda trial: trial.number)
+        if mine:
+            found.append(Line(case, tuple(mine)))
+    return found

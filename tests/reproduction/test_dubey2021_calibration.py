@@ -1,0 +1,174 @@
+"""The published calibration of Dubey (2021): its formulas, and what it really guarantees."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.learners.gp_ucb.belief import Sums
+from discreet.learners.gp_ucb.calibration import Seen
+from discreet.learners.gp_ucb.rows import row_sensitivity
+from discreet.privacy import Joint, Local, SimulatedNoise
+from discreet.privacy.accounting import gaussian_epsilon, gaussian_noise_multiplier
+from discreet.problems.decision_sets import BumpProblem
+from discreet.problems.functions import camelback
+from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
+from discreet.reproduction.dubey2021.settings import BUMP_KERNEL, ball_points
+from discreet.reproduction.runner import Case
+from discreet.validation import InvalidInput
+
+FEATURES = 22
+JOINT = PublishedJoint(1024)
+
+
+def learner(budget, calibration, rounds=1024):  # type: ignore[no-untyped-def]
+    options = {"kernel": BUMP_KERNEL, "public_points": ball_points().tolist()}
+    case = Case("published", BumpProblem(), "gp_ucb", budget, options, calibration)
+    return case.make(rounds, 0, SimulatedNoise(3))
+
+
+def seen(scale: float, people: int = 100, variance: float = 3.0) -> Seen:
+    noise = variance * scale**2
+    return Seen(Sums(people, noise, noise / 2.0), people, 1024, scale, variance)
+
+
+def test_lemma_2_as_a_variance() -> None:
+    # 16 * 11 * 4 * ln(100)^2 at T = 1024, epsilon = 1, delta = 0.1.
+    assert JOINT.nodes == 11
+    assert JOINT.sigma(Joint(1.0, 0.1)) ** 2 == pytest.approx(704.0 * math.log(100.0) ** 2)
+    assert JOINT.sigma(Joint(10.0, 0.1)) == pytest.approx(JOINT.sigma(Joint(1.0, 0.1)) / 10.0)
+    assert PublishedJoint(10_000).nodes == 15
+
+
+def test_the_stream_draws_the_published_noise() -> None:
+    made = learner(Joint(1.0, 0.1), JOINT)
+    assert made._stream.scale == pytest.approx(math.sqrt(2.0) * JOINT.sigma(Joint(1.0, 0.1)))
+    assert made.batch_size == 1
+
+
+def test_the_coordinates_of_a_node_are_iid() -> None:
+    # (U + U') / sqrt 2 in coordinates (A_ii, sqrt 2 A_ij) has variance 2 everywhere.
+    draws = np.random.default_rng(0).standard_normal((20_000, 3, 3))
+    nodes = (draws + draws.transpose(0, 2, 1)) / math.sqrt(2.0)
+    rows, columns = np.triu_indices(3)
+    weights = np.where(rows == columns, 1.0, math.sqrt(2.0))
+    covariance = np.cov((nodes[:, rows, columns] * weights).T)
+    assert np.allclose(covariance, 2.0 * np.eye(6), atol=0.12)
+
+
+def test_at_delta_a_tenth_the_tree_is_17_times_too_noisy() -> None:
+    budget = Joint(1.0, 0.1)
+    needed = gaussian_noise_multiplier(1.0, 0.1)
+    given = math.sqrt(2.0) * JOINT.sigma(budget) / (2.0 * math.sqrt(2.0) * math.sqrt(11.0))
+    assert given / needed == pytest.approx(17.0, abs=0.1)
+    assert JOINT.excess(budget, FEATURES) == pytest.approx(given / needed, rel=1e-4)
+    # So much noise that delta alone pays for it.
+    assert JOINT.guarantee(budget, FEATURES).epsilon == 0.0
+
+
+def test_above_epsilon_632_the_tree_keeps_less_than_it_promises() -> None:
+    assert JOINT.largest_honest_epsilon(0.1, FEATURES) == pytest.approx(632.0, abs=1.0)
+    for epsilon, honest in ((600.0, True), (660.0, False)):
+        held = JOINT.guarantee(Joint(epsilon, 0.1), FEATURES).epsilon
+        assert (held <= epsilon) is honest
+
+
+def test_the_guarantee_without_a_run_is_the_learners_own() -> None:
+    rng = np.random.default_rng(0)
+    for budget, calibration in (
+        (Joint(10.0, 0.1), PublishedJoint(8)),
+        (Local(10.0, 0.1), PublishedLocal(8)),
+    ):
+        made = learner(budget, calibration, 8)
+        policy = made.policy()
+        sets = BumpProblem().sample(1, rng).contexts
+        actions, _ = policy.act(sets, rng)
+        made.update(policy.report(sets, actions, np.ones(1), SimulatedNoise(1)))
+        made.policy()
+        derived = calibration.guarantee(budget, made.features.features)
+        assert made.guarantee().epsilon == pytest.approx(derived.epsilon, rel=1e-5)
+        assert made.guarantee().trust_model == derived.trust_model
+
+
+def test_lemma_3_and_theorem_1() -> None:
+    scale, size = math.sqrt(2.0) * 5.0, 4
+    least, kappa = JOINT.spectrum(seen(scale), size)
+    tail = math.log(2.0 * 1024 / 0.1)
+    assert least == pytest.approx(5.0 * math.sqrt(22.0) * (4.0 * 2.0 + 2.0 * tail))
+    assert kappa == pytest.approx(5.0 * math.sqrt(11.0 / least) * (2.0 + math.sqrt(2.0 * tail)))
+    gram, rewards = np.diag([4.0, 3.0, 2.0, 1.0]), np.array([2.0, 1.0, 0.5, 0.0])
+    belief, width = JOINT.believe(gram, rewards, seen(scale), None)  # type: ignore[arg-type]
+    shifted = gram + (2.0 * least + 1.0) * np.eye(size)
+    assert np.allclose(belief.mean, np.linalg.solve(shifted, rewards))
+    assert np.allclose(belief.root @ belief.root.T, 0.25 * np.linalg.inv(shifted))
+    volume = np.linalg.slogdet(shifted / (1.0 + least))[1]
+    assert width == pytest.approx(
+        math.sqrt(3.0 * least / 0.25 + 1.0)
+        + kappa / 0.5
+        + math.sqrt(volume + 2.0 * math.log(2.0 / 0.1))
+    )
+
+
+def test_before_any_release_nothing_is_shifted() -> None:
+    for rule in (JOINT, PublishedLocal(1024)):
+        nothing = seen(0.0, 0, 0.0)
+        belief, width = rule.believe(np.zeros((3, 3)), np.zeros(3), nothing, None)  # type: ignore[arg-type]
+        assert np.allclose(belief.mean, 0.0)
+        assert width == pytest.approx(1.0 + math.sqrt(2.0 * math.log(20.0)))
+
+
+def test_lemma_5_and_6() -> None:
+    budget, rule = Local(5.0, 0.1), PublishedLocal(1024)
+    assert rule.sigma_gram(budget) ** 2 == pytest.approx(8.0 * math.log(25.0) / 25.0)
+    assert rule.sigma_rewards(budget) ** 2 == pytest.approx(8.0 * math.log(50.0) / 25.0)
+    made = learner(budget, rule)
+    assert made._mode.local.scale == pytest.approx(rule.sigma_gram(budget))
+    least, kappa = rule.spectrum(seen(rule.sigma_gram(budget), 10, 10.0), 4)
+    base = 32.0 * (8.0 + 2.0 * math.log(20_480.0))
+    assert least == pytest.approx(rule.sigma_gram(budget) * base)
+    assert kappa == pytest.approx(rule.sigma_rewards(budget) * math.sqrt(4 * 1024 / base))
+
+
+def test_what_local_reports_really_keep() -> None:
+    rule = PublishedLocal(1024)
+    # The part phi phi' at its share (epsilon, delta) = (5, 0.05): sensitivity sqrt 2, not 1.
+    assert rule.gram_epsilon(Local(10.0, 0.1)) == pytest.approx(7.69, abs=0.01)
+    # Both parts together, by brute force over pairs of people at the bounds.
+    gram, rewards = rule.sigma_gram(Local(10.0, 0.1)), rule.sigma_rewards(Local(10.0, 0.1))
+    cosine = np.linspace(-1.0, 1.0, 20_001)
+    moved = ((2.0 - 2.0 * cosine**2) / gram**2 + (2.0 - 2.0 * cosine) / rewards**2).max()
+    held = rule.guarantee(Local(10.0, 0.1), FEATURES).epsilon
+    assert held == pytest.approx(gaussian_epsilon(moved**-0.5, 0.1), rel=1e-4)
+    assert held == pytest.approx(11.92, abs=0.01)
+    assert rule.guarantee(Local(5.0, 0.1), FEATURES).epsilon == pytest.approx(3.70, abs=0.01)
+
+
+def test_the_sensitivity_of_an_upper_triangle_with_weight_1_is_attained() -> None:
+    # Each entry once: e1, e2 turned so that phi phi' - psi psi' is diagonal.
+    rule = PublishedLocal(1024)
+    weight = rule.weights.rewards
+    product = -(weight**2) / 2.0
+    angle = 0.5 * math.acos(product)
+    best = 0.0
+    for turn in np.linspace(0.0, math.pi, 721):
+        phi = np.array([math.cos(turn + angle), math.sin(turn + angle)])
+        psi = np.array([math.cos(turn - angle), math.sin(turn - angle)])
+        upper = (np.outer(phi, phi) - np.outer(psi, psi))[np.triu_indices(2)]
+        best = max(best, math.hypot(*upper, *(weight * (phi - psi))))
+    assert best == pytest.approx(row_sensitivity(2, rule.weights), rel=1e-4)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="horizon"):
+        PublishedJoint(0)
+    with pytest.raises(InvalidInput, match="horizon"):
+        learner(Joint(1.0, 0.1), PublishedJoint(64), 65)
+    with pytest.raises(InvalidInput, match="Joint"):
+        learner(Local(1.0, 0.1), PublishedJoint(64), 64)
+    with pytest.raises(InvalidInput, match="delta"):
+        learner(Local(1.0, 0.2), PublishedLocal(64), 64)
+    case = Case("published", camelback(), "gp_ucb", Joint(1.0, 0.1), {}, PublishedJoint(64))
+    with pytest.raises(InvalidInput, match="public"):
+        case.make(64, 0, SimulatedNoise(0))
