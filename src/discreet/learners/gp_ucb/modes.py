@@ -17,6 +17,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -214,9 +215,8 @@ class OwnSets(Mode):
     def axes(self) -> GramAxes:
         """Public knowledge about Gram matrices; worked out when it is needed."""
         if self._axes is None:
-            self._axes = GramAxes.of(
-                self.features, self.norm, self.calibration.smoothness, self._points
-            )
+            points = None if self._points is None else self._points.tobytes()
+            self._axes = _axes(self.features, self.norm, self.calibration.smoothness, points)
         return self._axes
 
     def sums(self, policy: GPPolicy, reports: Reports) -> KernelStatistics:
@@ -392,3 +392,12 @@ class PublicPoints(Mode):
             else:
                 offers.append(thompson(group.psi, one, confidence, rng))
         return offers
+
+
+@lru_cache(maxsize=16)
+def _axes(features: FeatureMap, norm: float, smoothness: float, points: bytes | None) -> GramAxes:
+    """Axes are public and take a moment to work out: replicates share them."""
+    where = None
+    if points is not None:
+        where = np.frombuffer(points).reshape(-1, features.domain.dimension)
+    return GramAxes.of(features, norm, smoothness, where)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.gp_ucb.calibration import Calibration
-from discreet.learners.registry import LEARNERS
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.decision_sets import BumpProblem
@@ -35,6 +35,7 @@ from discreet.reproduction.runner import (
 
 OURS, PUBLISHED = "ours", "published"
 OURS_LOCAL, PUBLISHED_LOCAL = "ours, local", "published, local"
+EXACT = "non-private, exact posterior"
 _PANELS = {
     PUBLISHED: "published calibration",
     OURS: "our calibration",
@@ -58,15 +59,6 @@ _DELTA_NOTE = (
     "A delta of 0.1 promises little: a release that shows everybody's data with probability 0.1 "
     "keeps it. Ask for --delta 1e-5 to see what a promise worth having costs."
 )
-
-
-def reference_learner(rounds: int) -> str:
-    """The registered name of the learner behind `non-private`.
-
-    The exact posterior where it can carry so many people, otherwise `gp_ucb` without noise.
-    """
-    exact = LEARNERS.get("exact_gp_ucb")
-    return "gp_ucb" if exact is None or rounds > _MOST_EXACT else exact.name
 
 
 def _bump_options() -> dict[str, Any]:
@@ -98,18 +90,25 @@ def _bump_case(method: str, budget: Budget, label: str, rounds: int) -> Case:
 
 def _bump_references(rounds: int) -> list[Case]:
     problem, setting = BumpProblem(), _bump_setting(rounds)
-    learner = reference_learner(rounds)
-    return [
-        Case(
-            NON_PRIVATE,
-            problem,
-            learner,
-            options=_bump_options() if learner == "gp_ucb" else {"kernel": BUMP_KERNEL},
-            setting=setting,
-            label=NON_PRIVATE,
-        ),
-        Case(UNIFORM, problem, "uniform", setting=setting, label=UNIFORM),
-    ]
+    free = Case(
+        NON_PRIVATE,
+        problem,
+        "gp_ucb",
+        options=_bump_options(),
+        setting=setting,
+        label=NON_PRIVATE,
+    )
+    exact = Case(
+        EXACT,
+        problem,
+        ExactGPUCB.name,
+        options={"kernel": BUMP_KERNEL},
+        setting=setting,
+        panel="",
+        label=EXACT,
+    )
+    uniform = Case(UNIFORM, problem, "uniform", setting=setting, label=UNIFORM)
+    return [free, exact, uniform] if rounds <= _MOST_EXACT else [free, uniform]
 
 
 def figure_1(request: Request) -> list[Case]:
