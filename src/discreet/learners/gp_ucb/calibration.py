@@ -49,11 +49,6 @@ from discreet.validation import (
 
 Decision = Literal["ucb", "thompson", "matching"]
 
-# More frequent releases cost noise, rarer ones time in which nothing is learnt. On public points
-# what is measured follows the policy, so it pays to renew the policy more often.
-_GROWTH_SETS = 1.2
-_GROWTH_PUBLIC = 1.1
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -117,8 +112,7 @@ class _Shared(Calibration):
     Attributes:
         mechanism_name: `geometric_epochs`, or a prefix sum: `buffered_toeplitz`, `binary_tree`,
             `honaker`, `square_root_toeplitz`.
-        growth: of people from one release to the next, for epochs; None for the default of the
-            action space.
+        growth: of people from one release to the next, for epochs.
         every: people between releases, for prefix sums.
         update_growth: of people from one update to the next where updates cost nothing.
         reward_weight: c, how much of the budget goes to rewards (rows.py).
@@ -126,7 +120,7 @@ class _Shared(Calibration):
     """
 
     mechanism_name: str = "geometric_epochs"
-    growth: float | None = None
+    growth: float = 1.1
     every: int = 1
     update_growth: float = 1.02
     reward_weight: float = 2.0
@@ -141,8 +135,7 @@ class _Shared(Calibration):
             raise InvalidInput(
                 f"mechanism_name was {self.mechanism_name!r}; it must be one of {known}."
             )
-        if self.growth is not None:
-            GeometricEpochs(growth=self.growth)
+        GeometricEpochs(growth=self.growth)
         whole_number(self.every, "every", minimum=1)
         if finite_number(self.update_growth, "update_growth") <= 1.0:
             raise InvalidInput(f"update_growth was {self.update_growth}; it must be above 1.")
@@ -166,8 +159,7 @@ class _Shared(Calibration):
             first = max(1, math.ceil(2.0 * reward_noise / math.sqrt(MOST_REWARD_VARIANCE)))
             if horizon is not None:
                 first = min(first, max(1, horizon // 8))
-            growth = self.growth or (_GROWTH_PUBLIC if public else _GROWTH_SETS)
-            return GeometricEpochs(growth, min(first, 2**40), horizon)
+            return GeometricEpochs(self.growth, min(first, 2**40), horizon)
         kind: Any = MECHANISMS[self.mechanism_name]
         if horizon is None:
             return Doubling(kind=self.mechanism_name, first_rows=64, every=self.every)
