@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
+from discreet.action_space import PublicBox
+from discreet.learners.base import Learner
 from discreet.learners.registry import LEARNERS, make_learner
-from discreet.privacy import Local, NonPrivate
+from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 
-from .contract import ARMS, BOUNDS, DOMAIN, LearnerContract, Row
+from .contract import (
+    ARMS,
+    BOUNDS,
+    DOMAIN,
+    OFFERED,
+    ArmScene,
+    LearnerContract,
+    PublicScene,
+    Row,
+    Scene,
+    SetScene,
+)
 
 make = partial(
     make_learner, domain=DOMAIN, arms=ARMS, horizon=4000, reward_bounds=BOUNDS, public_seed=11
 )
+SETS, SET, BOX = SetScene(), PublicScene(OFFERED), PublicScene(PublicBox())
+
+
+def maker(name: str, scene: Scene, budget: Budget, **options: Any) -> Callable[[], Learner]:
+    """Makes a learner; under joint privacy with noise of its own, always from the same seed."""
+
+    def fresh() -> Learner:
+        noise = SimulatedNoise(5) if isinstance(budget, Joint) else None
+        return make(name, arms=scene.space, budget=budget, noise=noise, options=options)
+
+    return fresh
+
+
+def gp_ucb(scene: Scene, budget: Budget, *, exact: bool = False, **options: Any) -> Row:
+    # Updates that come rarely, so that a few batches hold more than a few people.
+    rule = {"growth": 1.5, "update_growth": 2.0, **options}
+    noisy = isinstance(budget, Local) and scene is SETS
+    return Row(maker("gp_ucb", scene, budget, **rule), exact, noisy, scene)
+
+
+PRIVATE = Joint(2.0, 1e-5)
 
 ROWS = {
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
@@ -23,7 +59,24 @@ ROWS = {
         partial(make, "published_partition", budget=Local(4.0), options={"batch_size": 50})
     ),
     "abse": Row(partial(make, "abse", budget=NonPrivate(), options={"batch_size": 50})),
-    "uniform": Row(partial(make, "uniform", budget=NonPrivate()), exact=True),
+    "gp_ucb, joint sets": gp_ucb(SETS, PRIVATE, exact=True),
+    "gp_ucb, local sets": gp_ucb(SETS, Local(2.0, 1e-5)),
+    "gp_ucb, non-private sets": gp_ucb(SETS, NonPrivate(), exact=True),
+    "gp_ucb, joint box": gp_ucb(BOX, PRIVATE),
+    "gp_ucb, joint set": gp_ucb(SET, PRIVATE),
+    "gp_ucb, local box": gp_ucb(BOX, Local(2.0)),
+    "gp_ucb, thompson": gp_ucb(SETS, PRIVATE, exact=True, choose="thompson"),
+    "gp_ucb, confidence_width": gp_ucb(
+        SETS, PRIVATE, exact=True, rule="confidence_width", every=50
+    ),
+    **{
+        f"exact_gp_ucb, {name}": Row(maker("exact_gp_ucb", scene, NonPrivate()), scene=scene)
+        for name, scene in [("sets", SETS), ("set", SET), ("box", BOX)]
+    },
+    **{
+        f"uniform, {name}": Row(maker("uniform", scene, NonPrivate()), exact=True, scene=scene)
+        for name, scene in [("arms", ArmScene()), ("sets", SETS), ("set", SET), ("box", BOX)]
+    },
 }
 
 

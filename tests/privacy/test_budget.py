@@ -20,6 +20,19 @@ def test_local_is_pure() -> None:
     assert (budget.trust_model, budget.epsilon, budget.delta) == ("local", 2.0, 0.0)
 
 
+def test_local_takes_a_delta_for_gaussian_reports() -> None:
+    assert Local(2.0, 1e-6).delta == 1e-6
+    assert type(Local(2.0, np.float32(0.5)).delta) is float
+    assert Local(2.0, 0) == Local(2.0)
+    assert Local(2.0, 0.0) == Local(2.0)
+
+
+@pytest.mark.parametrize("delta", [1.0, -0.1, 1.5, math.inf, math.nan, False, True, "0.1", None])
+def test_a_local_delta_is_0_or_strictly_between_0_and_1(delta: object) -> None:
+    with pytest.raises(InvalidInput, match=r"delta was .* strictly between 0 and 1"):
+        Local(1.0, delta)  # type: ignore[arg-type]
+
+
 def test_joint_has_both_parameters() -> None:
     budget = Joint(1.0, 1e-6)
     assert (budget.trust_model, budget.epsilon, budget.delta) == ("joint", 1.0, 1e-6)
@@ -63,7 +76,7 @@ def test_radius_must_be_positive_and_finite(radius: object) -> None:
         Outsourced(1.0, 0.1, radius)  # type: ignore[arg-type]
 
 
-BUDGETS: list[Budget] = [Local(1.0), Joint(1.0, 0.1), Outsourced(1.0, 0.1)]
+BUDGETS: list[Budget] = [Local(1.0), Local(1.0, 1e-6), Joint(1.0, 0.1), Outsourced(1.0, 0.1)]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -13,7 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
+from discreet.privacy.noise import (
+    NO_NOISE,
+    check_noise_name,
+    gaussian_multiplier,
+    laplace_epsilon,
+)
 from discreet.validation import InvalidInput
 
 pytest.importorskip("opendp")
@@ -253,6 +259,64 @@ class TestSources:
             monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(InvalidInput, match=r'pip install "discreet\[secure\]"'):
             SecureNoise()
+
+
+class TestUnprotected:
+    """For joint privacy: the person trusts the learner, so the report is what happened."""
+
+    def test_it_draws_nothing(self) -> None:
+        noise = Unprotected()
+        for draw in (
+            lambda: noise.keys(3),
+            lambda: noise.below(3, 3),
+            lambda: noise.coins(0.5, 3),
+            lambda: noise.add_laplace(np.zeros(3), 1.0),
+            lambda: noise.add_gaussian(np.zeros(3), 1.0),
+        ):
+            with pytest.raises(InvalidInput, match="SecureNoise"):
+                draw()
+
+    def test_it_promises_nothing(self) -> None:
+        noise = Unprotected()
+        assert noise.laplace_epsilon(1.0, 1.0, 1) == math.inf
+        assert noise.gaussian_multiplier(1.0, 1.0, 1) == 0.0
+        assert not noise.secure
+        assert noise.name == NO_NOISE
+
+
+class TestByName:
+    """What a report cost, from the name of the source that protected it."""
+
+    @pytest.mark.parametrize("size", [1, 300])
+    @pytest.mark.parametrize(("sensitivity", "scale"), [(1.0, 4.0), (2.0, 0.5), (1e-3, 10.0)])
+    def test_as_the_sources_say(self, sensitivity: float, scale: float, size: int) -> None:
+        for noise in (SimulatedNoise(0), SecureNoise()):
+            given = sensitivity, scale, size
+            assert gaussian_multiplier(noise.name, *given) == noise.gaussian_multiplier(*given)
+            assert laplace_epsilon(noise.name, *given) == noise.laplace_epsilon(*given)
+        # The promise of a policy, before anybody drew: the closed form.
+        assert gaussian_multiplier(NO_NOISE, sensitivity, scale, size) == scale / sensitivity
+        assert laplace_epsilon(NO_NOISE, sensitivity, scale, size) == sensitivity / scale
+
+    def test_secure_reports_never_cost_less_than_the_closed_form(self) -> None:
+        for scale in (1e-3, 1.0, 1e3):
+            secure = gaussian_multiplier(SecureNoise.name, 1.0, scale, 300)
+            assert secure <= scale * (1.0 + 1e-15)
+
+    def test_where_opendp_is_missing_the_closed_form_serves(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in ("opendp", "opendp.prelude"):
+            monkeypatch.setitem(sys.modules, module, None)
+        assert gaussian_multiplier(SecureNoise.name, 2.0, 8.0, 10) == 4.0
+        assert laplace_epsilon(SecureNoise.name, 2.0, 8.0, 10) == 0.25
+
+    def test_a_report_cannot_invent_a_source(self) -> None:
+        for name in (SecureNoise.name, SimulatedNoise.name, NO_NOISE):
+            assert check_noise_name(name) == name
+        for bad in ("", "SecureNoise", None, 3, ["none"]):
+            with pytest.raises(InvalidInput, match="noise source"):
+                check_noise_name(bad)
 
 
 class TestFaultsOnceFound:

@@ -27,6 +27,7 @@ What every learner owes (tests/learners/contract.py checks all of it):
 from __future__ import annotations
 
 import inspect
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -48,6 +49,10 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.validation import InvalidInput, whole_number
+
+# Threads of a server share a learner, and two that publish at once would release the same people
+# twice. One lock for all learners, so that learners can still be copied and pickled.
+_ONE_AT_A_TIME = threading.RLock()
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
@@ -183,11 +188,12 @@ class Learner(ABC, Generic[P, R, S]):
 
     def policy(self) -> P:
         """The current public policy; a new one once `batch_size` new reports have come."""
-        if not self._policies or self.people - self._published_at >= self.batch_size:
-            policy = self._publish()
-            self._policies.append(policy)
-            self._published_at = self.people
-        return self._policies[-1]
+        with _ONE_AT_A_TIME:
+            if not self._policies or self.people - self._published_at >= self.batch_size:
+                policy = self._publish()
+                self._policies.append(policy)
+                self._published_at = self.people
+            return self._policies[-1]
 
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""
@@ -240,11 +246,16 @@ class Learner(ABC, Generic[P, R, S]):
                 f"statistics had type {type(statistics).__name__}; {self.name} adds "
                 f"{kind.__name__}."
             )
-        self._check_sums(statistics)
-        self._sums = self._sums + statistics
+        with _ONE_AT_A_TIME:
+            self._check_sums(statistics)
+            self._sums = self._sums + statistics
 
     def update(self, reports: R | Sequence[R]) -> None:
-        """Add any number of reports, late ones included."""
+        """Add any number of reports, late ones included.
+
+        A report that comes twice counts twice. Whoever carries reports must drop repeats: under
+        joint privacy a person who is counted twice pays as if they had taken part twice.
+        """
         self.merge(self.statistics(reports))
 
     @classmethod
@@ -281,13 +292,14 @@ class Learner(ABC, Generic[P, R, S]):
 
     def state_fields(self, encode: Callable[[Message], str]) -> dict[str, Any]:
         """Everything that saving.py writes down about this learner."""
-        return {
-            "options": self._options(),
-            "policies": [encode(policy) for policy in self._policies],
-            "sums": encode(self._sums),
-            "published_at": self._published_at,
-            "own": self._state(),
-        }
+        with _ONE_AT_A_TIME:
+            return {
+                "options": self._options(),
+                "policies": [encode(policy) for policy in self._policies],
+                "sums": encode(self._sums),
+                "published_at": self._published_at,
+                "own": self._state(),
+            }
 
     def restore_fields(self, fields: dict[str, Any], policies: Sequence[P], sums: S) -> None:
         """The inverse of `state_fields`, with policies and sums read already."""

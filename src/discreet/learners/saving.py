@@ -5,6 +5,9 @@ The file opens with a notice that says whether it is secret: a learner that hold
 before noise (or that has no noise) must not be shared; what may be shared are its policies.
 Files are readable by their owner only and are written in one step, so an interrupted save leaves
 the previous file whole.
+
+Under joint privacy save after `policy()` and before anyone sees a new policy: a learner loaded from
+an older file would release the same people again with other noise, and they would pay twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a posterior over public points to the probabilities with which they are offered.
 
 With f = constant + sum of one function a group, the best point is found group by group. Arrays
-are of one group: psi (N, r) centred features at its N public points.
+are of one group: psi (N, m) centred features at its N public points.
 """
 
 from __future__ import annotations

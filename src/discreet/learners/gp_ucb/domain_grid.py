@@ -14,7 +14,7 @@ measured. s may be any function of x and of what is public, because sum s(x) psi
 | array | shape      | meaning                                                    | symbol |
 |-------|------------|------------------------------------------------------------|--------|
 | grid  | (N_g, d_g) | public points of group g, in the units of the domain       | x_g    |
-| psi   | (N_g, r_g) | centred features on principal axes                         | psi_g  |
+| psi   | (N_g, m_g) | features minus their mean over the grid                    | psi_g  |
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # Grid points of a group of one and of two columns; more columns share low-discrepancy points.
 _POINTS = {1: 201, 2: 41 * 41}
 _SCATTERED = 4096
-# Axes with less than this share of a group's largest variance carry nothing.
-_LEAST_SHARE = 1e-8
 # Directions with less than this share of a policy's largest variance are not whitened further.
 _LEAST_SPREAD = 1e-6
 # Prior standard deviations of f stand in ratios of 2; the middle one spans the reward range.
@@ -51,7 +49,6 @@ class GridGroup:
         columns: the columns of the domain that it reads.
         features: its features within the whole map.
         grid, psi: see the module's table.
-        axes: (m_g, r_g) the principal axes.
         mean: (m_g,) the mean feature over the grid.
     """
 
@@ -59,7 +56,6 @@ class GridGroup:
     features: slice
     grid: FloatArray
     psi: FloatArray
-    axes: FloatArray
     mean: FloatArray
 
 
@@ -69,7 +65,7 @@ class DomainGrid:
 
     Attributes:
         groups: the groups.
-        size: the number p of coefficients: one, and r_g for each group.
+        size: the number p of coefficients: one, and m_g for each group.
         features: the number of features m of the whole map.
     """
 
@@ -127,8 +123,10 @@ class DomainGrid:
         turn = np.zeros((self.features + 1, self.size))
         turn[0, 0] = 1.0
         for group, place in zip(self.groups, self._places, strict=True):
-            turn[1 + group.features.start : 1 + group.features.stop, place] = group.axes
-            turn[0, place] = -group.mean @ group.axes
+            turn[1 + group.features.start : 1 + group.features.stop, place] = np.eye(
+                len(group.mean)
+            )
+            turn[0, place] = -group.mean
         return Belief(turn @ belief.mean, turn @ belief.root)
 
 
@@ -152,7 +150,10 @@ def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox)
                 f"one of its {features.domain.dimension} columns must be in exactly one group: use "
                 "one kernel on all columns, or Additive(kernel, groups)."
             )
-    made = [_group(*part[:3], part[3] / norm) for part in parts]
+    made = []
+    for columns, place, grid, phi in parts:
+        mean = phi.mean(axis=0) / norm
+        made.append(GridGroup(tuple(columns), place, grid, phi / norm - mean, mean))
     return DomainGrid(tuple(made), features.features)
 
 
@@ -171,17 +172,8 @@ def _grid(features: FeatureMap) -> FloatArray:
     return domain.from_unit(np.stack(mesh, axis=-1).reshape(-1, columns))
 
 
-def _group(columns: Sequence[int], features: slice, grid: FloatArray, phi: FloatArray) -> GridGroup:
-    mean = phi.mean(axis=0)
-    centred = phi - mean
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(phi))
-    kept = values > max(_LEAST_SHARE * values[-1], 1e-15)
-    values, axes = values[kept][::-1], vectors[:, kept][:, ::-1]
-    return GridGroup(tuple(columns), features, grid, centred @ axes, axes, mean)
-
-
 def _whitened(psi: FloatArray, offers: FloatArray) -> FloatArray:
-    """(N_g, r_g) a_g at the points of a group, from the probabilities of being offered."""
+    """(N_g, m_g) a_g at the points of a group, from the probabilities of being offered."""
     centred = psi - offers @ psi
     values, vectors = np.linalg.eigh((centred * offers[:, None]).T @ centred)
     if not len(values) or values[-1] <= 0.0:

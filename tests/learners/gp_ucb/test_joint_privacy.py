@@ -1,0 +1,471 @@
+"""Joint privacy: what leaves the learner, when, and what one person can change of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.learners.gp_ucb import learner as learner_module
+from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.messages import Terms
+from discreet.learners.saving import load, save
+from discreet.learners.schema import encode
+from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
+from discreet.privacy.accounting import GaussianEvent, composed_epsilon
+from discreet.validation import InvalidInput
+
+from .cases import SPACES, People, Spy, learner, observe, serve
+
+PEOPLE = 120
+STREAMS = {
+    "epochs": {"growth": 1.3},
+    "epochs, no horizon": {"growth": 1.3, "horizon": None},
+    "toeplitz": {"mechanism_name": "buffered_toeplitz", "every": 10},
+    "tree": {"mechanism_name": "binary_tree", "every": 10},
+    "honaker, no horizon": {"mechanism_name": "honaker", "every": 7, "horizon": None},
+}
+every_space = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
+every_stream = pytest.mark.parametrize("options", STREAMS.values(), ids=STREAMS.keys())
+
+
+def joint(space: Any, noise: Any, **options: Any) -> GPUCB:
+    return learner(space, noise=noise, **{"horizon": PEOPLE, **options})
+
+
+def encoder_matrix(made: GPUCB) -> np.ndarray:
+    """H (vectors released, rows) by pushing one unit row after the other through the encoder."""
+    assert made._stream is not None
+    columns = []
+    for row in range(len(made._counts)):
+        encoder = made._stream.mechanism.encoder()
+        parts = [
+            encoder.push(np.array([1.0 if j == row else 0.0]), count)
+            for j, count in enumerate(made._counts)
+        ]
+        columns.append(np.concatenate(parts)[:, 0])
+    return np.stack(columns, axis=1)
+
+
+@every_stream
+@every_space
+@pytest.mark.parametrize("person", [33, PEOPLE - 1])
+def test_one_person_moves_what_gets_noise_by_no_more_than_was_paid_for(
+    space: Any, options: dict[str, Any], person: int
+) -> None:
+    """Given the same earlier outputs, replacing a person moves the vectors by H's column times
+    the difference of the rows, whose length is within the sensitivity."""
+    people = People(PEOPLE, 5)
+    first = Spy(1)
+    one = joint(space, first, **options)
+    serve(one, people)
+    second = Spy(2, replay=first.handed)
+    two = joint(space, second, **options)
+    serve(two, people.replaced(person, 77))
+    stream = one._stream
+    assert stream is not None
+    assert len(first.given) == len(second.given)
+    moved = np.concatenate(first.given) - np.concatenate(second.given)
+    row = int(np.searchsorted(np.cumsum(one._counts), person, side="right"))
+    if row == len(one._counts):
+        assert np.all(moved == 0.0), "who came after the last release is not in it"
+        return
+    column = encoder_matrix(one)[:, row]
+    strongest = int(np.abs(column).argmax())
+    difference = moved[strongest] / column[strongest]
+    assert np.allclose(moved, np.outer(column, difference), atol=1e-9 * np.abs(moved).max())
+    assert 0.0 < np.linalg.norm(difference) <= stream.sensitivity
+    allowed = stream.sensitivity * stream.mechanism.column_norm
+    assert np.linalg.norm(moved) <= allowed * (1.0 + 1e-9)
+    # All else is the same: policies are functions of what was released and of public counts.
+    for mine, theirs in zip(one._policies, two._policies, strict=True):
+        assert encode(mine) == encode(theirs)
+
+
+@every_stream
+@every_space
+def test_policies_are_functions_of_the_noisy_stream_alone(
+    space: Any, options: dict[str, Any]
+) -> None:
+    first = Spy(1)
+    one = joint(space, first, **options)
+    mine = serve(one, People(PEOPLE, 5))
+    two = joint(space, Spy(2, replay=first.handed), **options)
+    theirs = serve(two, People(PEOPLE, 6))
+    assert len(mine) > 3
+    assert [encode(policy) for policy in mine] == [encode(policy) for policy in theirs]
+    assert one.guarantee() == two.guarantee()
+    assert one.batch_size == two.batch_size
+    assert not np.array_equal(one._sums.row, two._sums.row)
+
+
+@every_space
+def test_only_policy_draws_and_only_when_a_release_is_due(space: Any, tmp_path: Path) -> None:
+    spy = Spy(1)
+    made = joint(space, spy)
+    people = People(PEOPLE, 5)
+    serve(made, people, 40)
+    drawn = len(spy.given)
+    before = spy._rng.bit_generator.state
+    policy = made.policy()
+    for seed in range(5):
+        other = People(9, seed)
+        contexts = other.sets if space is SPACES["sets"] else 9
+        policy.act(contexts, np.random.default_rng(seed))
+        made.policy()
+    made.guarantee()
+    _ = made.releases
+    made.model.predict([[0.5, 0.5]])
+    save(made, tmp_path / "learner")
+    load(tmp_path / "learner", spy).policy()
+    made.statistics(observe(made, people, 40, 41))
+    stream = made._stream
+    assert stream is not None
+    if stream.due - 1 > 40:
+        made.update(observe(made, people, 40, stream.due - 1))
+        made.policy()
+    assert len(spy.given) == drawn
+    assert spy._rng.bit_generator.state == before
+
+
+@every_space
+def test_releases_cover_each_person_once(space: Any) -> None:
+    """Late batches, batches in another order and batches larger than due."""
+    spy = Spy(1)
+    made = joint(space, spy)
+    people = People(PEOPLE, 5)
+    old = observe(made, people, 0, 5)  # held back
+    at, held = 5, []
+    for size in (30, 2, 50, 1, 1, 20):
+        held.append(observe(made, people, at, at + size))
+        at += size
+        if len(held) == 2:
+            made.update(held[::-1])
+            held = []
+            made.policy()
+    made.update(old)
+    made.policy()
+    stream = made._stream
+    assert stream is not None
+    assert sum(made._counts) == stream.people == made._released.reports
+    assert made.people == 109
+    released = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
+    assert np.allclose(released.sum(axis=0), made._mode.row(made._released.row), rtol=1e-9)
+    assert made.guarantee().epsilon <= 1.0
+
+
+class TestPublicPoints:
+    @pytest.mark.parametrize("space", [SPACES["set"], SPACES["box"]], ids=["set", "box"])
+    def test_a_report_cannot_smuggle_in_another_point(self, space: Any) -> None:
+        made = joint(space, SimulatedNoise(0))
+        honest = observe(made, People(20, 1), 0, 20)
+        assert honest.points.shape == (20, 0)
+        forged = replace(honest, points=np.full((20, 2), 0.99))
+        one, two = made.statistics(honest), made.statistics(forged)
+        assert np.array_equal(one.row, two.row)
+        assert np.array_equal(one.design, two.design)
+
+    @pytest.mark.parametrize("space", [SPACES["set"], SPACES["box"]], ids=["set", "box"])
+    def test_one_reward_changes_the_released_sums_and_nothing_public(self, space: Any) -> None:
+        made = joint(space, SimulatedNoise(0))
+        one = observe(made, People(20, 1), 0, 20)
+        rewards = one.rewards.copy()
+        rewards[7] = 1.0 - rewards[7]
+        two = replace(one, rewards=rewards)
+        a, b = made.statistics(one), made.statistics(two)
+        assert np.array_equal(a.design, b.design)
+        assert not np.array_equal(a.row, b.row)
+        moved = made._mode.row(a.row) - made._mode.row(b.row)
+        assert np.linalg.norm(moved) <= made._mode.sensitivity
+
+    def test_the_guarantee_names_the_reward_only(self) -> None:
+        made = joint(SPACES["box"], SimulatedNoise(0))
+        serve(made, People(PEOPLE, 5))
+        guarantee = made.guarantee()
+        assert guarantee.adjacency.record == "reward"
+        assert "any other reward of that person" in guarantee.sentence
+        assert "public tickets" in guarantee.data[0]
+
+
+class TestGuarantee:
+    @every_stream
+    @every_space
+    @pytest.mark.parametrize("budget", [Joint(1.0, 1e-5), Joint(10.0, 0.1)], ids=str)
+    def test_epsilon_is_that_of_the_worst_person(
+        self, space: Any, options: dict[str, Any], budget: Joint
+    ) -> None:
+        """Against the accounting of each release by itself, from explicit columns of H."""
+        made = joint(space, SimulatedNoise(0), budget=budget, **options)
+        serve(made, People(PEOPLE, 5))
+        stream = made._stream
+        assert stream is not None
+        worst = 0.0
+        for column in encoder_matrix(made).T:
+            moved = [abs(entry) * stream.sensitivity for entry in column if entry != 0.0]
+            events = [GaussianEvent(stream.scale / one) for one in moved]
+            worst = max(worst, composed_epsilon(events, budget.delta))
+        guarantee = made.guarantee()
+        assert worst <= guarantee.epsilon <= budget.epsilon
+        assert guarantee.epsilon >= budget.epsilon * (1.0 - 1e-6)
+        assert guarantee.trust_model == "joint"
+        assert guarantee.delta == budget.delta
+        assert "everything that other people can see" in guarantee.sentence
+        assert made.adjacency.record in guarantee.sentence
+
+    @pytest.mark.parametrize("name", ["sets", "set"])
+    @pytest.mark.parametrize("options", [{}, {"mechanism_name": "binary_tree", "every": 6}])
+    def test_with_secure_noise(self, name: str, options: dict[str, Any], tmp_path: Path) -> None:
+        pytest.importorskip("opendp")
+        made = learner(SPACES[name], noise=SecureNoise(), horizon=12, **options)
+        serve(made, People(12, 5))
+        guarantee = made.guarantee()
+        assert 0.999 <= guarantee.epsilon <= 1.0
+        assert guarantee.noise == (SecureNoise.name,)
+        assert "simulated" not in guarantee.sentence
+        save(made, tmp_path / "learner")
+        assert load(tmp_path / "learner", SecureNoise()).guarantee() == guarantee
+        with pytest.raises(InvalidInput, match="noise source"):
+            load(tmp_path / "learner", SimulatedNoise(0))
+
+    def test_before_anything_is_released_nothing_is_lost(self) -> None:
+        made = joint(SPACES["sets"], SimulatedNoise(0))
+        made.policy()
+        guarantee = made.guarantee()
+        assert (guarantee.releases, guarantee.epsilon) == (0, 0.0)
+
+    def test_terms_of_a_device_refuse_plain_observations(self) -> None:
+        """Under joint privacy the report is the observation: no device that wants its own noise
+        takes part by mistake."""
+        policy = joint(SPACES["sets"], SimulatedNoise(0)).policy()
+        with pytest.raises(InvalidInput, match="inf"):
+            Terms(policy.domain, policy.space, 1e6, delta=1e-5).check(policy)
+
+
+class TestFailures:
+    """What is left when something breaks: nobody's data may be released a second time."""
+
+    def test_a_policy_that_cannot_be_made_leads_to_no_second_draw(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spy, people = Spy(1), People(PEOPLE, 5)
+        made = joint(SPACES["sets"], spy)
+        serve(made, people, 40)
+        due = made.batch_size
+        made.update(observe(made, people, 40, 40 + due))
+        drawn, old = len(spy.given), made._policies[-1]
+
+        def broken(*arguments: object) -> None:
+            raise np.linalg.LinAlgError("not positive definite")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(made._mode, "policy", broken)
+            with pytest.raises(np.linalg.LinAlgError):
+                made.policy()
+        assert len(spy.given) == drawn + 1
+        for _ in range(3):
+            assert made.policy() is old
+        made.guarantee()
+        assert len(spy.given) == drawn + 1
+        stream = made._stream
+        assert stream is not None
+        assert stream.people == made._released.reports == sum(made._counts)
+        at = made.people
+        made.update(observe(made, people, at, at + made.batch_size))
+        assert made.policy() is not old
+        assert made.policy().version == old.version + 1
+        given = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
+        assert np.allclose(given.sum(axis=0), made._mode.row(made._sums.row), rtol=1e-9)
+
+    def test_the_last_policy_can_be_made_again_from_what_was_released(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Fault once found: after a failure at the horizon, `policy` could never succeed again."""
+        spy, people = Spy(1), People(PEOPLE, 5)
+        made = joint(SPACES["box"], spy)
+        serve(made, people, PEOPLE - 1)
+        while made.people < PEOPLE:
+            made.update(observe(made, people, made.people, PEOPLE))
+
+        def broken(*arguments: object) -> None:
+            raise np.linalg.LinAlgError("not positive definite")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(made._mode, "policy", broken)
+            with pytest.raises(np.linalg.LinAlgError):
+                made.policy()
+        drawn = len(spy.given)
+        policy = made.policy()
+        assert len(spy.given) == drawn
+        reference = joint(SPACES["box"], Spy(1))
+        serve(reference, people, PEOPLE - 1)
+        while reference.people < PEOPLE:
+            reference.update(observe(reference, people, reference.people, PEOPLE))
+        assert encode(policy) == encode(reference.policy())
+
+    def test_noise_that_fails_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        spy, people = Spy(1), People(PEOPLE, 5)
+        made = joint(SPACES["sets"], spy)
+        serve(made, people, 40)
+        made.update(observe(made, people, 40, 40 + made.batch_size))
+        before = made.state_fields(encode)
+
+        def broken(*arguments: object) -> None:
+            raise OSError("no entropy")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(spy, "add_gaussian", broken)
+            with pytest.raises(OSError, match="entropy"):
+                made.policy()
+        assert made.state_fields(encode) == before
+        assert made.policy().version > 0
+
+    def test_a_release_that_was_interrupted_is_never_repeated(self) -> None:
+        """As if the process was told to stop right after the draw, before the learner noted it."""
+        spy, people = Spy(1), People(PEOPLE, 5)
+        made = joint(SPACES["sets"], spy)
+        serve(made, people, 40)
+        made.update(observe(made, people, 40, 40 + made.batch_size))
+        stream = made._stream
+        assert stream is not None
+        new = made.people - made._released.reports
+        stream.release(made._mode.row(made._sums.row - made._released.row), new)
+        made.update(observe(made, people, made.people, made.people + made.batch_size + 40))
+        drawn = len(spy.given)
+        with pytest.raises(InvalidInput, match="interrupted"):
+            made.policy()
+        assert len(spy.given) == drawn
+
+    def test_threads_that_ask_at_once_share_one_draw(self) -> None:
+        """Fault once found: every thread drew noise of its own for the same people."""
+
+        class Slow(Spy):
+            def add_gaussian(self, values: np.ndarray, scale: float) -> np.ndarray:
+                time.sleep(0.05)
+                return super().add_gaussian(values, scale)
+
+        spy = Slow(1)
+        made = joint(SPACES["sets"], spy)
+        made.policy()
+        made.update(observe(made, People(PEOPLE, 5), 0, made.batch_size))
+        seen: list[Any] = []
+        threads = [threading.Thread(target=lambda: seen.append(made.policy())) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(spy.given) == 1
+        assert len(seen) == 4
+        assert all(policy is seen[0] for policy in seen)
+
+    def test_sums_may_come_before_the_first_policy_was_asked_for(self) -> None:
+        """Fault once found: fewer people than due made `policy` fail."""
+        worker, made = (joint(SPACES["sets"], Spy(1), growth=1.2) for _ in range(2))
+        stream = made._stream
+        assert stream is not None
+        few = stream.due - 1
+        assert few > 0
+        made.merge(worker.statistics(observe(worker, People(few, 5), 0, few)))
+        assert made.policy().version == 0
+        assert stream.rows == 0
+        assert made.batch_size == 1
+
+    def test_damaged_saves_are_refused(self) -> None:
+        made = joint(SPACES["sets"], SimulatedNoise(0))
+        serve(made, People(60, 5))
+        policies, sums = made._policies, made._sums
+
+        def refuses(change: Any) -> None:
+            fields = made.state_fields(encode)
+            fields["own"] = {
+                **fields["own"],
+                "stream": {name: dict(part) for name, part in fields["own"]["stream"].items()},
+            }
+            change(fields["own"])
+            fresh = joint(SPACES["sets"], SimulatedNoise(0))
+            with pytest.raises(InvalidInput):
+                fresh.restore_fields(fields, policies, sums)
+
+        def less_noise(own: dict[str, Any]) -> None:
+            public = own["stream"]["public"]
+            public.update(scale=public["scale"] / 10, noise_multiplier=0.01)
+
+        def less_sensitive(own: dict[str, Any]) -> None:
+            public = own["stream"]["public"]
+            public.update(scale=public["scale"] / 10, sensitivity=public["sensitivity"] / 10)
+
+        nobody = encode(learner_module.KernelStatistics.zeros(made._mode.size, 0, True))
+        refuses(less_noise)
+        refuses(less_sensitive)
+        refuses(lambda own: own.update(released=nobody))
+        refuses(lambda own: own.update(counts=[1]))
+        refuses(lambda own: own["stream"].pop("secret"))
+
+
+class TestWhatIsRefused:
+    def test_noise_is_required_and_must_be_noise(self) -> None:
+        from discreet.privacy import Unprotected
+
+        for noise in (Unprotected(), "noise", 3):
+            with pytest.raises(InvalidInput, match="noise"):
+                learner(SPACES["sets"], Joint(1.0, 1e-5), noise)
+        with pytest.raises(InvalidInput, match="noise"):
+            GPUCB(learner().domain, SPACES["sets"], Joint(1.0, 1e-5), kernel="RBF(1.0)")
+
+    def test_more_people_than_the_horizon(self) -> None:
+        made = joint(SPACES["sets"], SimulatedNoise(0))
+        people = People(PEOPLE + 1, 5)
+        serve(made, people, PEOPLE)
+        before = made.state_fields(encode)
+        with pytest.raises(InvalidInput, match="horizon"):
+            made.update(observe(made, people, PEOPLE, PEOPLE + 1))
+        assert made.state_fields(encode) == before
+        assert made.batch_size > PEOPLE
+
+    def test_a_batch_that_reaches_beyond_the_horizon(self) -> None:
+        made = joint(SPACES["sets"], SimulatedNoise(0))
+        with pytest.raises(InvalidInput, match="horizon"):
+            made.update(observe(made, People(PEOPLE + 1, 5), 0, PEOPLE + 1))
+        assert made.people == 0
+
+    def test_more_people_than_add_up_exactly(self) -> None:
+        made = learner(budget=NonPrivate())
+        huge = learner_module.KernelStatistics.zeros(made._mode.size, 0, True)
+        with pytest.raises(InvalidInput, match="exactly"):
+            made.merge(replace(huge, reports=2**25 + 1))
+
+    @pytest.mark.parametrize("bad", [np.nan, 1.5, -0.1])
+    def test_observations_outside_their_bounds(self, bad: float) -> None:
+        for space in SPACES.values():
+            made = joint(space, SimulatedNoise(0))
+            good = observe(made, People(4, 1), 0, 4)
+            rewards = good.rewards.copy()
+            rewards[2] = bad
+            with pytest.raises(InvalidInput):
+                made.update(replace(good, rewards=rewards))
+            if good.points.shape[1]:
+                points = good.points.copy()
+                points[2, 0] = bad
+                with pytest.raises(InvalidInput):
+                    made.update(replace(good, points=points))
+            assert made.people == 0
+
+    def test_forged_sums_larger_than_their_count(self) -> None:
+        made = joint(SPACES["sets"], SimulatedNoise(0))
+        good = made.statistics(observe(made, People(10, 1), 0, 10))
+        for forged in (
+            replace(good, reports=1),
+            replace(good, row=good.row * 2**20),
+            replace(good, row=-good.row),
+            replace(good, row=np.full_like(good.row, np.iinfo(np.int64).min)),
+            replace(good, row=np.append(np.iinfo(np.int64).min, good.row[1:])),
+            replace(good, row=np.concatenate([good.row[:1], [-(2**63)], good.row[2:]])),
+            replace(good, exact=False, row=good.row.astype(float)),
+        ):
+            with pytest.raises(InvalidInput):
+                made.merge(forged)
+        assert made.people == 0
