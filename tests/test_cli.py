@@ -270,3 +270,16 @@ def test_an_interrupted_reproduction_keeps_what_is_finished(
     assert "5 of 20 runs" in " ".join(err.split())
     assert "published" in out
     assert len(records.read_text().splitlines()) == 5
+
+
+def test_reproduce_only_some_methods(tmp_path: Path) -> None:
+    records = tmp_path / "r.jsonl"
+    chosen = ["--method", "uniform", "--method", "ours, local", "--json", records]
+    code, _, err = reproduce("dubey-figure-1", *chosen, trials=1)
+    assert code == 0, err
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    assert {line["method"] for line in lines} == {"uniform", "ours, local"}
+    code, _, err = reproduce("dubey-figure-1", "--method", "theirs")
+    assert code == 2
+    assert "'theirs'" in err
+    assert "'published'" in " ".join(err.split())

@@ -19,9 +19,13 @@ def test_device_and_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert "protects nobody" not in out
 
 
-def test_the_example_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("opendp")
     readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {})
+    local, joint = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    exec(compile(local, "README.md", "exec"), {})
     assert "epsilon = 1;" in capsys.readouterr().out
+    exec(compile(joint, "README.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "joint differential privacy" in shown
+    assert "epsilon = 1, delta = 1e-06" in shown

@@ -1,6 +1,9 @@
 """Differentially private bandits and Bayesian optimization, with guarantees you can check."""
 
+from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds
+from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.gp_ucb.model import KernelModel
 from discreet.learners.messages import Policy, Reports, Terms
 from discreet.learners.partition.learner import Partition
 from discreet.learners.registry import make_learner
@@ -14,24 +17,31 @@ from discreet.privacy import (
     Outsourced,
     SecureNoise,
     SimulatedNoise,
+    Unprotected,
 )
 from discreet.validation import InvalidInput
 
 __all__ = [
+    "GPUCB",
     "Box",
+    "DecisionSets",
     "Guarantee",
     "InvalidInput",
     "Joint",
+    "KernelModel",
     "Local",
     "NonPrivate",
     "Outsourced",
     "Partition",
     "Policy",
+    "PublicBox",
+    "PublicSet",
     "Reports",
     "RewardBounds",
     "SecureNoise",
     "SimulatedNoise",
     "Terms",
+    "Unprotected",
     "decode",
     "encode",
     "load",

@@ -66,6 +66,10 @@ PublishedOption = Annotated[
     bool,
     typer.Option("--published", help="Run the published method also where it is slow."),
 ]
+MethodOption = Annotated[
+    list[str] | None,
+    typer.Option("--method", help="Only this method, such as ours; may be given several times."),
+]
 
 
 @contextmanager
@@ -323,11 +327,12 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
         plot: PlotOption = None,
         log_scale: LogOption = False,
         published: PublishedOption = False,
+        method: MethodOption = None,
     ) -> None:
         with _refusing():
             _check_ending(json, ".jsonl", ".json", ".parquet")
             _check_ending(plot, ".png")
-            cases = what.plan(rounds, delta, published)
+            cases = what.plan(rounds, delta, published, method or ())
             done, complete = _run_trials(what, cases, trials, rounds, jobs or _cores())
         if not done:
             _err.print("Interrupted before any trial was finished; nothing was written.")

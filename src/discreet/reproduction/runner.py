@@ -235,12 +235,17 @@ class Reproduction:
     slow: str = ""
 
     def plan(
-        self, rounds: int | None = None, delta: float | None = None, slow: bool = False
+        self,
+        rounds: int | None = None,
+        delta: float | None = None,
+        slow: bool = False,
+        methods: Sequence[str] = (),
     ) -> list[Case]:
-        """The cases, with the paper's numbers for what is left out.
+        """The cases, with the paper's numbers for what is left out, and all methods if none is named.
 
         Raises:
-            InvalidInput: for numbers that are not allowed, or a delta where it is varied.
+            InvalidInput: for numbers that are not allowed, a delta where it is varied, or a method
+                that there is not.
         """
         people = whole_number(self.rounds if rounds is None else rounds, "rounds", minimum=2)
         if delta is not None and self.delta is None:
@@ -248,7 +253,14 @@ class Reproduction:
         if slow and not self.slow:
             raise InvalidInput(f"{self.name} leaves no method out; leave the wish for all away.")
         chosen = self.delta if delta is None else probability(delta, "delta")
-        return self.cases(Request(people, chosen, slow))
+        cases = self.cases(Request(people, chosen, slow))
+        known = list(dict.fromkeys(case.method for case in cases))
+        unknown = [method for method in methods if method not in known]
+        if unknown:
+            raise InvalidInput(
+                f"the method was {unknown[0]!r}; {self.name} has {', '.join(map(repr, known))}."
+            )
+        return [case for case in cases if not methods or case.method in methods]
 
     def run(
         self, cases: Sequence[Case], trials: int, rounds: int, jobs: int = 1
