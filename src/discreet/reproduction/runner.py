@@ -241,7 +241,7 @@ class Reproduction:
         slow: bool = False,
         methods: Sequence[str] = (),
     ) -> list[Case]:
-        """The cases, with the paper's numbers for what is left out, and all methods if none is named.
+        """The cases of the named methods (all if none), with the paper's numbers by default.
 
         Raises:
             InvalidInput: for numbers that are not allowed, a delta where it is varied, or a method
