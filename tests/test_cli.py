@@ -267,7 +267,7 @@ def test_an_interrupted_reproduction_keeps_what_is_finished(
     records = tmp_path / "r.jsonl"
     code, out, err = reproduce("dubey-figure-2", "--json", records)
     assert code == 130
-    assert "5 of 20 runs" in " ".join(err.split())
+    assert "5 of 22 runs" in " ".join(err.split())
     assert "published" in out
     assert len(records.read_text().splitlines()) == 5
 

@@ -254,12 +254,6 @@ def test_adult_without_internet(monkeypatch) -> None:
         load_problem("adult")
 
 
-def test_adult_without_scikit_learn(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InvalidInput, match=r'pip install "discreet\[examples\]"'):
-        load_problem("adult")
-
-
 def test_table_with_classes(table) -> None:
     problem = load_problem("table", table_options(), base=table)
     assert isinstance(problem, ClassificationProblem)

@@ -35,7 +35,7 @@ from discreet.reproduction.runner import (
 
 OURS, PUBLISHED = "ours", "published"
 OURS_LOCAL, PUBLISHED_LOCAL = "ours, local", "published, local"
-EXACT = "non-private, exact posterior"
+EXACT = "non-private, exact"
 _PANELS = {
     PUBLISHED: "published calibration",
     OURS: "our calibration",
