@@ -31,8 +31,8 @@ _TRACE_POINTS = 200
 BEST_FIXED = "best_fixed"
 ORACLE = "oracle"
 REFERENCES = {
-    BEST_FIXED: "the arm that is best for everyone together, known in hindsight",
-    ORACLE: "the best arm for each distinct context, known in hindsight (in sample)",
+    BEST_FIXED: "the choice that is best for everyone together, known in hindsight",
+    ORACLE: "the best choice for each distinct context, known in hindsight (in sample)",
 }
 
 

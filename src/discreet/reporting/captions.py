@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from discreet.action_space import DecisionSets, PublicSet
+from discreet.problems.base import Problem
 from discreet.reporting.maps import map_panels
 from discreet.reporting.summary import UNIFORM, Summary
 from discreet.studies import Study
@@ -17,7 +19,7 @@ def progress(summary: Summary) -> str:
         )
     else:
         text += (
-            "Regret is what was lost against the best arm for each person, so lower is better, "
+            "Regret is what was lost against the best choice for each person, so lower is better, "
             "and a line that turns flat has learnt what there is to learn."
         )
     if summary.private:
@@ -41,6 +43,8 @@ def tradeoff(summary: Summary) -> str:
 
 def maps(study: Study, summary: Summary) -> str:
     """Under the maps."""
+    if not isinstance(study.problem.space, int):
+        return _models(study, summary)
     single = len(map_panels(study.problem.domain, study.report)[0].axes) == 1
     text = f"Who is given what after {summary.rounds:,} people (replicate 0). "
     if single:
@@ -59,6 +63,41 @@ def maps(study: Study, summary: Summary) -> str:
         text += (
             " With more noise fewer and larger groups can be told apart. The maps of private "
             "learners are drawn from what they publish, so the promise below covers them."
+        )
+    return text
+
+
+def offered(problem: Problem) -> str:
+    """What people can be given, for the head of the report."""
+    space = problem.space
+    if isinstance(space, int):
+        return f"{space} arms (what can be chosen): {', '.join(problem.arm_names)}"
+    if isinstance(space, DecisionSets):
+        return f"each person brings up to {space.most} points of their own to choose from"
+    if isinstance(space, PublicSet):
+        return f"everyone can be given the same {len(space.points):,} points"
+    return "everyone can be given any point of the box below"
+
+
+def _models(study: Study, summary: Summary) -> str:
+    """Under the maps of kernel learners."""
+    single = len(map_panels(study.problem.domain, study.report)[0].axes) == 1
+    text = (
+        f"What is expected after {summary.rounds:,} people (replicate 0), wherever one asks. "
+        + ("The band is " if single else "The colour is the expected reward, the white lines are ")
+        + "one posterior standard deviation of it."
+    )
+    if isinstance(study.problem.space, DecisionSets):
+        text += " Places that nobody brings, and that are expected to be bad, stay uncertain."
+    else:
+        text += (
+            " Here everyone can be given the same points, which are public; only rewards are "
+            "anybody's data, and only they are protected."
+        )
+    if summary.private:
+        text += (
+            " The maps of private learners are drawn from what they publish, so the promise "
+            "below covers them."
         )
     return text
 

@@ -28,6 +28,7 @@ from discreet.privacy import Adjacency, Guarantee
 from discreet.records import check_path
 from discreet.reporting import captions
 from discreet.reporting.maps import map_figure, map_panels
+from discreet.reporting.model_maps import model_figure, predictor
 from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
 from discreet.reporting.summary import UNIFORM, Line, Summary, summarise
 from discreet.reporting.table import listed, promise, table_note, table_rows
@@ -100,6 +101,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         maps_in_pairs=len(map_panels(study.problem.domain, study.report)) == 1,
         certificates=[_certificate(a) for a in summary.private if a.guarantee is not None],
         columns=_columns(study),
+        offered=captions.offered(study.problem),
         glossary=_glossary(summary),
         version=version("discreet"),
     )
@@ -136,14 +138,22 @@ def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[I
     images = []
     for line in [*summary.private, *summary.references]:
         policy = last.get(line.label)
-        if not isinstance(policy, ArmPolicy) or line.learner == UNIFORM:
-            continue
-        figures = [
-            map_figure(policy, study.problem, study.report, line.label, width)
-            for width in (wide, NARROW)
-        ]
+        model = predictor(policy)
         shown = " and ".join(study.problem.domain.names[axis] for axis in panels[0].axes)
-        alt = f"Map over {shown} of the arm that {line.label} gives to whom."
+        if model is not None:
+            figures = [
+                model_figure(model, study.problem.domain, study.report, line.label, width)
+                for width in (_HALF, NARROW)
+            ]
+            alt = f"Map over {shown} of the reward that {line.label} expects."
+        elif isinstance(policy, ArmPolicy) and line.learner != UNIFORM:
+            figures = [
+                map_figure(policy, study.problem, study.report, line.label, width)
+                for width in (wide, NARROW)
+            ]
+            alt = f"Map over {shown} of the arm that {line.label} gives to whom."
+        else:
+            continue
         images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
     return images
 
@@ -184,8 +194,15 @@ def _facts(line: Line, guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
         ("data used", "; ".join(guarantee.data) or "none"),
         ("reports a person", f"{reports}"),
         ("noise source", "; ".join(guarantee.noise) or "none"),
-        ("derived from", f"{guarantee.releases:,} published policies; the promise is the weakest"),
+        ("derived from", _derived(guarantee)),
     )
+
+
+def _derived(guarantee: Guarantee) -> str:
+    if guarantee.trust_model == "joint":
+        noun = "stream" if guarantee.releases == 1 else "streams"
+        return f"{guarantee.releases:,} {noun} of releases, with all that are still to come"
+    return f"{guarantee.releases:,} published policies; the promise is the weakest"
 
 
 def _delta(value: float) -> str:
@@ -248,6 +265,6 @@ def _columns(study: Study) -> list[dict[str, Any]]:
 
 def _glossary(summary: Summary) -> list[tuple[str, str]]:
     """What the references of this study are."""
-    known = {UNIFORM: "every arm equally often for ever: what choosing at random gives"}
+    known = {UNIFORM: "all choices equally often for ever: what choosing at random gives"}
     known |= REFERENCES
     return [(line.label, known[line.learner]) for line in summary.lines if line.learner in known]

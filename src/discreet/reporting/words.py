@@ -66,7 +66,7 @@ def _context(summary: Summary) -> str:
 
 
 def _levels(lines: Sequence[Line], summary: Summary) -> str:
-    names = {UNIFORM: "choosing at random", BEST_FIXED: "the best single arm for everyone"}
+    names = {UNIFORM: "choosing at random", BEST_FIXED: "the best single choice for everyone"}
     parts = [
         f"{names.get(line.learner, f'{line.family} without privacy')} has "
         f"{_per_person(line, summary)}"
