@@ -172,7 +172,7 @@ def test_files_with_other_endings_are_refused(study: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [
-        ('name = "exponential"', "arms: "),
+        ('name = "exponential"', "3 arms (what can be chosen): arm 1"),
         ('name = "bumps"', "every person brings up to 25 points of their own."),
         ('name = "camelback"', "everyone can be given any point of a box with 2 columns."),
         ('name = "camelback"\ngrid = 5', "everyone can be given the same 25 points."),

@@ -19,8 +19,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from discreet.action_space import DecisionSets, PublicBox, PublicSet
-from discreet.problems.base import Problem
 from discreet.problems.catalog import entries, find_entry
 from discreet.records import as_json_line, check_path, write_records
 from discreet.reproduction.registry import REPRODUCTIONS
@@ -191,21 +189,8 @@ def _cores() -> int:
 def _what(study: Study) -> str:
     return (
         f"{study.problem.source} {study.rounds:,} people, {study.replicates} "
-        f"replicate{'s' if study.replicates > 1 else ''}; {_offered(study.problem)}."
+        f"replicate{'s' if study.replicates > 1 else ''}; {study.problem.offer}."
     )
-
-
-def _offered(problem: Problem) -> str:
-    """What people can be given."""
-    space = problem.space
-    if isinstance(space, DecisionSets):
-        return f"every person brings up to {space.most} points of their own"
-    if isinstance(space, PublicSet):
-        return f"everyone can be given the same {len(space.points):,} points"
-    if isinstance(space, PublicBox):
-        columns = problem.domain.dimension
-        return f"everyone can be given any point of a box with {columns} columns"
-    return f"arms: {', '.join(problem.arm_names)}"
 
 
 def _simulate(study: Study, jobs: int, json: Path | None) -> tuple[list[Outcome], bool]:

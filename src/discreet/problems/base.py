@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from discreet.action_space import ActionSpace
+from discreet.action_space import ActionSpace, DecisionSets, PublicSet
 from discreet.domain import Box, RewardBounds
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -137,6 +137,18 @@ class Problem(ABC):
     def space(self) -> ActionSpace:
         """What people can be given."""
         return self.arms
+
+    @property
+    def offer(self) -> str:
+        """What people can be given, in words."""
+        space = self.space
+        if isinstance(space, int):
+            return f"{space} arms (what can be chosen): {', '.join(self.arm_names)}"
+        if isinstance(space, DecisionSets):
+            return f"every person brings up to {space.most} points of their own"
+        if isinstance(space, PublicSet):
+            return f"everyone can be given the same {len(space.points):,} points"
+        return f"everyone can be given any point of a box with {self.domain.dimension} columns"
 
     @property
     @abstractmethod

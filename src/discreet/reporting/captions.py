@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.action_space import DecisionSets, PublicSet
-from discreet.problems.base import Problem
+from discreet.action_space import DecisionSets
 from discreet.reporting.maps import map_panels
 from discreet.reporting.summary import UNIFORM, Summary
 from discreet.studies import Study
@@ -65,18 +64,6 @@ def maps(study: Study, summary: Summary) -> str:
             "learners are drawn from what they publish, so the promise below covers them."
         )
     return text
-
-
-def offered(problem: Problem) -> str:
-    """What people can be given, for the head of the report."""
-    space = problem.space
-    if isinstance(space, int):
-        return f"{space} arms (what can be chosen): {', '.join(problem.arm_names)}"
-    if isinstance(space, DecisionSets):
-        return f"each person brings up to {space.most} points of their own to choose from"
-    if isinstance(space, PublicSet):
-        return f"everyone can be given the same {len(space.points):,} points"
-    return "everyone can be given any point of the box below"
 
 
 def _models(study: Study, summary: Summary) -> str:

@@ -101,7 +101,6 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         maps_in_pairs=len(map_panels(study.problem.domain, study.report)) == 1,
         certificates=[_certificate(a) for a in summary.private if a.guarantee is not None],
         columns=_columns(study),
-        offered=captions.offered(study.problem),
         glossary=_glossary(summary),
         version=version("discreet"),
     )
