@@ -26,8 +26,9 @@ def matching(psi: FloatArray, belief: Belief) -> FloatArray:
 
     Nine people in ten get points in proportion to Phi(3 q)^2, the tenth to Phi(q)^2: a point that
     is as good as the greedy one for all that is known gets its share, one that is surely worse
-    nothing, and one that may be better is not forgotten. Upper confidence bounds run to the boundary of a box, where little is known, and
-    Thompson sampling spends too long on points that are hardly ever best.
+    nothing, and one that may be better is not forgotten. Upper confidence bounds run to the
+    boundary of a box, where little is known, and Thompson sampling spends too long on points that
+    are hardly ever best.
     """
     mean = psi @ belief.mean
     away = psi - psi[int(mean.argmax())]
