@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from discreet.action_space import DecisionSets
+from discreet.problems.decision_sets import DoseProblem
+from discreet.problems.functions import FunctionProblem
 from discreet.reporting.maps import map_panels
 from discreet.reporting.summary import UNIFORM, Summary
 from discreet.studies import Study
@@ -68,19 +70,28 @@ def maps(study: Study, summary: Summary) -> str:
 
 def _models(study: Study, summary: Summary) -> str:
     """Under the maps of kernel learners."""
-    single = len(map_panels(study.problem.domain, study.report)[0].axes) == 1
-    text = (
-        f"What is expected after {summary.rounds:,} people (replicate 0), wherever one asks. "
-        + ("The band is " if single else "The colour is the expected reward, the white lines are ")
-        + "one posterior standard deviation of it."
-    )
-    if isinstance(study.problem.space, DecisionSets):
-        text += " Places that nobody brings, and that are expected to be bad, stay uncertain."
+    problem = study.problem
+    single = len(map_panels(problem.domain, study.report)[0].axes) == 1
+    text = f"What is expected after {summary.rounds:,} people (replicate 0). "
+    if single:
+        text += "The line is the expected reward, the band one standard deviation around it."
     else:
         text += (
-            " Here everyone can be given the same points, which are public; only rewards are "
-            "anybody's data, and only they are protected."
+            "The colour is the expected reward, on one scale for all maps; a pointed end of the "
+            "scale stands for values beyond what a reward can be. White lines say how far the "
+            "expected reward may be off (one standard deviation)."
         )
+    if isinstance(problem, DoseProblem):
+        text += (
+            " Dots: what some patients of this kind are given. White curve: the best of their "
+            "doses, which only a simulation knows."
+        )
+    elif isinstance(problem.space, DecisionSets):
+        text += " Where nobody's points lie, or where few are chosen, the map stays unsure."
+    else:
+        text += " Dots: where people are sent, the larger the more of them."
+        if isinstance(problem, FunctionProblem):
+            text += " Star: the true optimum, which only a simulation knows."
     if summary.private:
         text += (
             " The maps of private learners are drawn from what they publish, so the promise "

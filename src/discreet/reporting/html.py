@@ -28,11 +28,11 @@ from discreet.privacy import Adjacency, Guarantee
 from discreet.records import check_path
 from discreet.reporting import captions
 from discreet.reporting.maps import map_figure, map_panels
-from discreet.reporting.model_maps import model_figure, predictor
+from discreet.reporting.model_maps import model_figure, model_map, predictor, shared_scale
 from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
 from discreet.reporting.summary import UNIFORM, Line, Summary, summarise
 from discreet.reporting.table import listed, promise, table_note, table_rows
-from discreet.reporting.words import answer
+from discreet.reporting.words import answer, protection
 from discreet.simulation import REFERENCES, Outcome
 from discreet.studies import Study
 
@@ -92,18 +92,25 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         rows=table_rows(summary),
         note=table_note(summary),
         promise=_unbroken(promise(summary)),
+        protection=protection(summary, study.problem.space),
         progress=_progress(outcomes, summary),
         progress_caption=captions.progress(summary),
         tradeoff=_tradeoff(summary),
         tradeoff_caption=captions.tradeoff(summary),
         maps=_maps(study, outcomes, summary),
         maps_caption=captions.maps(study, summary),
-        maps_in_pairs=len(map_panels(study.problem.domain, study.report)) == 1,
+        maps_in_pairs=_in_pairs(study),
         certificates=[_certificate(a) for a in summary.private if a.guarantee is not None],
         columns=_columns(study),
         glossary=_glossary(summary),
         version=version("discreet"),
     )
+
+
+def _in_pairs(study: Study) -> bool:
+    """Whether two maps stand beside each other."""
+    points = not isinstance(study.problem.space, int)
+    return points or len(map_panels(study.problem.domain, study.report)) == 1
 
 
 def _unbroken(text: str) -> str:
@@ -132,29 +139,47 @@ def _tradeoff(summary: Summary) -> Image | None:
 def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[Image]:
     """The maps of replicate 0: private learners first; uniform choice has nothing to show."""
     last = {outcome.setting.label: outcome.policy for outcome in outcomes if outcome.policy}
+    order = [line for line in [*summary.private, *summary.references] if line.label in last]
+    if not isinstance(study.problem.space, int):
+        return _model_maps(study, [(line.label, last[line.label]) for line in order])
     panels = map_panels(study.problem.domain, study.report)
     wide = WIDE if len(panels) > 1 else _HALF
     images = []
-    for line in [*summary.private, *summary.references]:
-        policy = last.get(line.label)
-        model = predictor(policy)
-        shown = " and ".join(study.problem.domain.names[axis] for axis in panels[0].axes)
-        if model is not None:
-            figures = [
-                model_figure(model, study.problem.domain, study.report, line.label, width)
-                for width in (_HALF, NARROW)
-            ]
-            alt = f"Map over {shown} of the reward that {line.label} expects."
-        elif isinstance(policy, ArmPolicy) and line.learner != UNIFORM:
-            figures = [
-                map_figure(policy, study.problem, study.report, line.label, width)
-                for width in (wide, NARROW)
-            ]
-            alt = f"Map over {shown} of the arm that {line.label} gives to whom."
-        else:
+    for line in order:
+        policy = last[line.label]
+        if not isinstance(policy, ArmPolicy) or line.learner == UNIFORM:
             continue
+        figures = [
+            map_figure(policy, study.problem, study.report, line.label, width)
+            for width in (wide, NARROW)
+        ]
+        alt = f"Map over {_shown(study)} of the arm that {line.label} gives to whom."
         images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
     return images
+
+
+def _model_maps(study: Study, policies: Sequence[tuple[str, object]]) -> list[Image]:
+    """A map for each policy that predicts and each cut, all in the same colours."""
+    panels = map_panels(study.problem.domain, study.report)
+    made = []
+    for label, policy in policies:
+        model = predictor(policy)
+        for panel in panels if model is not None else ():
+            made.append((label, model_map(model, policy, study.problem, panel)))
+    scale = shared_scale([shown for _, shown in made], study.problem) if made else (0.0, 1.0)
+    images = []
+    for label, shown in made:
+        figures = [model_figure(shown, scale, label, width) for width in (_HALF, NARROW)]
+        where = f" where {shown.panel.title}" if shown.panel.title else ""
+        alt = f"Map over {_shown(study)}{where} of the reward that {label} expects."
+        images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
+    return images
+
+
+def _shown(study: Study) -> str:
+    """The columns of the maps."""
+    axes = map_panels(study.problem.domain, study.report)[0].axes
+    return " and ".join(study.problem.domain.names[axis] for axis in axes)
 
 
 def _data_uri(figure: Figure) -> str:
@@ -180,18 +205,18 @@ def _facts(line: Line, guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
     asked = f"{line.epsilon:g} asked for" if line.epsilon is not None else "none asked for"
     trust = {
         "local": "local: privacy is added on each person's side, nobody else need be trusted",
-        "joint": "joint: the learner sees the data, what others see is private",
+        "joint": "joint: the learner is trusted with the data, what others see is private",
         "outsourced": "outsourced: a curator holds the data and releases a private table",
         "none": "none",
     }
-    reports = guarantee.reports_per_person
+    noun = "participations" if guarantee.trust_model == "joint" else "reports"
     return (
         ("trust model", trust[guarantee.trust_model]),
         ("epsilon", f"{_upward(guarantee.epsilon)} ({asked})"),
         ("delta", _delta(guarantee.delta)),
         ("adjacency", _adjacency(guarantee.adjacency)),
         ("data used", "; ".join(guarantee.data) or "none"),
-        ("reports a person", f"{reports}"),
+        (f"{noun} a person", f"{guarantee.reports_per_person}"),
         ("noise source", "; ".join(guarantee.noise) or "none"),
         ("derived from", _derived(guarantee)),
     )
@@ -216,7 +241,7 @@ def _upward(value: float) -> str:
 
 def _adjacency(adjacency: Adjacency) -> str:
     reach = "any other" if adjacency.radius is None else f"one within {adjacency.radius:g}"
-    return f"{adjacency.relation}: one person's {adjacency.record} becomes {reach}"
+    return f"{adjacency.relation}: one person's {adjacency.record} is replaced by {reach}"
 
 
 def _missing(study: Study, outcomes: Sequence[Outcome]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from discreet.action_space import ActionSpace, DecisionSets
 from discreet.reporting.summary import UNIFORM, Line, Summary
 from discreet.reporting.table import listed, percent
 from discreet.simulation import BEST_FIXED
@@ -19,6 +20,36 @@ def answer(summary: Summary) -> str:
         )
     sentences = [_family(name, summary, alone=len(families) == 1) for name in families]
     return " ".join([*sentences, _context(summary)]).strip()
+
+
+def protection(summary: Summary, space: ActionSpace) -> str:
+    """Whom people trust with what, where choices are points; empty where there is nothing to say.
+
+    Args:
+        summary: of the study.
+        space: what people can be given.
+    """
+    models = {line.trust_model for line in summary.private}
+    if not models or isinstance(space, int):
+        return ""
+    trusted = models == {"joint"}
+    if isinstance(space, DecisionSets):
+        text = (
+            "Protected is all that a person brings and what came of it: their decision set, which "
+            "of its points they were given, and the reward."
+        )
+        if trusted:
+            text += (
+                " The learner is trusted with these. What a person is given depends on their own "
+                "decision set, so it is told to that person alone."
+            )
+        return text
+    text = (
+        "Only the reward of a person is protected, because the points are public: everyone can be "
+        "given the same ones, and which one a person is given follows from earlier releases and "
+        "from a public random number, not from anything about that person."
+    )
+    return f"{text} The learner is trusted with the rewards." if trusted else text
 
 
 def _family(name: str, summary: Summary, alone: bool) -> str:
