@@ -112,6 +112,16 @@ def test_bad_studies_are_refused(tmp_path: Path, old: str, new: str, message: st
         load_study(written(tmp_path, GOOD.replace(old, new, 1)))
 
 
+def test_the_report_of_points_names_columns_of_points(tmp_path: Path) -> None:
+    text = (EXAMPLES / "dose.toml").read_text(encoding="utf-8")
+    study = load_study(written(tmp_path, text))
+    assert study.report.axes == ["dose_mg", "kidney_ml_min"]
+    assert study.report.at == {"age_years": 60, "weight_kg": 75}
+    for old, new in (("kidney_ml_min", "kidneys"), ("weight_kg = 75", "weight_kg = 7")):
+        with pytest.raises(InvalidInput, match=r"in \[report\]"):
+            load_study(written(tmp_path, text.replace(f'"{old}"', f'"{new}"').replace(old, new)))
+
+
 def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.toml", tmp_path):
         with pytest.raises(InvalidInput, match="cannot be read"):

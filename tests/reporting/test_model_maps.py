@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.privacy import NonPrivate
+from discreet.learners.gp_ucb.policy import PublicPolicy
+from discreet.privacy import Joint, NonPrivate
+from discreet.problems.base import Problem
 from discreet.problems.catalog import load_problem
+from discreet.problems.decision_sets import DoseProblem, dose_means
+from discreet.problems.functions import FunctionProblem
 from discreet.reporting.html import render_report
-from discreet.reporting.model_maps import model_figure, predictor
-from discreet.simulation import simulate_all
+from discreet.reporting.maps import map_panels
+from discreet.reporting.model_maps import (
+    ModelMap,
+    Predicts,
+    model_figure,
+    model_map,
+    predictor,
+    shared_scale,
+)
+from discreet.reporting.plots import NARROW
+from discreet.reporting.summary import summarise
+from discreet.reporting.words import protection
+from discreet.simulation import Setting, simulate_all
 from discreet.studies import ReportEntry, load_study
+from discreet.validation import FloatArray, InvalidInput
+
+from .cases import outcome, setting
 
 STUDY = """
 name = "points"
@@ -43,25 +66,169 @@ def test_what_predicts() -> None:
     assert known == [True, True, False]
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_maps_of_one_two_and_more_columns(columns: int) -> None:
-    class Known:
-        def predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
-            asked.append(X)
-            return X[:, 0], 0.1 + 0.01 * X[:, -1]
+class Known:
+    """Predicts the first column, less surely the larger the last one is."""
 
-    asked: list[np.ndarray] = []
-    domain = Box((0.0,) * columns, (10.0,) * columns)
-    figure = model_figure(Known(), domain, ReportEntry(axes=["x1"][: columns == 1]), "a map", 4.5)
+    def predict(self, X: Any) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        return 0.1 * X[:, 0], 0.1 + 0.01 * X[:, -1]
+
+
+class Nowhere:
+    """Like finite features away from their points."""
+
+    def predict(self, X: Any) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        raise InvalidInput("a point that is not in the set.")
+
+
+def cut(problem: Problem, policy: object = None, model: Predicts | None = None) -> ModelMap:
+    (panel,) = map_panels(problem.domain, ReportEntry())
+    made = model_map(model or Known(), policy, problem, panel)
+    assert made is not None
+    return made
+
+
+def function(columns: int, space: PublicSet | None = None) -> FunctionProblem:
+    """Highest, 1, where the first column is 4 and the second 5, whatever the others are."""
+
+    def value(points: FloatArray) -> FloatArray:
+        away = (points[:, :2] - np.array([4.0, 5.0])[:columns]) ** 2
+        highest: FloatArray = np.exp(-0.1 * away.sum(axis=1))
+        return highest
+
+    return FunctionProblem(value, Box((0.0,) * columns, (10.0,) * columns), 1.0, space=space)
+
+
+@pytest.mark.parametrize("width", [4.5, NARROW])
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_maps_of_one_two_and_more_columns(columns: int, width: float) -> None:
+    made = cut(function(columns))
+    assert [(places[0], places[-1]) for places in made.places] == [(0.0, 10.0)] * min(columns, 2)
+    assert made.possible.all()
+    np.testing.assert_allclose(made.marks.best, [[4.0, 5.0][:columns]], atol=0.05)
+    figure = model_figure(made, (0.0, 1.0), "a map", width)
     figure.canvas.draw()
-    (points,) = asked
-    assert points.min() == 0.0
-    assert points.max() == 10.0
-    assert (points[:, 2:] == 5.0).all()
-    assert figure.texts[0].get_text() == "a map"
-    for text in figure.findobj(lambda one: hasattr(one, "get_window_extent")):
-        assert text is not None
     assert len(figure.axes) == (1 if columns == 1 else 2)
+    texts = [text.get_text() for text in figure.texts]
+    assert texts == ["a map"] + ["x3 = 5"] * (columns == 3)
+    legend = figure.legends[0]
+    wanted = "true optimum of this cut" if columns == 3 else "true optimum"
+    assert [text.get_text() for text in legend.get_texts()] == [wanted]
+    heights = [one.get_window_extent() for one in [*figure.texts, legend]]
+    assert all(upper.y0 > lower.y1 for upper, lower in itertools.pairwise(heights))
+    assert heights[-1].y0 > figure.axes[0].get_window_extent().y1
+
+
+def test_many_other_columns_are_counted() -> None:
+    figure = model_figure(cut(function(20)), (0.0, 1.0), "a map", NARROW)
+    assert figure.texts[1].get_text() == "at one value of the other 18 columns"
+
+
+def test_a_model_of_a_few_points_has_no_map() -> None:
+    problem = function(2)
+    (panel,) = map_panels(problem.domain, ReportEntry())
+    assert model_map(Nowhere(), None, problem, panel) is None
+
+
+def test_maps_share_a_scale_within_the_bounds_of_rewards() -> None:
+    problem = function(2)
+    made = cut(problem)
+    low, high = replace(made, mean=0.2 + 0.1 * made.mean), replace(made, mean=3.0 * made.mean - 1.0)
+    assert shared_scale([low], problem) == pytest.approx((0.2, 0.3))
+    assert shared_scale([low, high], problem) == (0.0, 1.0)
+    assert shared_scale([replace(made, mean=0.0 * made.mean)], problem) == (0.0, 1.0)
+    ends = [model_figure(one, (0.0, 1.0), "", 4.5).axes[1] for one in (low, high)]
+    assert [len(bar.patches) for bar in ends] == [0, 2]  # a pointed end below and above
+
+
+def test_the_best_points_are_all_that_there_are() -> None:
+    camelback = load_problem("camelback")
+    np.testing.assert_allclose(
+        sorted(cut(camelback).marks.best.tolist()), [[-0.09, 0.71], [0.09, -0.71]], atol=0.02
+    )
+    offered = PublicSet.of([[1.0, 1.0], [9.0, 9.0], [5.0, 5.0]])
+    np.testing.assert_array_equal(cut(function(2, offered)).marks.best, [[5.0, 5.0]])
+    flat = FunctionProblem(lambda points: np.full(len(points), 0.5), camelback.domain, 0.5)
+    assert cut(flat).marks.best.shape == (0, 2)
+    assert cut(load_problem("bumps")).marks.best.shape == (0, 2)
+
+
+@pytest.mark.parametrize("additive", [True, False])
+def test_where_people_are_sent(additive: bool) -> None:
+    problem = function(3)
+    policy = GPUCB(problem.domain, problem.space, NonPrivate(), error=0.1).policy()
+    assert isinstance(policy, PublicPolicy)
+    grids: tuple[FloatArray, ...] = (np.array([[5.0], [0.0]]), np.array([[1.0, 2.0], [9.0, 3.0]]))
+    offers: tuple[FloatArray, ...] = (np.array([0.75, 0.25]), np.array([0.5, 0.5]))
+    columns: tuple[tuple[int, ...], ...] = ((1,), (2, 0))
+    if not additive:
+        grids, columns = (np.array([[1.0, 5.0, 2.0], [1.0, 5.0, 8.0]]),), ((0, 1, 2),)
+        offers = offers[:1]
+    marks = cut(problem, replace(policy, columns=columns, grids=grids, offers=offers)).marks
+    found = {tuple(place): share for place, share in zip(marks.sent, marks.shares, strict=True)}
+    if additive:  # columns 0 and 1 are drawn apart from each other
+        assert found == {(2, 5): 0.375, (3, 5): 0.375, (2, 0): 0.125, (3, 0): 0.125}
+    else:  # the third column plays no part
+        assert found == {(1, 5): 1.0}
+
+
+def test_everyone_is_sent_to_the_choice_of_the_exact_posterior() -> None:
+    camelback = load_problem("camelback")
+    policy = ExactGPUCB(camelback.domain, camelback.space, NonPrivate()).policy()
+    marks = cut(camelback, policy, policy).marks
+    np.testing.assert_array_equal(marks.sent, policy.choice[None])
+    assert marks.shares.tolist() == [1.0]
+
+
+def test_doses_of_patients_along_a_column() -> None:
+    dose = load_problem("dose")
+    assert isinstance(dose, DoseProblem)
+    policy = Uniform(dose.domain, dose.space, NonPrivate()).policy()
+    at = {"age_years": 60.0, "weight_kg": 75.0}
+    entry = ReportEntry(axes=["kidney_ml_min", "dose_mg"], at=at)
+    (panel,) = map_panels(dose.domain, entry)
+    made = model_map(Known(), policy, dose, panel)
+    assert made is not None
+    assert made.possible.all()  # the axis ends with the largest dose at 75 kg
+    assert made.places[1][-1] == pytest.approx(300.0)
+    assert made.marks.joined
+    kidney, best = made.marks.best.T
+    assert (np.diff(best) >= 0.0).all()  # better kidneys stand more
+    sets = dose.doses(np.column_stack([np.full((len(kidney), 2), [60.0, 75.0]), kidney]))
+    np.testing.assert_allclose(dose_means(sets).max(axis=1), dose_means(_at(kidney, best)))
+    model_figure(made, (0.0, 1.0), "doses", NARROW).canvas.draw()
+
+    (panel,) = map_panels(dose.domain, ReportEntry(axes=["dose_mg", "weight_kg"], at=at))
+    heavy = model_map(Known(), policy, dose, panel)
+    assert heavy is not None
+    assert not heavy.possible.all()
+    figure = model_figure(heavy, (0.0, 1.0), "doses", 4.5)
+    figure.canvas.draw()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["given", "truly best", "nobody can be given this"]
+
+    (panel,) = map_panels(dose.domain, ReportEntry(axes=["dose_mg"], at=at))
+    one = model_map(Known(), policy, dose, panel)
+    assert one is not None
+    assert (one.marks.joined, one.marks.best.shape, one.marks.sent.shape) == (False, (1, 1), (1, 1))
+    model_figure(one, (0.0, 1.0), "doses", 4.5).canvas.draw()
+
+
+def _at(kidney: FloatArray, dose: FloatArray) -> FloatArray:
+    """(n, 4) points of patients of 60 years and 75 kg."""
+    return np.column_stack([dose, np.full((len(dose), 2), [60.0, 75.0]), kidney])
+
+
+def test_what_is_protected_in_words() -> None:
+    joint = Setting("gp_ucb", "gp_ucb, epsilon 1", Joint(1.0, 1e-6))
+    trusted, local = summarise([outcome(joint, 1.0)]), summarise([outcome(setting("a", 1.0), 1.0)])
+    own, public = DecisionSets(3), PublicBox()
+    assert "decision set" in protection(trusted, own)
+    assert "trusted" in protection(trusted, own)
+    assert protection(trusted, public).startswith("Only the reward of a person is protected")
+    assert "The learner is trusted with the rewards." in protection(trusted, public)
+    assert "trusted" not in protection(local, own) + protection(local, public)
+    assert protection(trusted, 3) == ""
+    assert protection(summarise([outcome(setting("uniform"), 1.0)]), own) == ""
 
 
 @pytest.mark.parametrize(
@@ -77,6 +244,9 @@ def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:
     assert offered in text
     assert "What is expected where" in text
     assert text.count("of the reward that gp_ucb") == 2
-    assert "joint: the learner sees the data" in text
+    assert "joint: the learner is trusted with the data" in text
     record = "decision set and reward" if problem == "bumps" else "reward"
-    assert f"one person&#39;s {record} becomes any other" in text
+    assert f"one person&#39;s {record} is replaced by any other" in text
+    assert ("Only the reward of a person is protected" in text) == (problem == "camelback")
+    assert "The columns of a point" in text
+    assert not re.search(r"\barms?\b", re.sub(r"<style>.*?</style>|base64,[^\"]*", "", text))

@@ -71,7 +71,8 @@ def maps(study: Study, summary: Summary) -> str:
 def _models(study: Study, summary: Summary) -> str:
     """Under the maps of kernel learners."""
     problem = study.problem
-    single = len(map_panels(problem.domain, study.report)[0].axes) == 1
+    axes = map_panels(problem.domain, study.report)[0].axes
+    single = len(axes) == 1
     text = f"What is expected after {summary.rounds:,} people (replicate 0). "
     if single:
         text += "The line is the expected reward, the band one standard deviation around it."
@@ -81,17 +82,18 @@ def _models(study: Study, summary: Summary) -> str:
             "scale stands for values beyond what a reward can be. White lines say how far the "
             "expected reward may be off (one standard deviation)."
         )
-    if isinstance(problem, DoseProblem):
+    if isinstance(problem, DoseProblem) and 0 in axes:
+        best = "Star" if single else "White curve"
         text += (
-            " Dots: what some patients of this kind are given. White curve: the best of their "
-            "doses, which only a simulation knows."
+            f" Dots: what some patients of this kind are given. {best}: the best of their doses, "
+            "which only a simulation knows."
         )
     elif isinstance(problem.space, DecisionSets):
         text += " Where nobody's points lie, or where few are chosen, the map stays unsure."
     else:
         text += " Dots: where people are sent, the larger the more of them."
         if isinstance(problem, FunctionProblem):
-            text += " Star: the true optimum, which only a simulation knows."
+            text += " Star: a true optimum, which only a simulation knows."
     if summary.private:
         text += (
             " The maps of private learners are drawn from what they publish, so the promise "

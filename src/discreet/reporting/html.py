@@ -164,8 +164,9 @@ def _model_maps(study: Study, policies: Sequence[tuple[str, object]]) -> list[Im
     made = []
     for label, policy in policies:
         model = predictor(policy)
-        for panel in panels if model is not None else ():
-            made.append((label, model_map(model, policy, study.problem, panel)))
+        if model is not None:
+            cuts = [model_map(model, policy, study.problem, panel) for panel in panels]
+            made += [(label, cut) for cut in cuts if cut is not None]
     scale = shared_scale([shown for _, shown in made], study.problem) if made else (0.0, 1.0)
     images = []
     for label, shown in made:

@@ -62,7 +62,19 @@ def can_be_given(problem: Problem, points: FloatArray) -> BoolArray:
     if not isinstance(problem, DoseProblem):
         return np.ones(len(points), dtype=np.bool_)
     largest = problem.doses(points[:, 1:])[:, -1, 0]
-    return np.asarray(points[:, 0] <= largest)
+    return np.asarray(points[:, 0] <= largest * (1.0 + 1e-9))
+
+
+def shown_ranges(problem: Problem, panel: MapPanel) -> tuple[tuple[float, float], ...]:
+    """For each shown column the part of its bounds, in [0, 1], outside which nobody is sent."""
+    ends = [(0.0, 1.0)] * len(panel.axes)
+    if isinstance(problem, DoseProblem) and 0 in panel.axes:
+        # The heaviest patients of the cut have the largest dose.
+        unit = panel.point[None].copy()
+        unit[:, list(panel.axes)] = 1.0
+        largest = problem.doses(problem.domain.from_unit(unit)[:, 1:])[0, -1, 0]
+        ends[panel.axes.index(0)] = (0.0, float(largest / problem.domain.upper[0]))
+    return tuple(ends)
 
 
 def _doses(policy: PointPolicy, problem: DoseProblem, panel: MapPanel) -> Marks:
@@ -112,7 +124,7 @@ def _gathered(
     cells = np.round((points - low) / (high - low) * (_CELLS - 1))
     _, where = np.unique(cells, axis=0, return_inverse=True)
     where = where.reshape(-1)
-    total = np.bincount(where, weights)
+    total = np.bincount(where, weights).astype(np.float64)
     used = total > 0.0
     sums = [np.bincount(where, weights * column) for column in points.T]
     return np.stack(sums, axis=1)[used] / total[used, None], total[used]

@@ -31,10 +31,10 @@ from matplotlib.ticker import MaxNLocator
 from discreet.domain import Box
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.problems.base import Problem
-from discreet.reporting.map_marks import Marks, can_be_given, marks_of
+from discreet.reporting.map_marks import Marks, can_be_given, marks_of, shown_ranges
 from discreet.reporting.maps import MapPanel
-from discreet.reporting.palette import BLUE, BODY, INK, SMALL, VERMILLION, literal
-from discreet.validation import BoolArray, FloatArray
+from discreet.reporting.palette import BLUE, BODY, INK, SMALL, VERMILLION, literal, text_inches
+from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 _GRID = 61
 _LEFT, _RIGHT, _BOTTOM, _TITLE, _LINE = 0.62, 0.85, 0.48, 0.3, 0.22  # inches
@@ -80,18 +80,27 @@ def predictor(policy: object) -> Predicts | None:
     return policy if isinstance(policy, Predicts) else None
 
 
-def model_map(model: Predicts, policy: object, problem: Problem, panel: MapPanel) -> ModelMap:
-    """The cut `panel` through what `policy` released, whose predictions are `model`'s."""
-    domain, steps = problem.domain, np.linspace(0.0, 1.0, _GRID)
-    mesh = np.meshgrid(*[steps] * len(panel.axes), indexing="ij")
+def model_map(
+    model: Predicts, policy: object, problem: Problem, panel: MapPanel
+) -> ModelMap | None:
+    """The cut `panel` through what `policy` released, whose predictions are `model`'s.
+
+    None where it predicts at a few points only (finite features) instead of everywhere.
+    """
+    domain = problem.domain
+    steps = [np.linspace(*ends, _GRID) for ends in shown_ranges(problem, panel)]
+    mesh = np.meshgrid(*steps, indexing="ij")
     unit = np.tile(panel.point, (mesh[0].size, 1))
     for column, values in zip(panel.axes, mesh, strict=True):
         unit[:, column] = values.ravel()
     points = domain.from_unit(unit)
-    mean, deviation = model.predict(points)
+    try:
+        mean, deviation = model.predict(points)
+    except InvalidInput:
+        return None
     places = tuple(
-        domain.lower[column] + steps * (domain.upper[column] - domain.lower[column])
-        for column in panel.axes
+        domain.lower[column] + part * (domain.upper[column] - domain.lower[column])
+        for column, part in zip(panel.axes, steps, strict=True)
     )
     possible = can_be_given(problem, points)
     marks = marks_of(policy, problem, panel)
@@ -143,7 +152,13 @@ def model_figure(shown: ModelMap, scale: tuple[float, float], title: str, width:
     figure.text(start, 1.0 - 0.06 / whole, title, fontsize=BODY, weight="bold", color=INK, va="top")
     top = _TITLE
     if panel.title:
-        figure.text(start, 1.0 - top / whole, panel.title, fontsize=SMALL, color=INK, va="top")
+        fits = text_inches(panel.title) < width - _LEFT - 0.05
+        others = (
+            panel.title
+            if fits
+            else f"at one value of the other {len(names) - len(panel.axes)} columns"
+        )
+        figure.text(start, 1.0 - top / whole, others, fontsize=SMALL, color=INK, va="top")
         top += _LINE
     if legend:
         _draw_legend(figure, legend, (start, 1.0 - top / whole))
@@ -205,8 +220,8 @@ def _draw_map(
     _draw_marks(axes, shown.marks)
     seen = shown.mean[shown.possible]
     width = 1e-9 + 1e-6 * (scale[1] - scale[0])
-    below, above = (seen < scale[0] - width).any(), (seen > scale[1] + width).any()
-    extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
+    below, above = bool((seen < scale[0] - width).any()), bool((seen > scale[1] + width).any())
+    extend = (("neither", "max"), ("min", "both"))[below][above]
     ruler = figure.colorbar(colors, cax=bar, extend=extend)
     ruler.outline.set_visible(False)
     ruler.locator = MaxNLocator(5)
@@ -224,18 +239,20 @@ def _draw_marks(axes: Axes, marks: Marks) -> None:
         sizes = np.maximum(_FULL_DOT * marks.shares, _LEAST_DOT)
     many = len(sizes) > 200
     axes.scatter(
-        *marks.sent.T,
+        marks.sent[:, 0],
+        marks.sent[:, 1],
         s=sizes,
         c=VERMILLION,
         edgecolors="white",
-        linewidths=np.where(sizes > 6.0, 0.8, 0.0),
+        linewidths=np.where(sizes > 6.0, 0.8, 0.0).tolist(),
         zorder=5,
         clip_on=many,
         rasterized=many,
     )
     if not marks.joined:
         axes.scatter(
-            *marks.best.T,
+            marks.best[:, 0],
+            marks.best[:, 1],
             s=95,
             marker="*",
             c="white",
@@ -254,7 +271,9 @@ def _legend(shown: ModelMap) -> list[Artist]:
         text = "given" if marks.joined else "where people are sent"
         handles.append(Line2D([], [], marker="o", markersize=6, label=text, **dot))
     if marks.joined:
-        line = Line2D([], [], color="white", linewidth=1.3, path_effects=_OUTLINE, label="best")
+        line = Line2D(
+            [], [], color="white", linewidth=1.3, path_effects=_OUTLINE, label="truly best"
+        )
         handles.append(line)
     elif len(marks.best):
         text = "true optimum" + (" of this cut" if shown.panel.title else "")

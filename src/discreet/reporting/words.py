@@ -41,7 +41,7 @@ def protection(summary: Summary, space: ActionSpace) -> str:
         if trusted:
             text += (
                 " The learner is trusted with these. What a person is given depends on their own "
-                "decision set, so it is told to that person alone."
+                "decision set, so the promise holds as long as only that person is told."
             )
         return text
     text = (
