@@ -3,11 +3,12 @@
 | action space     | what a person brings            | an action                              |
 |------------------|---------------------------------|----------------------------------------|
 | an int K         | a context                       | one of K arms                          |
+| `ArmPoints`      | a context                       | one of K arms, which are public points |
 | `DecisionSets`   | their own finite set of points  | one of those points                    |
 | `PublicSet`      | nothing                         | one of the same public points          |
 | `PublicBox`      | nothing                         | any point of the domain                |
 
-The first two depend on the person; the last two are the same for everyone and public.
+Decision sets depend on the person; all others are the same for everyone and public.
 """
 
 from __future__ import annotations
@@ -26,6 +27,46 @@ from discreet.validation import (
     finite_matrix,
     whole_number,
 )
+
+
+def _as_rows(points: Any) -> tuple[tuple[float, ...], ...]:
+    rows = [tuple(row) for row in points]
+    array = finite_matrix(rows, "points", len(rows[0]) if rows else 0)
+    return tuple(map(tuple, array.tolist()))
+
+
+@dataclass(frozen=True)
+class ArmPoints:
+    """K arms that are public points, such as doses: a kernel can tell how alike two of them are.
+
+    Learners that know nothing of kernels take them as K arms.
+
+    Attributes:
+        points: K different points of one or more coordinates each.
+    """
+
+    points: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", _as_rows(self.points))
+        if len(self.points) < 2 or len(set(self.points)) < len(self.points):
+            raise InvalidInput(
+                f"arm points were {self.points!r:.80}; give at least two, all different."
+            )
+
+    @classmethod
+    def of(cls, points: ArrayLike) -> ArmPoints:
+        """The arms at the rows of an array (K, d), or at K numbers."""
+        array = np.asarray(points, dtype=np.float64)
+        return cls(tuple(map(tuple, (array[:, None] if array.ndim == 1 else array).tolist())))
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def array(self) -> FloatArray:
+        """(K, d) the points."""
+        return np.array(self.points, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -53,10 +94,7 @@ class PublicSet:
     points: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        rows = [tuple(row) for row in self.points]
-        width = len(rows[0]) if rows else 0
-        array = finite_matrix(rows, "points", width)
-        object.__setattr__(self, "points", tuple(map(tuple, array.tolist())))
+        object.__setattr__(self, "points", _as_rows(self.points))
 
     @classmethod
     def of(cls, points: ArrayLike) -> PublicSet:
@@ -74,7 +112,14 @@ class PublicBox:
     """Every point of the domain, for everyone."""
 
 
-ActionSpace = int | DecisionSets | PublicSet | PublicBox
+ActionSpace = int | ArmPoints | DecisionSets | PublicSet | PublicBox
+
+
+def arm_count(space: ActionSpace) -> int | None:
+    """The number of arms, or None where actions are points of the domain."""
+    if isinstance(space, int):
+        return space
+    return len(space) if isinstance(space, ArmPoints) else None
 
 
 def space_to_fields(space: ActionSpace) -> Any:
@@ -83,6 +128,8 @@ def space_to_fields(space: ActionSpace) -> Any:
         return space
     if isinstance(space, DecisionSets):
         return {"most": space.most}
+    if isinstance(space, ArmPoints):
+        return {"arm_points": [list(row) for row in space.points]}
     return {"points": [list(row) for row in space.points]} if isinstance(space, PublicSet) else {}
 
 
@@ -93,6 +140,8 @@ def space_from_fields(fields: Any) -> ActionSpace:
             return DecisionSets(fields["most"])
         if set(fields) == {"points"}:
             return PublicSet(tuple(map(tuple, fields["points"])))
+        if set(fields) == {"arm_points"}:
+            return ArmPoints(tuple(map(tuple, fields["arm_points"])))
         if not fields:
             return PublicBox()
         raise InvalidInput(f"an action space had the fields {sorted(fields)}; send it as made.")

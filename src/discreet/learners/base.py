@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ActionSpace
+from discreet.action_space import ActionSpace, ArmPoints
 from discreet.domain import Box, RewardBounds
 from discreet.learners.messages import TICKETS, Message, Policy, Reports, Statistics
 from discreet.privacy import (
@@ -331,19 +331,21 @@ class ArmLearner(Learner[P, R, S]):
     """A learner that chooses among K arms.
 
     Args:
-        arms: the number of arms K, at least 2.
+        arms: the number of arms K, at least 2, or `ArmPoints`.
     """
 
-    spaces: ClassVar[tuple[type[Any], ...]] = (int,)
+    spaces: ClassVar[tuple[type[Any], ...]] = (int, ArmPoints)
 
-    def __init__(self, domain: Box, arms: int, budget: Budget, **common: Unpack[Common]) -> None:
-        self.arms = whole_number(arms, "arms", minimum=2)
+    def __init__(
+        self, domain: Box, arms: int | ArmPoints, budget: Budget, **common: Unpack[Common]
+    ) -> None:
+        self.arms = len(arms) if isinstance(arms, ArmPoints) else whole_number(arms, "arms", 2)
         if budget.delta if isinstance(budget, Local) else False:
             raise InvalidInput(
                 f"budget was {budget!r}; the reports of {self.name} are pure, so give "
                 "Local(epsilon) without delta."
             )
-        super().__init__(domain, self.arms, budget, **common)
+        super().__init__(domain, arms, budget, **common)
 
     def policy_header(self) -> dict[str, Any]:
         return {**super().policy_header(), "arms": self.arms}

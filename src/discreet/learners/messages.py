@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.action_space import ActionSpace
+from discreet.action_space import ActionSpace, arm_count
 from discreet.domain import Box, RewardBounds
 from discreet.privacy import NoiseSource, OnceEach, Release
 from discreet.privacy.accounting import GaussianEvent, PureEvent, composed_epsilon
@@ -161,7 +161,7 @@ class Terms:
         """`InvalidInput` for a policy on other terms."""
         for name, agreed, offered in [
             ("domain", self.domain, policy.domain),
-            ("arms", self.arms, policy.space),
+            ("arms", arm_count(self.arms) or self.arms, policy.space),
             ("reward_bounds", self.reward_bounds, policy.reward_bounds),
         ]:
             if offered != agreed:

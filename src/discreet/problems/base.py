@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from discreet.action_space import ActionSpace, DecisionSets, PublicSet
+from discreet.action_space import ActionSpace, DecisionSets, PublicSet, arm_count
 from discreet.domain import Box, RewardBounds
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -142,8 +142,9 @@ class Problem(ABC):
     def offer(self) -> str:
         """What people can be given, in words."""
         space = self.space
-        if isinstance(space, int):
-            return f"{space} arms (what can be chosen): {', '.join(self.arm_names)}"
+        arms = arm_count(space)
+        if arms is not None:
+            return f"{arms} arms (what can be chosen): {', '.join(self.arm_names)}"
         if isinstance(space, DecisionSets):
             return f"every person brings up to {space.most} points of their own"
         if isinstance(space, PublicSet):

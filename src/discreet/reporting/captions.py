@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.action_space import DecisionSets
+from discreet.action_space import DecisionSets, arm_count
 from discreet.problems.decision_sets import DoseProblem
 from discreet.problems.functions import FunctionProblem
 from discreet.reporting.maps import map_panels
@@ -44,7 +44,7 @@ def tradeoff(summary: Summary) -> str:
 
 def maps(study: Study, summary: Summary) -> str:
     """Under the maps."""
-    if not isinstance(study.problem.space, int):
+    if arm_count(study.problem.space) is None:
         return _models(study, summary)
     single = len(map_panels(study.problem.domain, study.report)[0].axes) == 1
     text = f"Who is given what after {summary.rounds:,} people (replicate 0). "

@@ -23,6 +23,7 @@ import jinja2
 import matplotlib
 from matplotlib.figure import Figure
 
+from discreet.action_space import arm_count
 from discreet.learners.messages import ArmPolicy
 from discreet.privacy import Adjacency, Guarantee
 from discreet.records import check_path
@@ -109,7 +110,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
 
 def _in_pairs(study: Study) -> bool:
     """Whether two maps stand beside each other."""
-    points = not isinstance(study.problem.space, int)
+    points = arm_count(study.problem.space) is None
     return points or len(map_panels(study.problem.domain, study.report)) == 1
 
 
@@ -140,7 +141,7 @@ def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[I
     """The maps of replicate 0: private learners first; uniform choice has nothing to show."""
     last = {outcome.setting.label: outcome.policy for outcome in outcomes if outcome.policy}
     order = [line for line in [*summary.private, *summary.references] if line.label in last]
-    if not isinstance(study.problem.space, int):
+    if arm_count(study.problem.space) is None:
         return _model_maps(study, [(line.label, last[line.label]) for line in order])
     panels = map_panels(study.problem.domain, study.report)
     wide = WIDE if len(panels) > 1 else _HALF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.action_space import ActionSpace, DecisionSets
+from discreet.action_space import ActionSpace, DecisionSets, arm_count
 from discreet.reporting.summary import UNIFORM, Line, Summary
 from discreet.reporting.table import listed, percent
 from discreet.simulation import BEST_FIXED
@@ -30,7 +30,7 @@ def protection(summary: Summary, space: ActionSpace) -> str:
         space: what people can be given.
     """
     models = {line.trust_model for line in summary.private}
-    if not models or isinstance(space, int):
+    if not models or arm_count(space) is not None:
         return ""
     trusted = models == {"joint"}
     if isinstance(space, DecisionSets):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
+from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Actions, Reports
@@ -137,7 +138,7 @@ class Abse(EliminationLearner[AbsePolicy, PlainReports]):
     def __init__(
         self,
         domain: Box,
-        arms: int,
+        arms: int | ArmPoints,
         budget: NonPrivate,
         *,
         smoothness: float = 1.0,

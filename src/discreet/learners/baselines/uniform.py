@@ -7,7 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.action_space import Candidates, DecisionSets, PublicBox, PublicSet
+from discreet.action_space import (
+    ArmPoints,
+    Candidates,
+    DecisionSets,
+    PublicBox,
+    PublicSet,
+)
 from discreet.learners.base import Learner
 from discreet.learners.messages import Actions, ArmPolicy, Reports, Statistics
 from discreet.learners.points import PointPolicy, Visitors
@@ -133,7 +139,7 @@ class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
 
     name: ClassVar[str] = "uniform"
     trust_models: ClassVar[tuple[str, ...]] = ("none",)
-    spaces = (int, DecisionSets, PublicSet, PublicBox)
+    spaces = (int, ArmPoints, DecisionSets, PublicSet, PublicBox)
     reports_type = EmptyReports
     statistics_type = Count
 
@@ -152,8 +158,9 @@ class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
         """There is nothing but a count."""
 
     def _publish(self) -> UniformPolicy | UniformPointPolicy:
-        if isinstance(self.space, int):
-            return UniformPolicy(**self.policy_header(), arms=self.space)
+        if isinstance(self.space, int | ArmPoints):
+            arms = self.space if isinstance(self.space, int) else len(self.space)
+            return UniformPolicy(**self.policy_header(), arms=arms)
         return UniformPointPolicy(**self.policy_header(), offered=self.space)
 
     def _statistics(

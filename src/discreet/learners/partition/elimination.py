@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self, TypeVar, Unpack
 
 import numpy as np
 
+from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.messages import ArmPolicy, Reports, Statistics
@@ -166,7 +167,7 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
     def __init__(
         self,
         domain: Box,
-        arms: int,
+        arms: int | ArmPoints,
         budget: Budget,
         *,
         batch_size: int = 100,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.partition.bins import Bins
@@ -127,7 +128,7 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
     def __init__(
         self,
         domain: Box,
-        arms: int,
+        arms: int | ArmPoints,
         budget: Local | NonPrivate,
         *,
         rules: Rules | None = None,

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
+from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Actions, Reports
@@ -165,7 +166,7 @@ class PublishedPartition(EliminationLearner[PublishedPolicy, LaplaceReports]):
     def __init__(
         self,
         domain: Box,
-        arms: int,
+        arms: int | ArmPoints,
         budget: Local,
         *,
         confidence_constant: float = 1.0,
