@@ -284,7 +284,7 @@ def data_show(
             table.add_row(column.name, *bounds, values)
         _out.print(table)
     if entry.arms:
-        _out.print(f"Arms: {_plain(', '.join(entry.arms))}", highlight=False)
+        _out.print(f"Arms: {_plain(entry.arms_line)}", highlight=False)
     for option, default, meaning in entry.option_lines():
         _out.print(
             f"  [bold]{option}[/] ({_plain(str(default))}): {_plain(meaning)}", highlight=False

@@ -15,6 +15,7 @@ from discreet.kernels import (
     ScaledFeatures,
     feature_map,
     finite_features,
+    nystrom_features,
     quadrature_features,
     random_features,
     rotate,
@@ -56,5 +57,10 @@ def all_maps() -> dict[str, FeatureMap]:
         "product": ProductFeatures([rotate(rbf, 1e-2), linear]),
         "scaled": ScaledFeatures(matern, 2.5),
         "finite": finite_features(Matern(1.0, nu=0.5), BOX, grid, error=1e-9),
+        "nystrom": nystrom_features(Matern([1.0, 2.0], nu=2.5), BOX, error=1e-2),
+        "nystrom sum": nystrom_features(
+            0.5 * RBF([2.0, 0.5, 8.0]) + DotProduct(0.5) ** 2, SLANTED, error=0.05
+        ),
+        "nystrom rotated": feature_map(Matern(1.0, nu=1.5), BOX, error=0.1, method="nystrom"),
         "built": feature_map(2.0 * Additive(RBF(0.3)) + DotProduct(1.0), unit_cube(3)),
     }

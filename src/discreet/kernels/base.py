@@ -105,14 +105,10 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def error_range(self, points: ArrayLike | None = None, seed: int = 0) -> tuple[float, float]:
         """The least and largest k(x, z) - phi(x)'phi(z) over pairs of a public set; `sup_error`."""
-        if self.kernel is None:
-            raise InvalidInput(
-                f"this {type(self).__name__} does not know its kernel, so it has no error; pass "
-                "`kernel` when you make it."
-            )
+        kernel = self._known_kernel()
         where = self._error_points(seed) if points is None else self._checked(points)
         phi = self.compute(where)
-        error = np.asarray(self.kernel(where)) - phi @ phi.T
+        error = np.asarray(kernel(where)) - phi @ phi.T
         return float(error.min()), float(error.max())
 
     def sup_error(self, points: ArrayLike | None = None, seed: int = 0) -> float:
@@ -131,9 +127,28 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         low, high = self.error_range(points, seed)
         return max(-low, high, 0.0)
 
+    def residual(self, X: ArrayLike) -> FloatArray:  # noqa: N803
+        """(n,) what each input loses of its length: k(x, x) - ||phi(x)||^2, in units of k.
+
+        Raises:
+            InvalidInput: when the kernel is unknown, or as `transform`.
+        """
+        where = self._checked(X)
+        phi = self.compute(where)
+        left: FloatArray = self._known_kernel().diag(where) - np.einsum("ij,ij->i", phi, phi)
+        return left
+
     @abstractmethod
     def to_fields(self) -> dict[str, Any]:
         """The arrays of the map as JSON values; `wire.encode_map` adds its kind."""
+
+    def _known_kernel(self) -> Any:
+        if self.kernel is None:
+            raise InvalidInput(
+                f"this {type(self).__name__} does not know its kernel, so it has no error; pass "
+                "`kernel` when you make it."
+            )
+        return self.kernel
 
     def _error_points(self, seed: int) -> FloatArray:
         return public_points(self.domain, seed=seed)

@@ -12,6 +12,8 @@ that they add up: |sum_i w_i e_i| <= sum_i w_i |e_i|, and for products of k_i wi
 | ConstantKernel                | one constant feature; as a factor it scales                    |
 | a + b, a * b, a ** p          | features side by side, Kronecker products (RBF * RBF is an RBF)|
 | Additive(kernel, groups)      | one map for each group                                         |
+
+The methods `finite` and `nystrom` need no such tree: they build every kernel without groups as one.
 """
 
 from __future__ import annotations
@@ -48,18 +50,24 @@ from discreet.kernels.fourier import (
     tensor_rule,
 )
 from discreet.kernels.linear import MOST_DEGREE, LinearFeatures
+from discreet.kernels.nystrom import check_diagonal, nystrom_features
 from discreet.kernels.points import public_points, sub_box
 from discreet.kernels.rotated import rotate
 from discreet.kernels.rules import OutOfReach, smallest_rule
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
-METHODS = ("quadrature", "random", "finite")
+METHODS = ("quadrature", "random", "finite", "nystrom")
 SUPPORTED = (
     "RBF, Matern, ConstantKernel, DotProduct, sums, products, whole powers "
     f"(1 to {MOST_DEGREE}), and discreet.kernels.Additive"
 )
 # Random features are drawn up to this many before they are rotated onto fewer.
 MOST_RANDOM = 8192
+# Basis points of a Nystrom map that is rotated: the axes are taken from about as many points.
+MOST_BASIS = 1024
+# The part of the error that a map may have before rotation. Accuracy costs little by quadrature,
+# more by basis points, and much by random features.
+BEFORE_ROTATION = {"quadrature": 0.25, "nystrom": 0.5, "random": 0.85}
 
 
 def feature_map(
@@ -78,17 +86,19 @@ def feature_map(
 
     For d > 1 the quadrature replaces a Matern kernel by the product of 1-d Matern kernels, which
     is *not* the isotropic Matern (`quadrature_features` says more); the kernel of the result shows
-    it. The methods `random` and `finite` keep the isotropic kernel.
+    it. The methods `random`, `finite` and `nystrom` keep the isotropic kernel.
 
     If k(x, x) exceeds 1, so does `norm_bound`: it is certified all the same.
 
     Args:
         kernel: RBF, Matern, ConstantKernel, DotProduct, their sums, products and whole powers, and
-            `Additive`. Hyperparameters are public constants; their bounds play no role.
+            `Additive`; with `nystrom` every stationary kernel too. Hyperparameters are public
+            constants; their bounds play no role.
         domain: the public box, in whose declared units the length scales are.
         error: the largest |k(x, z) - phi(x)'phi(z)| over a finite set of pairs; see `sup_error`.
         most_features: refuse to make more features than this.
-        method: `quadrature`, `random` (random Fourier features), or `finite` (exact on `points`).
+        method: `quadrature`, `random` (random Fourier features), `finite` (exact on `points`), or
+            `nystrom` (projection onto public points).
         rotated: keep principal axes only (see `rotate`).
         points: (N, d) public points over which the error is measured and axes are taken; by
             default low-discrepancy points of the box. For `finite` the whole domain.
@@ -103,9 +113,12 @@ def feature_map(
     check_domain(domain)
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
-    check_supported(kernel)
     if method not in METHODS:
         raise InvalidInput(f"method was {method!r}; it must be one of {', '.join(METHODS)}.")
+    if method == "nystrom":
+        check_diagonal(kernel)
+    else:
+        check_supported(kernel)
     if method == "finite" and points is None:
         raise InvalidInput("method 'finite' got no points; pass the finite public domain.")
     if features is not None and method != "random":
@@ -142,7 +155,8 @@ def check_supported(kernel: Any) -> None:
     elif type(kernel) not in (RBF, Matern, ConstantKernel, DotProduct):
         raise InvalidInput(
             f"the kernel had the part {kernel!r} of type {type(kernel).__name__}; supported are "
-            f"{SUPPORTED}. Observation noise is no part of a feature map: leave WhiteKernel out."
+            f"{SUPPORTED}; method 'nystrom' takes other stationary kernels. Observation noise is "
+            "no part of a feature map: leave WhiteKernel out."
         )
 
 
@@ -174,6 +188,8 @@ class _Plan:
         if self.method == "finite" and not _has_groups(kernel):
             assert self.points is not None
             return finite_features(kernel, domain, self.points, error=error)
+        if self.method == "nystrom" and not _has_groups(kernel):
+            return self._rotated(lambda share: self._nystrom(kernel, domain, share), error)
         if kind is Additive:
             return self._additive(kernel, domain, error)
         if kind is Sum:
@@ -228,8 +244,7 @@ class _Plan:
         """What `make` builds for an error, rotated if that is wanted and takes fewer features."""
         if not self.rotated or self.features is not None:
             return make(error)
-        # Accuracy before rotation costs little by quadrature, but much by random features.
-        base = make((0.85 if self.method == "random" else 0.25) * error)
+        base = make(BEFORE_ROTATION.get(self.method, 0.25) * error)
         turned = rotate(base, error, points=self.points, seed=self.seed)
         return turned if turned.features < base.features else base
 
@@ -261,6 +276,12 @@ class _Plan:
             if count == most:
                 raise OutOfReach(f"{count} random features reach {reached:.2g} for {kernel}")
             count = min(2 * count, most)
+
+    def _nystrom(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
+        most = max(self.most, MOST_BASIS) if self.rotated else self.most
+        return nystrom_features(
+            kernel, domain, error=error, most_features=most, points=self.points, seed=self.seed
+        )
 
     def _on(self, columns: tuple[int, ...]) -> _Plan:
         if self.points is None:

@@ -8,7 +8,7 @@ exceeds k(x_i, x_i). L is then turned onto its principal axes, which changes no 
 |----------|--------|-----------------------------------------------------|--------|
 | points   | (N, d) | the public set, in declared units                   | x_i    |
 | values   | (N, m) | the features of each point, largest axis first      | L      |
-| residual | (N,)   | k(x, x) - ||phi(x)||^2                              | R_ii   |
+| residual | (N,)   | k(x, x) - ||phi(x)||^2: `residual(points)`          | R_ii   |
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def finite_features(
     if most_features is not None:
         most = min(most, whole_number(most_features, "most_features", minimum=1))
     diagonal = np.asarray(kernel.diag(where), dtype=np.float64)
-    factor, residual = pivoted_cholesky(kernel, where, diagonal, error, most)
+    factor, residual, _ = pivoted_cholesky(kernel, where, diagonal, error, most)
     if residual.max() > error:
         raise OutOfReach(
             f"{kernel} on {len(where)} points was asked for the error {error:g}; {most} features "
@@ -143,25 +143,26 @@ def finite_features(
 
 def pivoted_cholesky(
     kernel: Kernel, points: FloatArray, diagonal: FloatArray, error: float, most: int
-) -> tuple[FloatArray, FloatArray]:
-    """L (N, r) and the diagonal of K - LL', taking the largest remaining point at each step.
+) -> tuple[FloatArray, FloatArray, list[int]]:
+    """L (N, r), the diagonal of K - LL' and the r pivots: at each step the largest remaining point.
 
-    Only r rows of the kernel matrix are computed, so N may be large.
+    Only r rows of the kernel matrix are computed, so N may be large. The rows of L at the pivots
+    are a lower triangle G with G G' the kernel matrix of the pivots.
     """
     residual = diagonal.copy()
     factor = np.zeros((len(points), most))
-    size = 0
-    while size < most and residual.max() > error:
+    pivots: list[int] = []
+    while (size := len(pivots)) < most and residual.max() > error:
         pivot = int(np.argmax(residual))
         row = np.asarray(kernel(points[pivot : pivot + 1], points))[0]
         row = row - factor[:, :size] @ factor[pivot, :size]
         factor[:, size] = row / np.sqrt(residual[pivot])
         residual = residual - factor[:, size] ** 2
         residual[pivot] = 0.0
-        size += 1
+        pivots.append(pivot)
         if residual.min() < -1e-6 * diagonal.max():
             raise InvalidInput(
                 f"{kernel} is not positive semidefinite on these points (or the points repeat); "
                 "use a valid kernel and different points."
             )
-    return factor[:, : max(size, 1)], residual
+    return factor[:, : max(len(pivots), 1)], residual, pivots

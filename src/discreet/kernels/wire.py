@@ -9,25 +9,29 @@ decodes a map computes them anew from its arrays.
 |----------|--------------------------------------------------------------|
 | fourier  | domain, kernel, frequencies (q, d), weights (q,)             |
 | finite   | domain, kernel, points (N, d), values (N, m)                 |
+| nystrom  | domain, kernel, basis (b, d), coefficients (b, m)            |
 | linear   | domain, sigma_0, degree                                      |
 | additive | domain, parts: a list of {columns, map, weight}              |
 | product  | maps: a list of maps                                         |
 | scaled   | base: a map, factor                                          |
 | rotated  | base: a map, axes (m, r), eigenvalues (r,) or null           |
 
-`domain` is `Box.to_dict()`; `kernel` is text (`kernel_to_text`) or null; it serves `sup_error`.
+`domain` is `Box.to_dict()`; `kernel` is text (`kernel_to_text`) or null; it serves `sup_error`, and
+a Nystrom map cannot do without it. Arrays are as in arrays.py.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from discreet.arrays import decode_array, encode_array
 from discreet.domain import Box
 from discreet.kernels.base import FeatureMap
 from discreet.kernels.compose import AdditiveFeatures, ProductFeatures, ScaledFeatures
 from discreet.kernels.finite import FiniteFeatures
 from discreet.kernels.fourier import FourierFeatures
 from discreet.kernels.linear import LinearFeatures
+from discreet.kernels.nystrom import NystromFeatures
 from discreet.kernels.rotated import RotatedFeatures
 from discreet.kernels.text import kernel_from_text, kernel_to_text
 from discreet.validation import InvalidInput, read_array
@@ -36,29 +40,43 @@ MOST_DEPTH = 20
 _KINDS: dict[str, tuple[type[FeatureMap], tuple[str, ...]]] = {
     "fourier": (FourierFeatures, ("domain", "kernel", "frequencies", "weights")),
     "finite": (FiniteFeatures, ("domain", "kernel", "points", "values")),
+    "nystrom": (NystromFeatures, ("domain", "kernel", "basis", "coefficients")),
     "linear": (LinearFeatures, ("domain", "sigma_0", "degree")),
     "additive": (AdditiveFeatures, ("domain", "parts")),
     "product": (ProductFeatures, ("maps",)),
     "scaled": (ScaledFeatures, ("base", "factor")),
     "rotated": (RotatedFeatures, ("base", "axes", "eigenvalues")),
 }
-_ARRAYS = {"frequencies": 2, "weights": 1, "points": 2, "values": 2, "axes": 2, "eigenvalues": 1}
+_ARRAYS = {
+    "frequencies": 2,
+    "weights": 1,
+    "points": 2,
+    "values": 2,
+    "basis": 2,
+    "coefficients": 2,
+    "axes": 2,
+    "eigenvalues": 1,
+}
 
 
 def encode_map(given: FeatureMap) -> dict[str, Any]:
     """A feature map as JSON values.
 
     Raises:
-        InvalidInput: for a map of another class than those of the module's table.
+        InvalidInput: for a map of another class than those of the module's table, or a Nystrom map
+            of a kernel that has no text.
     """
     for kind, (owner, names) in _KINDS.items():
         if type(given) is owner:
             fields = {"kind": kind, **given.to_fields()}
             if "domain" in names:
                 fields["domain"] = given.domain.to_dict()
-            if "kernel" in names:
+            if "kernel" in names and "kernel" not in fields:
                 fields["kernel"] = _text_of(given.kernel)
-            return {name: _encoded(value) for name, value in fields.items()}
+            return {
+                name: encode_array(value) if name in _ARRAYS else _encoded(value)
+                for name, value in fields.items()
+            }
     raise InvalidInput(
         f"a {type(given).__name__} cannot be sent; the kinds of map are {', '.join(_KINDS)}."
     )
@@ -89,7 +107,8 @@ def _text_of(kernel: Any) -> str | None:
     try:
         return kernel_to_text(kernel)
     except InvalidInput:
-        # A kernel without a text is lost on the way; only `sup_error` needs it.
+        # A kernel without a text is lost on the way; only `sup_error` needs it (a Nystrom map,
+        # which needs it for its features, writes it itself).
         return None
 
 
@@ -131,7 +150,7 @@ def _field(name: str, value: Any, depth: int) -> Any:
     if name == "parts":
         return tuple(_part(inner, depth) for inner in value)
     if name in _ARRAYS and not (name == "eigenvalues" and value is None):
-        return read_array(value, f"the {name} of a feature map", "number", _ARRAYS[name])
+        return decode_array(value, f"the {name} of a feature map", _ARRAYS[name])
     return value
 
 

@@ -340,12 +340,17 @@ class ArmLearner(Learner[P, R, S]):
         self, domain: Box, arms: int | ArmPoints, budget: Budget, **common: Unpack[Common]
     ) -> None:
         self.arms = len(arms) if isinstance(arms, ArmPoints) else whole_number(arms, "arms", 2)
-        if budget.delta if isinstance(budget, Local) else False:
+        if isinstance(budget, Local):
+            self._check_local(budget)
+        super().__init__(domain, arms, budget, **common)
+
+    def _check_local(self, budget: Local) -> None:
+        """Refuse a budget that no report of this learner can have."""
+        if budget.delta > 0.0:
             raise InvalidInput(
                 f"budget was {budget!r}; the reports of {self.name} are pure, so give "
                 "Local(epsilon) without delta."
             )
-        super().__init__(domain, arms, budget, **common)
 
     def policy_header(self) -> dict[str, Any]:
         return {**super().policy_header(), "arms": self.arms}

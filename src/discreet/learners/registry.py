@@ -12,6 +12,7 @@ from discreet.learners.base import Common, Learner
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.baselines.uniform import Uniform
+from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
@@ -19,7 +20,16 @@ from discreet.privacy import Budget, Joint, Local, NonPrivate, Outsourced
 from discreet.validation import InvalidInput
 
 LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
-    kind.name: kind for kind in (Partition, PublishedPartition, GPUCB, ExactGPUCB, Abse, Uniform)
+    kind.name: kind
+    for kind in (
+        Partition,
+        PublishedPartition,
+        GPUCB,
+        ReleasedThompson,
+        ExactGPUCB,
+        Abse,
+        Uniform,
+    )
 }
 
 _BUDGETS: dict[str, type[Budget]] = {

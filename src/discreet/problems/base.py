@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from discreet.action_space import ActionSpace, DecisionSets, PublicSet, arm_count
+from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicSet, arm_count
 from discreet.domain import Box, RewardBounds
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -143,6 +143,8 @@ class Problem(ABC):
         """What people can be given, in words."""
         space = self.space
         arms = arm_count(space)
+        if isinstance(space, ArmPoints):
+            return f"{arms} arms (what can be chosen), {_extent(space)}"
         if arms is not None:
             return f"{arms} arms (what can be chosen): {', '.join(self.arm_names)}"
         if isinstance(space, DecisionSets):
@@ -169,3 +171,11 @@ class Problem(ABC):
                 f"rounds was {people}, but this table has {self.size} people and each takes part "
                 f"once; ask for {self.size} rounds or fewer."
             )
+
+
+def _extent(space: ArmPoints) -> str:
+    """Where the points of arms lie, in words."""
+    points = space.array
+    if points.shape[1] > 1:
+        return f"which are points of {points.shape[1]} columns"
+    return f"which are points from {points.min():g} to {points.max():g}"

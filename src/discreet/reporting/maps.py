@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.partition.tree import Tree
@@ -45,6 +46,7 @@ from discreet.validation import BoolArray, FloatArray, IntArray
 
 _GRID = 48  # boxes along each column for policies without bins
 _FEW_LEVELS = 4  # another column with at most so many levels gets a panel for each
+_MANY_ARMS, _SOME_ARMS = 12, 7  # of more points than this the legend names only some
 _DOT = 7.0 / 72.0  # inches that a dot needs
 _LEFT, _RIGHT, _BOTTOM, _TITLE, _LEGEND, _PANEL_TITLE = 0.5, 0.15, 0.48, 0.3, 0.22, 0.24
 
@@ -138,7 +140,6 @@ def map_figure(
 ) -> Figure:
     """The map of one policy, with as many panels in a row as `width` inches hold."""
     panels = map_panels(problem.domain, report)
-    names = problem.arm_names
     boxes = [boxes_of(policy, panel) for panel in panels]
     single = len(panels[0].axes) == 1
     columns = min(len(panels), 2 if width > 6.0 else 1)
@@ -146,7 +147,7 @@ def map_figure(
     inside = width / columns - _LEFT - _RIGHT
     size = (inside, min(0.5 * inside, 1.6) if single else min(0.72 * inside, 2.6))
     tied = not single and any(_tied(box.probabilities).any() for box in boxes)
-    entries = [*zip(names, arm_colors(len(names)), strict=True)]
+    entries = _named_colors(problem)
     entries += [("undecided", UNDECIDED)] if tied else []
     in_row = _legend_columns([name for name, _ in entries], width)
     head = _TITLE + _LEGEND * -(-len(entries) // in_row)
@@ -165,6 +166,18 @@ def map_figure(
         axes.set_title(panel.title, loc="left", fontsize=SMALL, color=INK, pad=4)
         _label_axes(axes, problem.domain, panel.axes)
     return literal(figure)
+
+
+def named_arms(problem: Problem) -> IntArray:
+    """The arms that the legend names: all, or a few on the way where very many are points."""
+    few = not isinstance(problem.space, ArmPoints) or problem.arms <= _MANY_ARMS
+    count = problem.arms if few else _SOME_ARMS
+    return np.linspace(0, problem.arms - 1, count).round().astype(np.int64)
+
+
+def _named_colors(problem: Problem) -> list[tuple[str, str]]:
+    colors = arm_colors(problem.arms)
+    return [(problem.arm_names[arm], colors[arm]) for arm in named_arms(problem)]
 
 
 def _draw_boxes(
@@ -288,10 +301,15 @@ def _label_axes(axes: Axes, domain: Box, shown: tuple[int, ...]) -> None:
         if labels:
             axis.set_ticks(range(len(labels)), labels)
             continue
-        whole = domain.levels[shown[place]] is not None
-        axis.set_major_locator(MaxNLocator(5, integer=whole))
+        axis.set_major_locator(MaxNLocator(5, integer=_whole(domain, shown[place])))
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _whole(domain: Box, column: int) -> bool:
+    """Whether a column takes whole numbers only."""
+    low, high, count = domain.lower[column], domain.upper[column], domain.levels[column]
+    return count is not None and low.is_integer() and ((high - low) / (count - 1)).is_integer()
 
 
 def _fills(probabilities: FloatArray, colors: Sequence[str]) -> list[str]:

@@ -1,0 +1,250 @@
+"""Nystrom features: the projection of a kernel onto finitely many public points of a box.
+
+For basis points b_1 ... b_r with the kernel matrix K_BB = G G' (G lower triangular),
+
+    phi(x) = G^-1 k(B, x) = C' k(B, x)   with C = G^-T,
+    phi(x)'phi(z) = k(x, B) K_BB^-1 k(B, z).
+
+That is the orthogonal projection of k(x, .) onto the span of the k(b_i, .), so ||phi(x)||^2 never
+exceeds k(x, x). What is lost, the residual k(x, x) - ||phi(x)||^2, is 0 on the basis and bounds the
+error of every pair (Cauchy and Schwarz): |k(x, z) - phi(x)'phi(z)|^2 <= residual(x) residual(z).
+
+The basis is taken by pivoted Cholesky: at each step the candidate with the largest residual. A
+point that the others already span is never taken, which keeps K_BB invertible in float64.
+
+| array        | shape  | meaning                                       | symbol     |
+|--------------|--------|-----------------------------------------------|------------|
+| basis        | (b, d) | public points, in declared units              | B          |
+| coefficients | (b, m) | from kernel values to features                | C          |
+| residual     | (n,)   | squared length that the projection loses      | k(x, x) - ||phi(x)||^2 |
+
+Sources: Williams and Seeger 2001 (the features), Fine and Scheinberg 2001 (the basis).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import (
+    CompoundKernel,
+    DotProduct,
+    Exponentiation,
+    Kernel,
+    Product,
+    Sum,
+    WhiteKernel,
+)
+
+from discreet.domain import Box
+from discreet.kernels.additive import Additive
+from discreet.kernels.base import FeatureMap, check_domain, own_matrix
+from discreet.kernels.finite import pivoted_cholesky
+from discreet.kernels.points import public_points
+from discreet.kernels.rules import OutOfReach
+from discreet.kernels.text import kernel_to_text
+from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+
+# Candidates for the basis, on which the residual is also measured.
+CANDIDATES = 4096
+# A point of a given basis whose residual is below this part of the largest k(x, x) is spanned by
+# the others as far as float64 can tell; it is left out.
+SPANNED = 1e-10
+# Rows are cut to this part of the bound, so that no order of summation finds them above it.
+JUST_BELOW = 1.0 - 1e-14
+# A coefficient times k beyond this could overflow, and what has no length cannot be shortened.
+MOST_TERM = 1e100
+
+
+class NystromFeatures(FeatureMap):
+    """phi(x) = C' k(B, x), never longer than the square root of the largest k(x, x) on the box.
+
+    Args:
+        domain: the public box.
+        basis: (b, d) public points of the box.
+        coefficients: (b, m) what takes the kernel values to features; see the module's table.
+        kernel: a scikit-learn kernel whose largest k(x, x) over a box is known: every stationary
+            kernel, DotProduct, and their sums, products, powers and `Additive` means.
+
+    Raises:
+        InvalidInput: for another kernel, points outside the box, or arrays of the wrong shape.
+    """
+
+    def __init__(
+        self, domain: Box, basis: ArrayLike, coefficients: ArrayLike, kernel: Kernel
+    ) -> None:
+        self.domain = check_domain(domain)
+        self.basis = basis
+        self.coefficients = coefficients
+        self.kernel = kernel
+        longest = math.sqrt(largest_diagonal(kernel, domain))
+        longest = 1.0 if abs(longest - 1.0) <= 1e-12 else longest
+        self.norm_bound = longest
+        self._longest = longest * JUST_BELOW
+        # Features are computed with the kernel, so later changes of the caller's must not count.
+        self._kernel = clone(kernel)
+        self._basis = own_matrix(self._checked(basis), "basis", domain.dimension)
+        self._coefficients = own_matrix(coefficients, "coefficients")
+        if len(self._coefficients) != len(self._basis):
+            raise InvalidInput(
+                f"a Nystrom map had {len(self._basis)} basis points and "
+                f"{len(self._coefficients)} rows of coefficients; give one row for each point."
+            )
+        term = float(np.abs(self._coefficients).max()) * longest**2
+        if term > MOST_TERM:
+            raise InvalidInput(
+                f"a coefficient of a Nystrom map times the largest k(x, x) was {term:.1e}; at most "
+                f"{MOST_TERM:g} is allowed. Use the coefficients that `nystrom_features` made."
+            )
+        self.features = self._coefficients.shape[1]
+
+    def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
+        phi: FloatArray = np.asarray(self._kernel(X, self._basis)) @ self._coefficients
+        # In exact arithmetic a projection is never longer than k(x, x) allows. But C inverts a
+        # nearly singular matrix, and its rounding can lengthen a row; the coefficients of a map
+        # that travelled may be damaged outright. The noise of a private release covers rows up to
+        # norm_bound and not beyond, so longer ones are cut here, whatever the coefficients are.
+        norms = np.sqrt(np.einsum("ij,ij->i", phi, phi))
+        phi *= np.minimum(1.0, self._longest / np.maximum(norms, 1e-300))[:, None]
+        return phi
+
+    def to_fields(self) -> dict[str, Any]:
+        return {
+            # Unlike in other maps the kernel makes the features: it must not be lost on the way.
+            "kernel": kernel_to_text(self._kernel),
+            "basis": self._basis.tolist(),
+            "coefficients": self._coefficients.tolist(),
+        }
+
+
+def nystrom_features(
+    kernel: Kernel,
+    domain: Box,
+    *,
+    basis: ArrayLike | None = None,
+    error: float = 1e-3,
+    most_features: int = 400,
+    points: ArrayLike | None = None,
+    seed: int = 0,
+) -> NystromFeatures:
+    """Nystrom features with a residual of at most `error` on a public set of points.
+
+    The set is finite: between its points the residual may be larger, by little where they are many
+    for the length scales and the number of columns.
+
+    Args:
+        kernel: a scikit-learn kernel; see `NystromFeatures`. A Matern kernel stays isotropic.
+        domain: the public box, in whose declared units the length scales are.
+        basis: (b, d) public points to project onto; those that the others span to rounding are
+            left out, and the map is exact on all of them. By default the fewest of `points`, taken
+            greedily, that reach `error`.
+        error: the largest k(x, x) - ||phi(x)||^2 allowed on `points`, in units of k.
+        most_features: refuse to make more features than this.
+        points: (N, d) public points; by default about 4000 low-discrepancy points of the box.
+        seed: of the default points; public.
+
+    Raises:
+        InvalidInput: for a kernel that is not supported or not positive semidefinite, points
+            outside the box, or (as `OutOfReach`) an error that `most_features` features do not
+            reach; the message says which one they do.
+    """
+    check_domain(domain)
+    error = positive_number(error, "error")
+    most = whole_number(most_features, "most_features", minimum=1)
+    largest = largest_diagonal(kernel, domain)
+    where = public_points(domain, CANDIDATES, seed) if points is None else _inside(domain, points)
+    if basis is None:
+        candidates, allowed = where, error
+    else:
+        candidates, allowed = _inside(domain, basis), SPANNED * largest
+    diagonal = np.asarray(kernel.diag(candidates), dtype=np.float64)
+    most = min(most, len(candidates))
+    factor, left, pivots = pivoted_cholesky(kernel, candidates, diagonal, allowed, most)
+    if left.max() > allowed and basis is not None:
+        raise OutOfReach(
+            f"the basis had {len(candidates)} points, of which {kernel} needs more than {most}; "
+            "allow more features, or give fewer points."
+        )
+    if len(pivots) == 0:
+        # Every residual was within the error already: one feature is the least a map can have.
+        factor, _, pivots = pivoted_cholesky(kernel, candidates, diagonal, 0.0, 1)
+    triangle = np.tril(factor[pivots])
+    inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True)
+    built = NystromFeatures(domain, candidates[pivots], inverse.T, kernel)
+    # Measured on the finished map, so that what rounding did to it counts.
+    reached = float(np.abs(built.residual(where)).max())
+    if reached > error:
+        raise OutOfReach(
+            f"{kernel} was asked for a residual of at most {error:g} on {len(where)} points; "
+            f"{built.features} features reach {reached:.2g}. Allow a larger error, more features, "
+            "or a basis of more points."
+        )
+    return built
+
+
+def largest_diagonal(kernel: Kernel, domain: Box) -> float:
+    """The largest k(x, x) over the box, for kernels where it is known and not only searched for.
+
+    k(x, x) is constant for stationary kernels and sigma_0^2 + ||x||^2 for DotProduct. Both never
+    fall as a |x_j| grows, and as they are not negative neither do their sums, products, positive
+    powers and means; so the largest value is that of the corner with the largest |x_j|.
+
+    Raises:
+        InvalidInput: for a kernel made of other parts, or that does not fit the columns.
+    """
+    check_diagonal(kernel)
+    low, high = np.asarray(domain.lower), np.asarray(domain.upper)
+    corner = np.where(np.abs(low) > np.abs(high), low, high)[None, :]
+    try:
+        shape = np.shape(kernel(corner, corner))
+        value = float(np.asarray(kernel.diag(corner))[0])
+    except InvalidInput:
+        raise
+    except (ValueError, TypeError, IndexError) as reason:
+        raise InvalidInput(
+            f"{kernel} could not be computed on {domain.dimension} columns ({reason}); give one "
+            "length scale, or one for each column."
+        ) from reason
+    if shape != (1, 1) or not (math.isfinite(value) and value > 0.0):
+        raise InvalidInput(
+            f"{kernel} had k(x, x) = {value} at {corner[0].tolist()}; it must be finite and above "
+            "0, with one value for each pair of points."
+        )
+    return value
+
+
+def check_diagonal(kernel: Any) -> None:
+    """`InvalidInput` unless `largest_diagonal` knows every part of a kernel."""
+    if isinstance(kernel, Sum | Product):
+        check_diagonal(kernel.k1)
+        check_diagonal(kernel.k2)
+    elif isinstance(kernel, Exponentiation):
+        check_diagonal(kernel.kernel)
+        positive_number(kernel.exponent, "the power of a kernel")
+    elif isinstance(kernel, Additive):
+        for part in kernel.kernels:
+            check_diagonal(part)
+    elif isinstance(kernel, WhiteKernel | CompoundKernel):
+        raise InvalidInput(
+            f"the kernel had the part {kernel!r}, which is no similarity of two points; leave it "
+            "out. Observation noise is no part of a feature map."
+        )
+    elif type(kernel) is not DotProduct and not (
+        isinstance(kernel, Kernel) and kernel.is_stationary()
+    ):
+        raise InvalidInput(
+            f"the kernel had the part {kernel!r} of type {type(kernel).__name__}, whose largest "
+            "k(x, x) is unknown; give stationary scikit-learn kernels (such as RBF or Matern), "
+            "DotProduct, and their sums, products and powers."
+        )
+
+
+def _inside(domain: Box, points: ArrayLike) -> FloatArray:
+    """Different points of the box; `InvalidInput` for one outside."""
+    domain.to_unit(points)
+    distinct: FloatArray = np.unique(np.asarray(points, dtype=np.float64), axis=0)
+    return distinct

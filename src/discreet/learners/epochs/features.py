@@ -1,0 +1,347 @@
+"""Features of a context together with an arm: phi(c, x), with norm at most 1.
+
+| class          | what the kernel compares                                                   |
+|----------------|----------------------------------------------------------------------------|
+| `GridFeatures` | any kernel on a finite set of contexts times K arms, as a table            |
+| `MapFeatures`  | contexts and arm points together, by a feature map on both                 |
+| `CodedFeatures`| contexts by a feature map, arms without an order by a code for each        |
+
+| array    | shape     | meaning                                 | symbol  |
+|----------|-----------|-----------------------------------------|---------|
+| contexts | (n, d)    | contexts as points of [0, 1]^d          | c       |
+| phi      | (n, K, m) | features of each context with each arm  | phi(w)  |
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, Kernel
+
+from discreet.arrays import decode_array, encode_array
+from discreet.domain import Box
+from discreet.kernels import (
+    FeatureMap,
+    decode_map,
+    encode_map,
+    feature_map,
+    finite_features,
+    kernel_from_text,
+    kernel_to_text,
+)
+from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number
+
+# Length scale, as a share of each column's width, of a kernel that nobody chose.
+_SHARE = 0.3
+# Features of so many numbers are worked out together: about 64 MB.
+_AT_ONCE = 2**23
+
+
+class ArmFeatures(ABC):
+    """Features of contexts with arms.
+
+    Attributes:
+        contexts: what is known about the contexts that come.
+        arms: the number of arms K.
+        features: the number of features m.
+    """
+
+    contexts: ContextDistribution
+    arms: int
+    features: int
+
+    @abstractmethod
+    def all(self, contexts: FloatArray) -> FloatArray:
+        """(n, K, m) the features of contexts (n, d) in [0, 1]^d with every arm."""
+
+    @abstractmethod
+    def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
+        """(n, m) the features of contexts with one arm each."""
+
+    @cached_property
+    def table(self) -> FloatArray:
+        """(N, K, m) the features of the contexts of the distribution."""
+        return self.all(self.contexts.points)
+
+    def portions(self, people: int) -> list[slice]:
+        """People in portions whose features fit into memory."""
+        most = max(1, _AT_ONCE // (self.arms * self.features))
+        return [slice(start, start + most) for start in range(0, people, most)]
+
+    @abstractmethod
+    def to_fields(self) -> dict[str, Any]:
+        """JSON values, with the contexts."""
+
+
+class GridFeatures(ArmFeatures):
+    """A table: one row for each context of a finite set and each arm.
+
+    Args:
+        contexts: the finite set.
+        values: (N, K, m) the features.
+    """
+
+    def __init__(self, contexts: ContextDistribution, values: FloatArray) -> None:
+        if not contexts.exact or values.ndim != 3 or len(values) != len(contexts):
+            raise InvalidInput(
+                f"features had shape {values.shape} for {len(contexts)} contexts; a table needs an "
+                "exact set of contexts and one entry for each."
+            )
+        self.contexts = contexts
+        # A table that was sent may claim any norm; those that were made here stay as they are.
+        norms = np.sqrt((values**2).sum(axis=2, keepdims=True))
+        self.values = values / np.maximum(norms, 1.0)
+        self.values.setflags(write=False)
+        _, self.arms, self.features = values.shape
+
+    @cached_property
+    def table(self) -> FloatArray:
+        values: FloatArray = self.values
+        return values
+
+    def all(self, contexts: FloatArray) -> FloatArray:
+        found: FloatArray = self.values[self.contexts.places(contexts)]
+        return found
+
+    def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
+        found: FloatArray = self.values[self.contexts.places(contexts), arms]
+        return found
+
+    def to_fields(self) -> dict[str, Any]:
+        return {
+            "kind": "grid",
+            "contexts": self.contexts.to_fields(),
+            "values": encode_array(self.values),
+        }
+
+
+class MapFeatures(ArmFeatures):
+    """A feature map on the columns of contexts followed by those of arm points.
+
+    Args:
+        contexts: what is known about contexts.
+        domain: the box of contexts.
+        points: (K, a) arm points.
+        features: a map with a certified norm on the box of both (`joint_box`).
+    """
+
+    def __init__(
+        self,
+        contexts: ContextDistribution,
+        domain: Box,
+        points: FloatArray,
+        features: FeatureMap,
+    ) -> None:
+        if features.domain.dimension != domain.dimension + points.shape[1]:
+            raise InvalidInput(
+                f"features were for {features.domain.dimension} columns; contexts and arm points "
+                f"have {domain.dimension} and {points.shape[1]}."
+            )
+        self.contexts = contexts
+        self.domain = domain
+        self.points = points
+        self.map = features
+        self.arms = len(points)
+        self.features = features.features
+        self._norm = _certified(features)
+
+    def all(self, contexts: FloatArray) -> FloatArray:
+        people = np.repeat(contexts, self.arms, axis=0)
+        arms = np.tile(np.arange(self.arms), len(contexts))
+        return self.at(people, arms).reshape(len(contexts), self.arms, self.features)
+
+    def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
+        joined = np.hstack([self.domain.from_unit(contexts), self.points[arms]])
+        return _computed(self.map, joined) / self._norm
+
+    def to_fields(self) -> dict[str, Any]:
+        return {
+            "kind": "map",
+            "contexts": self.contexts.to_fields(),
+            "domain": self.domain.to_dict(),
+            "points": self.points.tolist(),
+            "map": encode_map(self.map),
+        }
+
+
+class CodedFeatures(ArmFeatures):
+    """Features of the context times a code for each arm: k(c, c') (code_x' code_x').
+
+    Args:
+        contexts: what is known about contexts.
+        features: a map with a certified norm on the box of contexts.
+        codes: (K, r) vectors of norm at most 1.
+    """
+
+    def __init__(
+        self, contexts: ContextDistribution, features: FeatureMap, codes: FloatArray
+    ) -> None:
+        self.contexts = contexts
+        self.map = features
+        self.codes = codes
+        self.arms = len(codes)
+        self.features = features.features * codes.shape[1]
+        self._norm = _certified(features)
+
+    def _of(self, contexts: FloatArray) -> FloatArray:
+        return _computed(self.map, self.map.domain.from_unit(contexts)) / self._norm
+
+    def all(self, contexts: FloatArray) -> FloatArray:
+        joined: FloatArray = np.einsum("ni,kj->nkij", self._of(contexts), self.codes)
+        return joined.reshape(len(contexts), self.arms, self.features)
+
+    def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
+        joined: FloatArray = np.einsum("ni,nj->nij", self._of(contexts), self.codes[arms])
+        return joined.reshape(len(contexts), self.features)
+
+    def to_fields(self) -> dict[str, Any]:
+        return {
+            "kind": "coded",
+            "contexts": self.contexts.to_fields(),
+            "map": encode_map(self.map),
+            "codes": self.codes.tolist(),
+        }
+
+
+def features_from_fields(fields: Mapping[str, Any]) -> ArmFeatures:
+    """The inverse of `ArmFeatures.to_fields`."""
+    contexts = ContextDistribution.from_fields(fields["contexts"])
+    if fields["kind"] == "grid":
+        return GridFeatures(contexts, decode_array(fields["values"], "values", 3))
+    if fields["kind"] == "map":
+        points = decode_array(fields["points"], "points", 2)
+        domain = Box.from_dict(fields["domain"])
+        return MapFeatures(contexts, domain, points, decode_map(fields["map"]))
+    if fields["kind"] == "coded":
+        codes = decode_array(fields["codes"], "codes", 2)
+        return CodedFeatures(contexts, decode_map(fields["map"]), codes)
+    raise InvalidInput(
+        f"the kind of arm features was {fields['kind']!r:.80}; it must be grid, map or coded."
+    )
+
+
+def arm_features(
+    domain: Box,
+    arms: int,
+    points: FloatArray | None,
+    contexts: ContextDistribution,
+    *,
+    kernel: Kernel | str | None,
+    error: float,
+    likeness: float,
+) -> ArmFeatures:
+    """Features of a kernel.
+
+    Args:
+        domain: the box of contexts.
+        arms: the number of arms K.
+        points: (K, a) arm points; None for arms without an order.
+        contexts: what is known about contexts.
+        kernel: on the columns of contexts and arm points, or of contexts alone where arms have no
+            order; a squared exponential by default.
+        error: sup error of the features.
+        likeness: correlation of the rewards of two arms without an order, from 0 to below 1.
+    """
+    box = domain if points is None else joint_box(domain, points)
+    if isinstance(kernel, str):
+        kernel = kernel_from_text(kernel)
+    chosen = usual_kernel(box) if kernel is None else kernel
+    if not isinstance(chosen, Kernel):
+        raise InvalidInput(
+            f"kernel was {chosen!r:.80}; pass a scikit-learn kernel, or its text such as "
+            '"RBF(length_scale=0.3)".'
+        )
+    if not 0.0 <= finite_number(likeness, "likeness") < 1.0:
+        raise InvalidInput(f"likeness was {likeness}; it must be from 0 to below 1.")
+    key = kernel_to_text(chosen), box, domain, arms, None if points is None else _key(points)
+    where = (_key(contexts.points), _key(contexts.weights[:, None]), contexts.exact)
+    return _made(*key, *where, error, likeness)
+
+
+Key = tuple[tuple[float, ...], ...]
+
+
+def _key(array: FloatArray) -> Key:
+    return tuple(map(tuple, array.tolist()))
+
+
+@lru_cache(maxsize=16)
+def _made(
+    kernel: str,
+    box: Box,
+    domain: Box,
+    arms: int,
+    points: Key | None,
+    contexts: Key,
+    weights: Key,
+    exact: bool,
+    error: float,
+    likeness: float,
+) -> ArmFeatures:
+    """Features are public and take a moment to make: replicates share them."""
+    known = ContextDistribution(np.array(contexts), np.array(weights)[:, 0], exact)
+    chosen = kernel_from_text(kernel)
+    where = domain.from_unit(known.points)
+    if points is None:
+        likely = likeness * np.ones((arms, arms)) + (1.0 - likeness) * np.eye(arms)
+        codes = np.asarray(np.linalg.cholesky(likely), dtype=np.float64)
+        if not exact:
+            return CodedFeatures(known, feature_map(chosen, box, error=error), codes)
+        made = finite_features(chosen, box, where, error=error)
+        return GridFeatures(known, CodedFeatures(known, made, codes).table)
+    places = np.array(points)
+    if not exact:
+        return MapFeatures(known, domain, places, feature_map(chosen, box, error=error))
+    joined = np.hstack([np.repeat(where, arms, axis=0), np.tile(places, (len(where), 1))])
+    made = finite_features(chosen, box, joined, error=error)
+    return GridFeatures(known, MapFeatures(known, domain, places, made).table)
+
+
+def joint_box(domain: Box, points: FloatArray) -> Box:
+    """The box of contexts and arm points; the arms' columns are called arm1, arm2, ..."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    if not (low < high).all():
+        column = int(np.argmin(low < high))
+        raise InvalidInput(
+            f"all arm points had {low[column]} in column {column}; leave that column out."
+        )
+    added = points.shape[1]
+    return Box(
+        domain.lower + tuple(low.tolist()),
+        domain.upper + tuple(high.tolist()),
+        domain.names + tuple(f"arm{i + 1}" for i in range(added)),
+        domain.levels + (None,) * added,
+    )
+
+
+def usual_kernel(box: Box) -> Kernel:
+    """A squared exponential kernel with length scales of 0.3 of each column's width."""
+    return RBF([_SHARE * (b - a) for a, b in zip(box.lower, box.upper, strict=True)])
+
+
+def _computed(features: FeatureMap, points: FloatArray) -> FloatArray:
+    """(n, m) features; points that a map refuses have none, because under local privacy a refusal
+    would tell whoever made the map something."""
+    try:
+        return features.compute(points)
+    except InvalidInput:
+        phi = np.zeros((len(points), features.features))
+        for row in range(len(points)):
+            with suppress(InvalidInput):
+                phi[row] = features.compute(points[row : row + 1])[0]
+        return phi
+
+
+def _certified(features: FeatureMap) -> float:
+    if features.norm_bound is None or not np.isfinite(features.norm_bound):
+        raise InvalidInput(
+            f"features was a {type(features).__name__} without a certified norm; use one that "
+            "discreet.kernels.feature_map makes."
+        )
+    return float(features.norm_bound)

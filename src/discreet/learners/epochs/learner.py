@@ -1,0 +1,466 @@
+"""What epoch learners share: reports, sums, releases, and what they tell.
+
+An epoch is the people who act under one version of a policy. Its law of arms is a public function
+of earlier releases, so the mean of what people add is known but for the reward function.
+
+**Joint privacy.** Plain observations come in. When an epoch ends, the sum of its rows is released
+once with Gaussian noise; people who report later under that version make a release of their own.
+Everybody enters one release at most, so each release has the whole budget (disjoint data), and
+whoever acts in the last epoch enters none. Actions of others are functions of releases, of public
+tickets and of their own contexts (billboard lemma), so the whole is jointly private.
+
+**Local privacy.** Each person hides their own row; sums of reports are public.
+
+| array | shape  | meaning                              |
+|-------|--------|--------------------------------------|
+| total | (d,)   | a sum of rows with noise on it       |
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import Kernel
+
+from discreet.action_space import ArmPoints
+from discreet.domain import Box
+from discreet.kernels import kernel_from_text, kernel_to_text
+from discreet.learners.base import ArmLearner, Common
+from discreet.learners.epochs.belief import Belief, Information, believe
+from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.features import ArmFeatures, arm_features, joint_box, usual_kernel
+from discreet.learners.epochs.policy import DATA, EpochPolicy
+from discreet.learners.epochs.reports import (
+    ContextObservations,
+    EpochStatistics,
+    EpochSum,
+    PrivateRows,
+)
+from discreet.learners.epochs.rows import (
+    BOUND,
+    MOST_PEOPLE,
+    RESOLUTION,
+    Expected,
+    row_sensitivity,
+    whole,
+)
+from discreet.learners.messages import Reports
+from discreet.learners.schema import decode, encode
+from discreet.privacy import Budget, Joint, Local, OnceEach, Release
+from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
+from discreet.privacy.prefix_sums import Independent, PrivateStream
+from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    positive_number,
+    read_array,
+    whole_number,
+)
+
+# Sup error of the features of a kernel that the learner makes itself.
+_ERROR = 1e-3
+# How alike the rewards of two arms without an order are taken to be.
+_LIKENESS = 0.5
+MECHANISMS = ("privunit", "l2_ball", "gaussian")
+
+
+class EpochOptions(TypedDict, total=False):
+    """What every epoch learner takes besides what every learner takes."""
+
+    kernel: Kernel | str | None
+    contexts: ContextDistribution | ArrayLike | None
+    error: float
+    likeness: float
+    reward_noise: float | None
+    mechanism: str
+
+
+class EpochCommon(EpochOptions, Common, total=False):
+    """Both together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A release that was made: public, and never drawn again.
+
+    Attributes:
+        version: of the policy whose people it is about.
+        people: how many they are.
+        total: (d,) the sum of their rows with noise.
+        scale: standard deviation of the noise on each number; 0 without privacy.
+        multiplier: scale / sensitivity, as the noise source achieves it.
+    """
+
+    version: int
+    people: int
+    total: FloatArray
+    scale: float
+    multiplier: float
+
+    def to_fields(self) -> dict[str, Any]:
+        """JSON values."""
+        return {**vars(self), "total": self.total.tolist()}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Drawn:
+        """The inverse of `to_fields`."""
+        return cls(
+            whole_number(fields["version"], "version"),
+            whole_number(fields["people"], "people", minimum=1),
+            read_array(fields["total"], "total", "number", 1),
+            float(fields["scale"]),
+            float(fields["multiplier"]),
+        )
+
+
+class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
+    """Learns which arm is best in which context, one epoch after the other.
+
+    Args:
+        domain: the public box of contexts. Contexts of a domain with levels in every column form a
+            finite set.
+        arms: the number of arms K, or `ArmPoints`.
+        budget: `Joint(epsilon, delta)`, `Local(epsilon)` or `NonPrivate()`.
+        kernel: a scikit-learn kernel, or its text, in the units of the columns of contexts followed
+            by those of arm points; arms without points share a kernel of contexts. By default a
+            squared exponential with length scales of 0.3 of each column's width.
+        contexts: a `ContextDistribution`, or a public sample (n, d) of contexts. By default uniform
+            on the domain. A wrong one costs reward, never privacy.
+        error: sup error of the features made from the kernel.
+        likeness: correlation between arms without points, from 0 to below 1.
+        reward_noise: a bound on how far a reward lies from its mean, in the units of rewards, if
+            one is known that is smaller than the reward bounds. A wrong one costs reward only.
+        mechanism: how people hide rows under local privacy: `privunit`, `l2_ball`, or `gaussian`,
+            which needs a delta.
+
+    Raises:
+        InvalidInput: for options that are not allowed.
+    """
+
+    trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
+    reports_type = Reports
+    statistics_type = EpochStatistics
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: int | ArmPoints,
+        budget: Budget,
+        *,
+        kernel: Kernel | str | None = None,
+        contexts: ContextDistribution | ArrayLike | None = None,
+        error: float = _ERROR,
+        likeness: float = _LIKENESS,
+        reward_noise: float | None = None,
+        mechanism: str = MECHANISMS[0],
+        **common: Unpack[Common],
+    ) -> None:
+        if mechanism not in MECHANISMS:
+            raise InvalidInput(
+                f"mechanism was {mechanism!r:.80}; it must be one of {', '.join(MECHANISMS)}."
+            )
+        self.mechanism = mechanism
+        super().__init__(domain, arms, budget, **common)
+        known = contexts
+        if known is None:
+            known = ContextDistribution.usual(domain)
+        elif not isinstance(known, ContextDistribution):
+            known = ContextDistribution.sample(domain, known)
+        points = arms.array if isinstance(arms, ArmPoints) else None
+        if isinstance(kernel, str):
+            kernel = kernel_from_text(kernel)
+        self.kernel = kernel or usual_kernel(
+            domain if points is None else joint_box(domain, points)
+        )
+        self.error = positive_number(error, "error")
+        self.likeness = likeness
+        self.features: ArmFeatures = arm_features(
+            domain,
+            self.arms,
+            points,
+            known,
+            kernel=self.kernel,
+            error=self.error,
+            likeness=likeness,
+        )
+        bounds = self.reward_bounds
+        width = bounds.upper - bounds.lower
+        self.reward_noise = reward_noise
+        given = width if reward_noise is None else positive_number(reward_noise, "reward_noise")
+        self._noise_bound = min(given / width, 1.0)
+        # Releases, and the sums they were drawn from: one value, so that one step changes both.
+        self._released: tuple[tuple[Drawn, ...], EpochStatistics] = (), self._empty()
+        self._expectations: dict[int, Expected] = {}
+        self._told: dict[int, tuple[int, Information]] = {}
+        self._length = self._first_length()
+
+    def _check_local(self, budget: Local) -> None:
+        if (budget.delta > 0.0) != (self.mechanism == "gaussian"):
+            raise InvalidInput(
+                f"budget was {budget!r} and mechanism {self.mechanism!r}; gaussian reports need a "
+                "delta, Local(epsilon, delta), and the others are pure and take none."
+            )
+
+    @abstractmethod
+    def _first_length(self) -> int:
+        """How many people the first epoch has; `InvalidInput` if the horizon is too short."""
+
+    @abstractmethod
+    def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
+        """The next policy, and how many people it is for."""
+
+    @property
+    def batch_size(self) -> int:
+        return self._length
+
+    @property
+    def left(self) -> float:
+        """How many people are still expected; infinity without a horizon."""
+        return np.inf if self.horizon is None else float(self.horizon - self.people)
+
+    def _empty(self) -> EpochStatistics:
+        return EpochStatistics.none(exact=not isinstance(self.budget, Local))
+
+    def _hidden(self, size: int) -> VectorReport | None:
+        """How a row of `size` numbers is hidden by its person."""
+        budget = self.budget
+        if not isinstance(budget, Local):
+            return None
+        if self.mechanism == "gaussian":
+            return GaussianVector(size, budget.epsilon, budget.delta)
+        made = PrivUnit if self.mechanism == "privunit" else l2_ball
+        return made(size, budget.epsilon)
+
+    def _noise_variance(self, size: int, people: int) -> float:
+        """Variance of the noise on each number of a sum of rows."""
+        if isinstance(self.budget, Joint):
+            multiplier = gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
+            return (multiplier * row_sensitivity(size)) ** 2
+        hidden = self._hidden(size)
+        return 0.0 if hidden is None else people * hidden.variance
+
+    def _statistics(self, policy: EpochPolicy, reports: Reports) -> EpochStatistics:
+        exact = not isinstance(self.budget, Local)
+        wanted = ContextObservations if exact else PrivateRows
+        if not isinstance(reports, wanted) or len(reports) == 0:
+            raise InvalidInput(
+                f"reports had {len(reports)} entries of type {type(reports).__name__}; under "
+                f"{self.budget!r} they are {wanted.__name__}, at least one."
+            )
+        if isinstance(reports, ContextObservations):
+            rows: Any = whole(self._rows(policy, reports))
+        else:
+            assert isinstance(reports, PrivateRows)
+            rows = reports.rows
+            if rows.shape[1:] != (policy.rows.size,):
+                raise InvalidInput(
+                    f"reports had rows of shape {rows.shape}; under policy {policy.version} each "
+                    f"has {policy.rows.size} numbers."
+                )
+        added = EpochSum(len(reports), rows.sum(axis=0))
+        return EpochStatistics(reports=len(reports), epochs={policy.version: added}, exact=exact)
+
+    def _rows(self, policy: EpochPolicy, reports: ContextObservations) -> FloatArray:
+        people, arms, rewards = len(reports), reports.arms, reports.rewards
+        if (
+            reports.contexts.shape != (people, self.domain.dimension)
+            or arms.shape != (people,)
+            or not ((arms >= 0) & (arms < self.arms)).all()
+            or not ((rewards >= 0.0) & (rewards <= 1.0)).all()
+            or not ((reports.contexts >= 0.0) & (reports.contexts <= 1.0)).all()
+        ):
+            raise InvalidInput(
+                "reports had contexts or rewards outside [0, 1], arms that do not exist, or arrays "
+                "of different lengths; send them as report() made them."
+            )
+        self.features.contexts.check(reports.contexts)
+        return policy.rows_of(reports.contexts, arms, rewards)
+
+    def _check_sums(self, statistics: EpochStatistics) -> None:
+        exact = not isinstance(self.budget, Local)
+        if statistics.exact != exact:
+            raise InvalidInput(
+                f"statistics were sums of {'plain' if statistics.exact else 'private'} rows; this "
+                f"learner has the budget {self.budget!r}."
+            )
+        for version, one in statistics.epochs.items():
+            size = self.published(version).rows.size
+            if one.total.shape != (size,):
+                raise InvalidInput(
+                    f"statistics of version {version} had {one.total.shape[0]} numbers; its rows "
+                    f"have {size}."
+                )
+            # Not np.abs, which leaves the least 64-bit integer negative.
+            largest = max(int(one.total.max()), -int(one.total.min()))
+            if exact and largest > one.people * (RESOLUTION + 1.0):
+                raise InvalidInput(
+                    f"statistics of {one.people} people had an entry of {largest}; no reports add "
+                    "up to that. Send them as statistics() made them."
+                )
+        if self.people + statistics.reports > MOST_PEOPLE:
+            raise InvalidInput(
+                f"{self.people + statistics.reports} people would not add up exactly; the largest "
+                f"number is {MOST_PEOPLE}."
+            )
+
+    def _publish(self) -> EpochPolicy:
+        if not isinstance(self.budget, Local):
+            self._release()
+        policy, length = self._next(self.policy_header(), believe(self.information(), BOUND))
+        self._length = length
+        return policy
+
+    def _release(self) -> None:
+        """Release what came since the last time, each version apart; noise is drawn only here.
+
+        What was drawn is kept in the same step in which its people are marked as released. If the
+        noise source fails, nobody has seen anything, and the people can be released again.
+        """
+        drawn, before = self._released
+        new = [self._drawn(version, one) for version, one in self._sums.since(before).items()]
+        self._released = (*drawn, *new), self._sums
+
+    def _drawn(self, version: int, one: EpochSum) -> Drawn:
+        total = one.total / RESOLUTION
+        if not isinstance(self.budget, Joint):
+            return Drawn(version, one.people, total, 0.0, 0.0)
+        assert self.noise is not None
+        size = len(total)
+        asked = gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
+        stream = PrivateStream(Independent(), size, row_sensitivity(size), asked, self.noise)
+        noisy = stream.release(total, one.people).values
+        return Drawn(version, one.people, noisy, stream.scale, stream.achieved_multiplier)
+
+    def information(self) -> Information:
+        """What everything released so far tells about the reward function; public."""
+        found = Information.none(self.features.features)
+        if isinstance(self.budget, Local):
+            for version, one in self._sums.epochs.items():
+                kept = self._told.get(version)
+                if kept is None or kept[0] != one.people:
+                    noise = self._noise_variance(len(one.total), one.people)
+                    told = self.expected(version).information(one.total, one.people, noise)
+                    kept = self._told[version] = one.people, told
+                found = found + kept[1]
+            return found
+        for place, drawn in enumerate(self._released[0]):
+            if place not in self._told:
+                expected = self.expected(drawn.version)
+                told = expected.information(drawn.total, drawn.people, drawn.scale**2)
+                self._told[place] = drawn.people, told
+            found = found + self._told[place][1]
+        return found
+
+    def expected(self, version: int) -> Expected:
+        """What one person adds on average under a policy; public."""
+        if version not in self._expectations:
+            policy = self.published(version)
+            self._expectations[version] = policy.rows.expected(
+                self.pairs, self.chances(policy.decision.table)
+            )
+        return self._expectations[version]
+
+    @property
+    def pairs(self) -> FloatArray:
+        """(N K, m) features of all public contexts with all arms."""
+        return self.features.table.reshape(-1, self.features.features)
+
+    def chances(self, offers: FloatArray) -> FloatArray:
+        """(N K,) probabilities rho of context and arm, from those of arms (N, K)."""
+        joint: FloatArray = (self.features.contexts.weights[:, None] * offers).ravel()
+        return joint
+
+    @property
+    def releases(self) -> list[Release]:
+        if not isinstance(self.budget, Joint):
+            if isinstance(self.budget, Local):
+                return super().releases
+            return [one for one in (p.release("none") for p in self._policies) if one is not None]
+        assert self.noise is not None
+        return [
+            Release(
+                mechanism="Gaussian noise on the sum of an epoch's rows",
+                event=GaussianEvent(one.multiplier),
+                sensitivity=row_sensitivity(len(one.total)),
+                sensitivity_source="rows are cut to the unit ball and rounded to 2^-30",
+                scale=one.scale,
+                people=OnceEach(f"one row of {self.name} {self.public_seed}"),
+                data=DATA,
+                noise=self.noise.name,
+            )
+            for one in self._released[0]
+        ]
+
+    @classmethod
+    def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        known = {**EpochOptions.__annotations__, **dict.fromkeys(cls._own_options())}
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise InvalidInput(
+                f"{cls.name} got the option {unknown[0]!r}; its options are {', '.join(known)}."
+            )
+        read = dict(options)
+        if isinstance(read.get("contexts"), Mapping):
+            read["contexts"] = ContextDistribution.from_fields(read["contexts"])
+        return read
+
+    @classmethod
+    def _own_options(cls) -> tuple[str, ...]:
+        """Options beyond `EpochOptions`."""
+        return ()
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "kernel": kernel_to_text(self.kernel),
+            "contexts": self.features.contexts.to_fields(),
+            "error": self.error,
+            "likeness": self.likeness,
+            "mechanism": self.mechanism,
+            **({} if self.reward_noise is None else {"reward_noise": self.reward_noise}),
+            **{name: getattr(self, name) for name in self._own_options()},
+        }
+
+    def _state(self) -> dict[str, Any]:
+        drawn, before = self._released
+        return {
+            "drawn": [one.to_fields() for one in drawn],
+            "before": encode(before),
+            "length": self._length,
+        }
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
+        before = decode(fields["before"], EpochStatistics)
+        self._length = whole_number(fields["length"], "length", minimum=1)
+        people: dict[int, int] = {}
+        for one in drawn:
+            people[one.version] = people.get(one.version, 0) + one.people
+            if isinstance(self.budget, Joint):
+                self._check_noise(one)
+        if people != {version: one.people for version, one in before.epochs.items()}:
+            raise InvalidInput(
+                "the saved releases are of other people than those marked as released; read the "
+                "learner as save() wrote it."
+            )
+        self._released = drawn, before
+        if self._policies:
+            # A kernel's features may differ between machines in signs and last digits; what was
+            # learnt is in those that the policies carry.
+            self.features = self._policies[-1].features
+            self._policies = [policy.sharing(self.features) for policy in self._policies]
+
+    def _check_noise(self, one: Drawn) -> None:
+        assert isinstance(self.budget, Joint)
+        asked = gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
+        held = min(one.multiplier, one.scale / row_sensitivity(len(one.total)))
+        if held < asked * (1.0 - 1e-9):
+            raise InvalidInput(
+                f"a saved release has the noise multiplier {held}, less than the {asked} that "
+                "this learner's budget asks for; read it as save() wrote it."
+            )

