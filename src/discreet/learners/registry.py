@@ -12,6 +12,7 @@ from discreet.learners.base import Common, Learner
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.baselines.uniform import Uniform
+from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.partition.learner import Partition
@@ -26,6 +27,7 @@ LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
         PublishedPartition,
         GPUCB,
         ReleasedThompson,
+        Capri,
         ExactGPUCB,
         Abse,
         Uniform,

@@ -46,6 +46,8 @@ from discreet.learners.epochs.rows import (
     MOST_PEOPLE,
     RESOLUTION,
     Expected,
+    RowMap,
+    best_rows,
     row_sensitivity,
     whole,
 )
@@ -227,7 +229,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _empty(self) -> EpochStatistics:
         return EpochStatistics.none(exact=not isinstance(self.budget, Local))
 
-    def _hidden(self, size: int) -> VectorReport | None:
+    def hidden(self, size: int) -> VectorReport | None:
         """How a row of `size` numbers is hidden by its person."""
         budget = self.budget
         if not isinstance(budget, Local):
@@ -237,13 +239,18 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         made = PrivUnit if self.mechanism == "privunit" else l2_ball
         return made(size, budget.epsilon)
 
-    def _noise_variance(self, size: int, people: int) -> float:
+    def noise_variance(self, size: int, people: int) -> float:
         """Variance of the noise on each number of a sum of rows."""
         if isinstance(self.budget, Joint):
             multiplier = gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
             return (multiplier * row_sensitivity(size)) ** 2
-        hidden = self._hidden(size)
+        hidden = self.hidden(size)
         return 0.0 if hidden is None else people * hidden.variance
+
+    def _multiplier(self, rows: RowMap) -> float:
+        """Noise on a release, as a multiple of its sensitivity, under joint privacy."""
+        assert isinstance(self.budget, Joint)
+        return gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
 
     def _statistics(self, policy: EpochPolicy, reports: Reports) -> EpochStatistics:
         exact = not isinstance(self.budget, Local)
@@ -332,7 +339,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             return Drawn(version, one.people, total, 0.0, 0.0)
         assert self.noise is not None
         size = len(total)
-        asked = gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
+        asked = self._multiplier(self.published(version).rows)
         stream = PrivateStream(Independent(), size, row_sensitivity(size), asked, self.noise)
         noisy = stream.release(total, one.people).values
         return Drawn(version, one.people, noisy, stream.scale, stream.achieved_multiplier)
@@ -344,7 +351,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             for version, one in self._sums.epochs.items():
                 kept = self._told.get(version)
                 if kept is None or kept[0] != one.people:
-                    noise = self._noise_variance(len(one.total), one.people)
+                    noise = self.noise_variance(len(one.total), one.people)
                     told = self.expected(version).information(one.total, one.people, noise)
                     kept = self._told[version] = one.people, told
                 found = found + kept[1]
@@ -356,6 +363,16 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 self._told[place] = drawn.people, told
             found = found + self._told[place][1]
         return found
+
+    def sum_of(self, version: int) -> tuple[int, FloatArray] | None:
+        """People and noisy sum of the first release (local: of all reports) under a policy."""
+        if isinstance(self.budget, Local):
+            one = self._sums.epochs.get(version)
+            return None if one is None else (one.people, one.total)
+        for drawn in self._released[0]:
+            if drawn.version == version:
+                return drawn.people, drawn.total
+        return None
 
     def expected(self, version: int) -> Expected:
         """What one person adds on average under a policy; public."""
@@ -375,6 +392,28 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """(N K,) probabilities rho of context and arm, from those of arms (N, K)."""
         joint: FloatArray = (self.features.contexts.weights[:, None] * offers).ravel()
         return joint
+
+    def matters(self, belief: Belief, offers: FloatArray) -> FloatArray:
+        """(m, m) how offered arms differ from each other, where the posterior is I."""
+        table = self.features.table
+        mean = np.einsum("nk,nkm->nm", offers, table)
+        away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ belief.root
+        matters: FloatArray = (away * self.chances(offers)[:, None]).T @ away
+        return matters
+
+    def best_rows(
+        self, belief: Belief, chances: FloatArray, matters: FloatArray, people: int
+    ) -> tuple[RowMap, float]:
+        """`best_rows` of rows.py under this learner's budget, for an epoch of so many people."""
+        return best_rows(
+            belief,
+            self.pairs,
+            chances,
+            matters,
+            people,
+            self._noise_bound,
+            lambda size: self.noise_variance(size, people),
+        )
 
     @property
     def releases(self) -> list[Release]:
@@ -456,8 +495,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             self._policies = [policy.sharing(self.features) for policy in self._policies]
 
     def _check_noise(self, one: Drawn) -> None:
-        assert isinstance(self.budget, Joint)
-        asked = gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
+        asked = self._multiplier(self.published(one.version).rows)
         held = min(one.multiplier, one.scale / row_sensitivity(len(one.total)))
         if held < asked * (1.0 - 1e-9):
             raise InvalidInput(

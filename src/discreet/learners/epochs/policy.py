@@ -21,7 +21,7 @@ from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport, vector_report_from_fields
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, read_array
 
 # Where the number that chooses an arm is drawn; draws of theta have places of their own.
 _CHOICE = 2**40
@@ -36,6 +36,7 @@ class EpochPolicy(ArmPolicy):
         decision: how arms are chosen.
         rows: what a person adds to the epoch's statistic.
         local: how a person hides that; None where they trust the learner.
+        believed: (m,) the posterior mean of theta when the epoch began; for whoever wants to know.
     """
 
     kind: ClassVar[str] = "epoch-policy"
@@ -44,6 +45,7 @@ class EpochPolicy(ArmPolicy):
     decision: Decision
     rows: RowMap
     local: VectorReport | None
+    believed: FloatArray
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,6 +53,7 @@ class EpochPolicy(ArmPolicy):
             self.features.arms != self.arms
             or self.features.contexts.points.shape[1] != self.domain.dimension
             or self.rows.mean.shape != (self.features.features,)
+            or self.believed.shape != (self.features.features,)
         ):
             raise InvalidInput(
                 f"the features of a policy were for {self.features.arms} arms and "
@@ -112,7 +115,7 @@ class EpochPolicy(ArmPolicy):
     def mean(self, unit: FloatArray) -> FloatArray:
         """(n, K) what is believed of the mean reward in [0, 1], for contexts in [0, 1]^d."""
         parts = [
-            self.features.all(unit[some]) @ self.rows.mean
+            self.features.all(unit[some]) @ self.believed
             for some in self.features.portions(len(unit))
         ]
         believed: FloatArray = np.clip(CENTRE + np.concatenate(parts), 0.0, 1.0)
@@ -152,6 +155,7 @@ class EpochPolicy(ArmPolicy):
             "decision": self.decision.to_fields(),
             "rows": self.rows.to_fields(),
             "local": None if self.local is None else self.local.to_fields(),
+            "believed": self.believed.tolist(),
         }
 
     @classmethod
@@ -164,6 +168,7 @@ class EpochPolicy(ArmPolicy):
             decision=decision_from_fields(fields["decision"], features),
             rows=RowMap.from_fields(fields["rows"]),
             local=None if local is None else vector_report_from_fields(local),
+            believed=read_array(fields["believed"], "believed", "number", 1),
         )
 
 

@@ -27,9 +27,8 @@ from discreet.learners.epochs.belief import Belief
 from discreet.learners.epochs.decisions import Thompson, usual_draws
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import EpochPolicy
-from discreet.learners.epochs.rows import best_rows
 from discreet.privacy import Budget, Joint, Local
-from discreet.validation import FloatArray, InvalidInput, positive_number
+from discreet.validation import InvalidInput, positive_number
 
 # How far draws are spread, in posterior deviations: 1 explores too long, less than a half may stay
 # with the wrong arm for ever.
@@ -83,27 +82,16 @@ class ReleasedThompson(EpochLearner):
         common = self.features, belief.mean, belief.root
         draws = usual_draws(self.features), self.public_seed, version
         spread = Thompson(*common, self.thompson_factor, *draws)
-        matters = self._matters(belief, Thompson(*common, 1.0, *draws).table)
+        matters = self.matters(belief, Thompson(*common, 1.0, *draws).table)
         chances = self.chances(spread.table)
 
-        def planned(people: int) -> Any:
-            return best_rows(
-                belief,
-                self.pairs,
-                chances,
-                matters,
-                people,
-                self._noise_bound,
-                lambda size: self._noise_variance(size, people),
-            )
-
         length = self._planned_length()
-        rows, doubt = planned(length)
+        rows, doubt = self.best_rows(belief, chances, matters, length)
         if version == 0 and isinstance(self.budget, Joint):
             most = self.left * _MOST_FIRST
             while doubt > _DOUBT_LEFT * np.trace(matters) and length < most:
                 length = math.ceil(length * _GROWTH)
-                rows, doubt = planned(length)
+                rows, doubt = self.best_rows(belief, chances, matters, length)
         decision = spread
         if length >= self.left:
             decision = Thompson(*common, 0.0, 1, *draws[1:])
@@ -113,7 +101,8 @@ class ReleasedThompson(EpochLearner):
             features=self.features,
             decision=decision,
             rows=rows,
-            local=self._hidden(rows.size),
+            local=self.hidden(rows.size),
+            believed=belief.mean,
         )
         return policy, length
 
@@ -125,11 +114,3 @@ class ReleasedThompson(EpochLearner):
             return _FEWEST
         growth = _GROWTH if isinstance(self.budget, Joint) else _FREE_GROWTH
         return math.ceil(self._length * growth)
-
-    def _matters(self, belief: Belief, offers: FloatArray) -> FloatArray:
-        """(m, m) how arms that may be best differ from each other, where the posterior is I."""
-        table = self.features.table
-        mean = np.einsum("nk,nkm->nm", offers, table)
-        away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ belief.root
-        matters: FloatArray = (away * self.chances(offers)[:, None]).T @ away
-        return matters
