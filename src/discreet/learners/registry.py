@@ -14,6 +14,7 @@ from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.released_thompson import ReleasedThompson
+from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
@@ -28,6 +29,7 @@ LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
         GPUCB,
         ReleasedThompson,
         Capri,
+        Usca,
         ExactGPUCB,
         Abse,
         Uniform,

@@ -37,7 +37,12 @@ class Local:
 
 @dataclass(frozen=True)
 class Joint:
-    """(epsilon, delta)-joint differential privacy under replacement of one person's data."""
+    """(epsilon, delta)-joint differential privacy under replacement of one person's data.
+
+    Attributes:
+        epsilon: above 0.
+        delta: 0 for learners whose releases are pure; Gaussian releases need one above 0.
+    """
 
     epsilon: float
     delta: float
@@ -45,7 +50,8 @@ class Joint:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        if isinstance(self.delta, bool) or self.delta != 0:
+            object.__setattr__(self, "delta", probability(self.delta, "delta"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,298 @@
+"""USCA: learn from everybody by one public design, then predict (Pavlovic et al., January 2025).
+
+Learning: every person of the horizon is offered arms by a design that depends on no data, and adds
+the row turn' phi(w) y with turn turn' = Z^-1, Z = T Lambda + ridge I. The sum stays secret.
+
+| `predictions` | a prediction for a context                                   | privacy          |
+|---------------|--------------------------------------------------------------|------------------|
+| None          | the best arm by the mean of one Gaussian release; any number | (epsilon, delta) |
+| k             | exponential mechanism on mu(., c), with epsilon / k each     | epsilon, pure    |
+
+**Range.** With a(x, c; w) = phi(x, c)' Z^-1 phi(w), replacing one person changes mu(., c) by
+a(., c; w) y - a(., c; w') y', |y| <= B, whose range over arms is at most
+
+    R(c) = 2 B max over w in C x X of [max_x a(x, c; w) - min_x a(x, c; w)],
+
+and, because rows lie in the unit ball for every w of any domain, at most
+2 D max_(x, x') ||turn'(phi(x, c) - phi(x', c))||. The smaller of the two is used (the first only
+where contexts form a finite set). Sampling arms in proportion to exp(epsilon mu / R(c)) is
+epsilon-private (privacy/selection.py); the published scale is 4 B sup sigma^2.
+
+Where arms form a continuum, `ArmPoints.grid` gives a fine public grid of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.action_space import ArmPoints
+from discreet.domain import Box
+from discreet.learners.epochs.belief import Belief
+from discreet.learners.epochs.decisions import Offers, Thompson
+from discreet.learners.epochs.design import DESIGNS, offers_of
+from discreet.learners.epochs.elimination import full_rows
+from discreet.learners.epochs.learner import EpochCommon, EpochLearner
+from discreet.learners.epochs.policy import DATA, EpochPolicy
+from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap
+from discreet.privacy import Budget, Joint, Release, Rounds
+from discreet.privacy.selection import ExponentialMechanism
+from discreet.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    whole_number,
+)
+
+# What designs add to a covariance, as a share of its mean eigenvalue.
+_DESIGN_RIDGE = 1e-3
+# Ridges to choose from, in units of reward variance / prior variance.
+_RIDGES = 4.0 ** np.arange(-2.0, 7.0)
+# Prior variance of f - 1/2, as a share of B^2, by which ridges are compared.
+_PRIOR = 0.15
+# Influences are worked out for so many pairs of features at a time.
+_AT_ONCE = 2**24
+
+
+class Usca(EpochLearner):
+    """Learns by a fixed design from `horizon` people, then predicts.
+
+    Args:
+        horizon: how many people are learnt from; required.
+        predictions: how many predictions share the budget; None for any number, from one Gaussian
+            release.
+        design: `optimal` (context-wise D-optimal) or `uniform`, as published.
+
+    See `EpochLearner` for the others.
+    """
+
+    name: ClassVar[str] = "usca"
+    trust_models: ClassVar[tuple[str, ...]] = ("joint", "none")
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: int | ArmPoints,
+        budget: Budget,
+        *,
+        predictions: int | None = None,
+        design: str = DESIGNS[0],
+        **common: Unpack[EpochCommon],
+    ) -> None:
+        if predictions is not None:
+            whole_number(predictions, "predictions", minimum=1)
+        self.predictions = predictions
+        self.design = design
+        super().__init__(domain, arms, budget, **common)
+        if isinstance(budget, Joint) and predictions is None and budget.delta == 0.0:
+            raise InvalidInput(
+                f"budget was {budget!r} and predictions None; any number of predictions come from "
+                "a Gaussian release, which needs a delta. Give one, or a number of predictions."
+            )
+        self._spent = 0
+        self._ranges: FloatArray | None = None
+
+    def _first_length(self) -> int:
+        if self.horizon is None:
+            raise InvalidInput(
+                f"horizon was None; {self.name} learns from a number of people that is fixed "
+                "beforehand, so give it as horizon."
+            )
+        return self.horizon
+
+    @classmethod
+    def _own_options(cls) -> tuple[str, ...]:
+        return ("predictions", "design")
+
+    @property
+    def predictions_left(self) -> float:
+        """How many predictions the budget still allows; infinity for a Gaussian release."""
+        return np.inf if self.predictions is None else float(self.predictions - self._spent)
+
+    @property
+    def batch_size(self) -> int:
+        # Without a release the policy never changes.
+        return 2**53 if self.predictions is not None and self._policies else self._length
+
+    def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
+        if header["version"] == 0:
+            offers = self._offers()
+            rows = self._learning_rows(offers)
+            decision: Any = Offers(self.features, offers)
+            length = self._first_length()
+        else:
+            rows = self._policies[0].rows
+            draws = 1, self.public_seed, header["version"]
+            decision = Thompson(self.features, belief.mean, belief.root, 0.0, *draws)
+            length = 2**53
+        policy = EpochPolicy(
+            **header,
+            features=self.features,
+            decision=decision,
+            rows=rows,
+            local=None,
+            believed=belief.mean,
+        )
+        return policy, length
+
+    def _offers(self) -> FloatArray:
+        everything: BoolArray = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
+        weights = self.features.contexts.weights
+        return offers_of(self.design, self.features.table, weights, everything, _DESIGN_RIDGE)
+
+    def _learning_rows(self, offers: FloatArray) -> RowMap:
+        """Rows for the ridge at which least doubt is expected to be left."""
+        assert self.horizon is not None
+        chances, phi, people = self.chances(offers), self.pairs, self.horizon
+        prior = _PRIOR * BOUND**2
+        variance = self._noise_bound**2 / 3.0 + prior
+        values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
+        values = np.maximum(values, 0.0)
+        best: tuple[float, RowMap] | None = None
+        for ridge in _RIDGES * variance / prior:
+            shrunk = people * values + ridge
+            rows = full_rows(axes / np.sqrt(shrunk), phi[chances > 0.0])
+            # Errors of f: what the ridge leaves of the prior, who came, and the mechanism.
+            error = prior * (ridge / shrunk) ** 2 + variance * people * values / shrunk**2
+            if self.predictions is None:
+                error = error + self.noise_variance(rows.size, people) * rows.bound**2 / shrunk
+            doubt = float(chances @ ((phi @ axes) ** 2 @ error))
+            if self.predictions is not None and isinstance(self.budget, Joint):
+                scale = self._range(rows) * self.predictions / self.budget.epsilon
+                doubt += float(self.features.contexts.weights @ np.minimum(scale, 1.0) ** 2)
+            if best is None or doubt < best[0]:
+                best = doubt, rows
+        assert best is not None
+        return best[1]
+
+    def _range(self, rows: RowMap) -> FloatArray:
+        """(N,) R(c) at the tabulated contexts."""
+        turned = self.features.table @ rows.turn
+        ranges = rows.bound * _widest(turned)
+        if self.features.contexts.exact:
+            pairs = turned.reshape(-1, rows.size).T
+            most = max(1, _AT_ONCE // (self.arms * pairs.shape[1]))
+            for start in range(0, len(turned), most):
+                some = slice(start, start + most)
+                influence = turned[some] @ pairs
+                moved = BOUND * (influence.max(axis=1) - influence.min(axis=1)).max(axis=1)
+                ranges[some] = np.minimum(ranges[some], moved)
+        return 2.0 * ranges
+
+    def ranges(self, contexts: ArrayLike) -> FloatArray:
+        """(n,) R(c) of contexts, with what rounding adds; public."""
+        unit = self.domain.people_to_unit(contexts)
+        rows = self.published(0).rows
+        # A person's row is rounded by at most sqrt(d) 2^-31, twice for two records.
+        slack = np.sqrt(rows.size) / RESOLUTION
+        if self.features.contexts.exact:
+            self.features.contexts.check(unit)
+            if self._ranges is None:
+                turned = self.features.table @ rows.turn
+                widest = slack * rows.bound * _widest(turned)
+                self._ranges = (self._range(rows) + widest) * (1.0 + 1e-9)
+            known: FloatArray = self._ranges[self.features.contexts.places(unit)]
+            return known
+        turned = self.features.all(unit) @ rows.turn
+        return (2.0 + slack) * rows.bound * _widest(turned) * (1.0 + 1e-9)
+
+    def predict(self, contexts: ArrayLike) -> IntArray:
+        """An arm for each of n new people; with `predictions` it spends n of them.
+
+        Args:
+            contexts: (n, d) their contexts. The arm is for the person alone, whose own context it
+                does not hide from themselves.
+
+        Raises:
+            InvalidInput: before `horizon` people have been learnt from, or when the predictions
+                are used up.
+        """
+        assert self.horizon is not None
+        if self.people < self.horizon:
+            raise InvalidInput(
+                f"{self.people} people have been learnt from, but the horizon is {self.horizon}; "
+                "predict when all of them have reported."
+            )
+        unit = self.domain.people_to_unit(contexts)
+        self.features.contexts.check(unit)
+        if self.predictions is None:
+            return np.asarray(self.policy().decision.choose(unit, np.zeros(len(unit))))
+        if self._spent + len(unit) > self.predictions:
+            raise InvalidInput(
+                f"contexts asked for {len(unit)} predictions, but {self._spent} of "
+                f"{self.predictions} are spent; the budget allows no more."
+            )
+        scores = self._scores(unit)
+        if not isinstance(self.budget, Joint):
+            self._spent += len(unit)
+            return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+        assert self.noise is not None
+        # Spent first: an interruption after the draw must not give the prediction back.
+        self._spent += len(unit)
+        return self.mechanism_of_one.select(scores, self.ranges(contexts), self.noise)
+
+    def secret_probabilities(self, contexts: ArrayLike) -> FloatArray:
+        """(n, K) the probabilities by which `predict` draws; SECRET, for simulation only."""
+        unit = self.domain.people_to_unit(contexts)
+        self.features.contexts.check(unit)
+        scores = self._scores(unit)
+        if not isinstance(self.budget, Joint):
+            return np.asarray(np.eye(self.arms)[scores.argmax(axis=1)])
+        return self.mechanism_of_one.probabilities(scores, self.ranges(contexts))
+
+    @property
+    def mechanism_of_one(self) -> ExponentialMechanism:
+        """The mechanism of one prediction."""
+        assert isinstance(self.budget, Joint)
+        assert self.predictions is not None
+        return ExponentialMechanism(self.budget.epsilon / self.predictions)
+
+    def _scores(self, unit: FloatArray) -> FloatArray:
+        """(n, K) mu(., c), from the secret sum of everybody."""
+        rows = self.published(0).rows
+        one = self._sums.epochs.get(0)
+        total = np.zeros(rows.size) if one is None else one.total / RESOLUTION
+        scores: FloatArray = self.features.all(unit) @ rows.turn @ (rows.bound * total)
+        return scores
+
+    @property
+    def releases(self) -> list[Release]:
+        if self.predictions is None or not isinstance(self.budget, Joint):
+            return super().releases
+        if self._spent == 0:
+            return []
+        assert self.noise is not None
+        one = self.mechanism_of_one
+        where = self.domain.from_unit(self.features.contexts.points)
+        return [
+            Release(
+                mechanism="exponential mechanism on the estimated reward of every arm",
+                event=one.event(),
+                sensitivity=float(self.ranges(where).max()),
+                sensitivity_source="largest range over arms, over all pairs of contexts and arms",
+                scale=one.epsilon,
+                people=Rounds(0, max(1, self.people)),
+                data=DATA,
+                noise=self.noise.name,
+            )
+            for _ in range(self._spent)
+        ]
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "spent": self._spent}
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        self._spent = whole_number(fields["spent"], "spent", maximum=self.predictions or 0)
+
+
+def _widest(turned: FloatArray) -> FloatArray:
+    """(n,) the largest distance between two arms' vectors, from (n, K, d)."""
+    squares = (turned**2).sum(axis=2)
+    inner = np.einsum("nkd,nld->nkl", turned, turned)
+    apart = squares[:, :, None] + squares[:, None] - 2.0 * inner
+    widest: FloatArray = np.sqrt(np.maximum(apart, 0.0).max(axis=(1, 2)))
+    return widest
