@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
@@ -34,7 +33,8 @@ from discreet.learners.base import ArmLearner, Common
 from discreet.learners.epochs.belief import Belief, Information, believe
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import ArmFeatures, arm_features, joint_box, usual_kernel
-from discreet.learners.epochs.policy import DATA, EpochPolicy
+from discreet.learners.epochs.policy import EpochPolicy
+from discreet.learners.epochs.releases import Drawn
 from discreet.learners.epochs.reports import (
     ContextObservations,
     EpochStatistics,
@@ -53,15 +53,13 @@ from discreet.learners.epochs.rows import (
 )
 from discreet.learners.messages import Reports
 from discreet.learners.schema import decode, encode
-from discreet.privacy import Budget, Joint, Local, OnceEach, Release
-from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
-from discreet.privacy.prefix_sums import Independent, PrivateStream
+from discreet.privacy import Budget, Joint, Local, Release
+from discreet.privacy.accounting import gaussian_noise_multiplier
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import (
     FloatArray,
     InvalidInput,
     positive_number,
-    read_array,
     whole_number,
 )
 
@@ -85,40 +83,6 @@ class EpochOptions(TypedDict, total=False):
 
 class EpochCommon(EpochOptions, Common, total=False):
     """Both together."""
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A release that was made: public, and never drawn again.
-
-    Attributes:
-        version: of the policy whose people it is about.
-        people: how many they are.
-        total: (d,) the sum of their rows with noise.
-        scale: standard deviation of the noise on each number; 0 without privacy.
-        multiplier: scale / sensitivity, as the noise source achieves it.
-    """
-
-    version: int
-    people: int
-    total: FloatArray
-    scale: float
-    multiplier: float
-
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values."""
-        return {**vars(self), "total": self.total.tolist()}
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Drawn:
-        """The inverse of `to_fields`."""
-        return cls(
-            whole_number(fields["version"], "version"),
-            whole_number(fields["people"], "people", minimum=1),
-            read_array(fields["total"], "total", "number", 1),
-            float(fields["scale"]),
-            float(fields["multiplier"]),
-        )
 
 
 class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
@@ -169,6 +133,11 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
         self.mechanism = mechanism
         super().__init__(domain, arms, budget, **common)
+        if isinstance(budget, Joint) and self._gaussian and budget.delta == 0.0:
+            raise InvalidInput(
+                f"budget was {budget!r}; {self.name} makes Gaussian releases, which need a delta: "
+                "Joint(epsilon, delta)."
+            )
         known = contexts
         if known is None:
             known = ContextDistribution.usual(domain)
@@ -218,6 +187,11 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """The next policy, and how many people it is for."""
 
     @property
+    def _gaussian(self) -> bool:
+        """Whether releases under joint privacy are Gaussian."""
+        return True
+
+    @property
     def batch_size(self) -> int:
         return self._length
 
@@ -261,7 +235,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 f"{self.budget!r} they are {wanted.__name__}, at least one."
             )
         if isinstance(reports, ContextObservations):
-            rows: Any = whole(self._rows(policy, reports))
+            reports.check(self.domain.dimension, self.arms)
+            self.features.contexts.check(reports.contexts)
+            rows: Any = whole(policy.rows_of(reports.contexts, reports.arms, reports.rewards))
         else:
             assert isinstance(reports, PrivateRows)
             rows = reports.rows
@@ -272,22 +248,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 )
         added = EpochSum(len(reports), rows.sum(axis=0))
         return EpochStatistics(reports=len(reports), epochs={policy.version: added}, exact=exact)
-
-    def _rows(self, policy: EpochPolicy, reports: ContextObservations) -> FloatArray:
-        people, arms, rewards = len(reports), reports.arms, reports.rewards
-        if (
-            reports.contexts.shape != (people, self.domain.dimension)
-            or arms.shape != (people,)
-            or not ((arms >= 0) & (arms < self.arms)).all()
-            or not ((rewards >= 0.0) & (rewards <= 1.0)).all()
-            or not ((reports.contexts >= 0.0) & (reports.contexts <= 1.0)).all()
-        ):
-            raise InvalidInput(
-                "reports had contexts or rewards outside [0, 1], arms that do not exist, or arrays "
-                "of different lengths; send them as report() made them."
-            )
-        self.features.contexts.check(reports.contexts)
-        return policy.rows_of(reports.contexts, arms, rewards)
 
     def _check_sums(self, statistics: EpochStatistics) -> None:
         exact = not isinstance(self.budget, Local)
@@ -334,15 +294,10 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self._released = (*drawn, *new), self._sums
 
     def _drawn(self, version: int, one: EpochSum) -> Drawn:
-        total = one.total / RESOLUTION
         if not isinstance(self.budget, Joint):
-            return Drawn(version, one.people, total, 0.0, 0.0)
+            return Drawn.plain(version, one)
         assert self.noise is not None
-        size = len(total)
-        asked = self._multiplier(self.published(version).rows)
-        stream = PrivateStream(Independent(), size, row_sensitivity(size), asked, self.noise)
-        noisy = stream.release(total, one.people).values
-        return Drawn(version, one.people, noisy, stream.scale, stream.achieved_multiplier)
+        return Drawn.noisy(version, one, self._multiplier(self.published(version).rows), self.noise)
 
     def information(self) -> Information:
         """What everything released so far tells about the reward function; public."""
@@ -422,19 +377,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 return super().releases
             return [one for one in (p.release("none") for p in self._policies) if one is not None]
         assert self.noise is not None
-        return [
-            Release(
-                mechanism="Gaussian noise on the sum of an epoch's rows",
-                event=GaussianEvent(one.multiplier),
-                sensitivity=row_sensitivity(len(one.total)),
-                sensitivity_source="rows are cut to the unit ball and rounded to 2^-30",
-                scale=one.scale,
-                people=OnceEach(f"one row of {self.name} {self.public_seed}"),
-                data=DATA,
-                noise=self.noise.name,
-            )
-            for one in self._released[0]
-        ]
+        group = f"one row of {self.name} {self.public_seed}"
+        return [one.record(group, self.noise.name) for one in self._released[0]]
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -481,7 +425,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         for one in drawn:
             people[one.version] = people.get(one.version, 0) + one.people
             if isinstance(self.budget, Joint):
-                self._check_noise(one)
+                one.check(self._multiplier(self.published(one.version).rows))
         if people != {version: one.people for version, one in before.epochs.items()}:
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
@@ -493,12 +437,3 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             # learnt is in those that the policies carry.
             self.features = self._policies[-1].features
             self._policies = [policy.sharing(self.features) for policy in self._policies]
-
-    def _check_noise(self, one: Drawn) -> None:
-        asked = self._multiplier(self.published(one.version).rows)
-        held = min(one.multiplier, one.scale / row_sensitivity(len(one.total)))
-        if held < asked * (1.0 - 1e-9):
-            raise InvalidInput(
-                f"a saved release has the noise multiplier {held}, less than the {asked} that "
-                "this learner's budget asks for; read it as save() wrote it."
-            )

@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet.learners.epochs.decisions import Decision, decision_from_fields
 from discreet.learners.epochs.features import ArmFeatures, features_from_fields
+from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.reports import ContextObservations, PrivateRows
 from discreet.learners.epochs.rows import CENTRE, RowMap, in_unit_ball
 from discreet.learners.messages import ArmPolicy, Reports
@@ -170,6 +171,3 @@ class EpochPolicy(ArmPolicy):
             local=None if local is None else vector_report_from_fields(local),
             believed=read_array(fields["believed"], "believed", "number", 1),
         )
-
-
-DATA = "the context, the action and the reward"

@@ -41,6 +41,21 @@ class ContextObservations(Reports):
     def __len__(self) -> int:
         return len(self.rewards)
 
+    def check(self, dimension: int, arms: int) -> None:
+        """`InvalidInput` for what no policy with so many columns and arms reports."""
+        people = len(self)
+        if (
+            self.contexts.shape != (people, dimension)
+            or self.arms.shape != (people,)
+            or not ((self.arms >= 0) & (self.arms < arms)).all()
+            or not ((self.rewards >= 0.0) & (self.rewards <= 1.0)).all()
+            or not ((self.contexts >= 0.0) & (self.contexts <= 1.0)).all()
+        ):
+            raise InvalidInput(
+                "reports had contexts or rewards outside [0, 1], arms that do not exist, or arrays "
+                "of different lengths; send them as report() made them."
+            )
+
     def to_fields(self) -> dict[str, Any]:
         return {
             **self.origin_fields(),

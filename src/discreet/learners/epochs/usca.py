@@ -35,7 +35,8 @@ from discreet.learners.epochs.decisions import Offers, Thompson
 from discreet.learners.epochs.design import DESIGNS, offers_of
 from discreet.learners.epochs.elimination import full_rows
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import DATA, EpochPolicy
+from discreet.learners.epochs.policy import EpochPolicy
+from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap
 from discreet.privacy import Budget, Joint, Release, Rounds
 from discreet.privacy.selection import ExponentialMechanism
@@ -87,13 +88,12 @@ class Usca(EpochLearner):
         self.predictions = predictions
         self.design = design
         super().__init__(domain, arms, budget, **common)
-        if isinstance(budget, Joint) and predictions is None and budget.delta == 0.0:
-            raise InvalidInput(
-                f"budget was {budget!r} and predictions None; any number of predictions come from "
-                "a Gaussian release, which needs a delta. Give one, or a number of predictions."
-            )
         self._spent = 0
         self._ranges: FloatArray | None = None
+
+    @property
+    def _gaussian(self) -> bool:
+        return self.predictions is None
 
     def _first_length(self) -> int:
         if self.horizon is None:
@@ -197,7 +197,8 @@ class Usca(EpochLearner):
             known: FloatArray = self._ranges[self.features.contexts.places(unit)]
             return known
         turned = self.features.all(unit) @ rows.turn
-        return (2.0 + slack) * rows.bound * _widest(turned) * (1.0 + 1e-9)
+        bounds: FloatArray = (2.0 + slack) * rows.bound * _widest(turned) * (1.0 + 1e-9)
+        return bounds
 
     def predict(self, contexts: ArrayLike) -> IntArray:
         """An arm for each of n new people; with `predictions` it spends n of them.

@@ -1,0 +1,94 @@
+"""Releases of epochs under joint privacy: each is drawn once, kept, and never drawn again.
+
+| array | shape | meaning                                           |
+|-------|-------|---------------------------------------------------|
+| total | (d,)  | the sum of the rows of an epoch, with noise on it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.learners.epochs.reports import EpochSum
+from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity
+from discreet.privacy import NoiseSource, Release
+from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.guarantee import OnceEach
+from discreet.privacy.prefix_sums import Independent, PrivateStream
+from discreet.validation import FloatArray, InvalidInput, finite_number, read_array, whole_number
+
+# What of a person's data a row holds.
+DATA = "the context, the action and the reward"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A release that was made: public, and never drawn again.
+
+    Attributes:
+        version: of the policy whose people it is about.
+        people: how many they are.
+        total: (d,) the sum of their rows with noise.
+        scale: standard deviation of the noise on each number; 0 without privacy.
+        multiplier: scale / sensitivity, as the noise source achieves it.
+    """
+
+    version: int
+    people: int
+    total: FloatArray
+    scale: float
+    multiplier: float
+
+    @classmethod
+    def plain(cls, version: int, one: EpochSum) -> Drawn:
+        """The sum as it is, where nothing is protected."""
+        return cls(version, one.people, one.total / RESOLUTION, 0.0, 0.0)
+
+    @classmethod
+    def noisy(cls, version: int, one: EpochSum, multiplier: float, noise: NoiseSource) -> Drawn:
+        """The sum with noise of at least `multiplier` times its sensitivity."""
+        size = len(one.total)
+        stream = PrivateStream(Independent(), size, row_sensitivity(size), multiplier, noise)
+        total = stream.release(one.total / RESOLUTION, one.people).values
+        return cls(version, one.people, np.asarray(total), stream.scale, stream.achieved_multiplier)
+
+    def check(self, asked: float) -> None:
+        """`InvalidInput` for a saved release with less noise than was asked for."""
+        held = min(self.multiplier, self.scale / row_sensitivity(len(self.total)))
+        if held < asked * (1.0 - 1e-9):
+            raise InvalidInput(
+                f"a saved release has the noise multiplier {held}, less than the {asked} that "
+                "this learner's budget asks for; read it as save() wrote it."
+            )
+
+    def record(self, group: str, noise: str) -> Release:
+        """The release as a guarantee counts it; everybody is in one release of the group."""
+        return Release(
+            mechanism="Gaussian noise on the sum of an epoch's rows",
+            event=GaussianEvent(self.multiplier),
+            sensitivity=row_sensitivity(len(self.total)),
+            sensitivity_source="rows are cut to the unit ball and rounded to 2^-30",
+            scale=self.scale,
+            people=OnceEach(group),
+            data=DATA,
+            noise=noise,
+        )
+
+    def to_fields(self) -> dict[str, Any]:
+        """JSON values."""
+        return {**vars(self), "total": self.total.tolist()}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Drawn:
+        """The inverse of `to_fields`."""
+        return cls(
+            whole_number(fields["version"], "version"),
+            whole_number(fields["people"], "people", minimum=1),
+            read_array(fields["total"], "total", "number", 1),
+            finite_number(fields["scale"], "scale"),
+            finite_number(fields["multiplier"], "multiplier"),
+        )
