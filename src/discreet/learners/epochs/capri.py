@@ -25,7 +25,7 @@ from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.rows import RowMap
 from discreet.privacy import Budget, Joint
-from discreet.validation import BoolArray, FloatArray, InvalidInput
+from discreet.validation import BoolArray, InvalidInput
 
 # What designs add to a covariance, as a share of its mean eigenvalue.
 _RIDGE = 1e-3
@@ -69,12 +69,6 @@ class Capri(EpochLearner):
         return first
 
     @property
-    def most_epochs(self) -> int:
-        """How many epochs there can be."""
-        assert self.horizon is not None
-        return max(1, math.ceil(math.log2(self.horizon / math.sqrt(self.horizon) + 1.0)))
-
-    @property
     def active(self) -> BoolArray:
         """(N, K) the arms that are not given up; public."""
         return self._active.copy()
@@ -82,18 +76,6 @@ class Capri(EpochLearner):
     def _multiplier(self, rows: RowMap) -> float:
         assert isinstance(self.budget, Joint)
         return self.rule.noise_multiplier(self.budget, self, rows)
-
-    def last_estimate(self) -> tuple[RowMap, int, FloatArray, FloatArray] | None:
-        """Of the last epoch: rows, people, (N K,) estimates of f - 1/2, (N K,) chances."""
-        if not self._policies:
-            return None
-        policy = self._policies[-1]
-        found = self.sum_of(policy.version)
-        if found is None:
-            return None
-        people, total = found
-        estimate = self.pairs @ policy.rows.turn @ (policy.rows.bound * total)
-        return policy.rows, people, estimate, self.chances(policy.decision.table)
 
     def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
         version = header["version"]

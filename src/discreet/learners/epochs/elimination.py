@@ -25,19 +25,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.learners.epochs.belief import Belief
 from discreet.learners.epochs.design import DESIGNS
+from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.rows import BOUND, RowMap
 from discreet.privacy import Joint, Local
 from discreet.privacy.accounting import gaussian_noise_multiplier
 from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, probability
-
-if TYPE_CHECKING:
-    from discreet.learners.epochs.capri import Capri
 
 # Ridges that the rigorous rule chooses from, as multiples of n times the mean eigenvalue of Lambda.
 _RIDGES = 10.0 ** np.arange(-6.0, 1.0, 0.5)
@@ -56,16 +54,18 @@ class Elimination(ABC):
     design: str
     last_greedy: ClassVar[bool] = True
 
-    def noise_multiplier(self, budget: Joint, learner: Capri, rows: RowMap) -> float:
+    def noise_multiplier(self, budget: Joint, learner: EpochLearner, rows: RowMap) -> float:
         """Noise on a release, as a multiple of its sensitivity."""
         return gaussian_noise_multiplier(budget.epsilon, budget.delta)
 
     @abstractmethod
-    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
+    def rows(
+        self, learner: EpochLearner, belief: Belief, offers: FloatArray, people: int
+    ) -> RowMap:
         """What people of the next epoch add."""
 
     @abstractmethod
-    def survivors(self, learner: Capri, belief: Belief, active: BoolArray) -> BoolArray:
+    def survivors(self, learner: EpochLearner, belief: Belief, active: BoolArray) -> BoolArray:
         """(N, K) the arms that stay, at least one in every context."""
 
     def fields(self) -> dict[str, Any]:
@@ -90,12 +90,14 @@ class Posterior(Elimination):
         positive_number(self.deviations, "deviations")
         _check_design(self.design)
 
-    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
+    def rows(
+        self, learner: EpochLearner, belief: Belief, offers: FloatArray, people: int
+    ) -> RowMap:
         matters = learner.matters(belief, offers)
         made, _ = learner.best_rows(belief, learner.chances(offers), matters, people)
         return made
 
-    def survivors(self, learner: Capri, belief: Belief, active: BoolArray) -> BoolArray:
+    def survivors(self, learner: EpochLearner, belief: Belief, active: BoolArray) -> BoolArray:
         table = learner.features.table
         mean = np.where(active, table @ belief.mean, -np.inf)
         best = mean.argmax(axis=1)
@@ -126,7 +128,9 @@ class Bernstein(Elimination):
         probability(self.failure, "failure")
         _check_design(self.design)
 
-    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
+    def rows(
+        self, learner: EpochLearner, belief: Belief, offers: FloatArray, people: int
+    ) -> RowMap:
         chances = learner.chances(offers)
         phi = learner.pairs
         values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
@@ -141,7 +145,7 @@ class Bernstein(Elimination):
         assert best is not None
         return best[1]
 
-    def survivors(self, learner: Capri, belief: Belief, active: BoolArray) -> BoolArray:
+    def survivors(self, learner: EpochLearner, belief: Belief, active: BoolArray) -> BoolArray:
         last = learner.last_estimate()
         if last is None:
             return active
@@ -152,7 +156,9 @@ class Bernstein(Elimination):
         kept: BoolArray = active & (upper >= lower.max(axis=1, keepdims=True))
         return kept
 
-    def _widths(self, learner: Capri, rows: RowMap, chances: FloatArray, people: int) -> FloatArray:
+    def _widths(
+        self, learner: EpochLearner, rows: RowMap, chances: FloatArray, people: int
+    ) -> FloatArray:
         """(N K,) how far the estimate of an epoch may be from f at each pair."""
         phi = learner.pairs
         some = chances > 0.0
@@ -161,7 +167,7 @@ class Bernstein(Elimination):
         influence = turned @ turned[some].T
         spread = BOUND**2 * (influence**2 @ chances[some])
         largest = BOUND * np.abs(influence).max(axis=1)
-        log = math.log(4.0 * len(phi) * learner.most_epochs / self.failure)
+        log = math.log(4.0 * len(phi) * _most_epochs(learner) / self.failure)
         covariance = (phi[some] * chances[some, None]).T @ phi[some]
         missed = phi - people * turned @ rows.turn.T @ covariance
         left_out = math.sqrt(learner.error) * self.norm
@@ -180,6 +186,12 @@ class Bernstein(Elimination):
             extra = people * rows.bound**2 * hidden.largest_variance
             width = width + length * (math.sqrt(2.0 * extra * log) + 4.0 / 3.0 * reach * log)
         return width
+
+
+def _most_epochs(learner: EpochLearner) -> int:
+    """How many epochs that double from ceil(sqrt T) on there can be."""
+    assert learner.horizon is not None
+    return max(1, math.ceil(math.log2(math.sqrt(learner.horizon) + 1.0)))
 
 
 def full_rows(turn: FloatArray, phi: FloatArray) -> RowMap:

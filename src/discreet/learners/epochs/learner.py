@@ -319,15 +319,22 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             found = found + self._told[place][1]
         return found
 
-    def sum_of(self, version: int) -> tuple[int, FloatArray] | None:
-        """People and noisy sum of the first release (local: of all reports) under a policy."""
+    def last_estimate(self) -> tuple[RowMap, int, FloatArray, FloatArray] | None:
+        """Of the last epoch alone: rows, people, (N K,) estimates of f - 1/2, (N K,) chances."""
+        if not self._policies:
+            return None
+        policy = self._policies[-1]
         if isinstance(self.budget, Local):
-            one = self._sums.epochs.get(version)
-            return None if one is None else (one.people, one.total)
-        for drawn in self._released[0]:
-            if drawn.version == version:
-                return drawn.people, drawn.total
-        return None
+            mine = self._sums.epochs.get(policy.version)
+            found = [] if mine is None else [(mine.people, mine.total)]
+        else:
+            drawn = [one for one in self._released[0] if one.version == policy.version]
+            found = [(one.people, one.total) for one in drawn]
+        if not found:
+            return None
+        people, total = found[0]
+        estimate = self.pairs @ policy.rows.turn @ (policy.rows.bound * total)
+        return policy.rows, people, estimate, self.chances(policy.decision.table)
 
     def expected(self, version: int) -> Expected:
         """What one person adds on average under a policy; public."""
