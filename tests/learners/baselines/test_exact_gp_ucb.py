@@ -15,7 +15,7 @@ from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.learners.baselines.exact_gp_policy import ExactGPPolicy, ObservedRows
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB, climb
-from discreet.learners.gp_ucb.policy import Observations
+from discreet.learners.gp_ucb.reports import Observations
 from discreet.learners.messages import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save

@@ -22,7 +22,8 @@ from discreet.kernels import (
     encode_map,
 )
 from discreet.learners.gp_ucb.local_noise import LocalNoise
-from discreet.learners.gp_ucb.policy import NoisyRows, PublicPolicy, SetPolicy
+from discreet.learners.gp_ucb.policy import PublicPolicy, SetPolicy
+from discreet.learners.gp_ucb.reports import NoisyRows
 from discreet.learners.gp_ucb.rows import row_sensitivity
 from discreet.learners.messages import Policy, Terms
 from discreet.learners.schema import decode, encode

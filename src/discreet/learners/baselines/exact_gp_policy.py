@@ -21,7 +21,7 @@ from discreet.domain import Box
 from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.learners.baselines.exact_gp import LEAST_REWARD_VARIANCE, ExactPosterior, Prior
 from discreet.learners.gp_ucb.learner import usual_kernel
-from discreet.learners.gp_ucb.policy import Observations
+from discreet.learners.gp_ucb.reports import Observations
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.privacy import NoiseSource, Release

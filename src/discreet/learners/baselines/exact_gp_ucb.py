@@ -41,7 +41,7 @@ from discreet.learners.baselines.exact_gp_policy import (
     check_kernel,
     check_reward_variance,
 )
-from discreet.learners.gp_ucb.policy import Observations
+from discreet.learners.gp_ucb.reports import Observations
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Adjacency, NonPrivate
 from discreet.validation import (

@@ -37,7 +37,8 @@ from discreet.learners.gp_ucb.calibration import RULES, Calibration, Posterior, 
 from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.gp_ucb.model import KernelModel
 from discreet.learners.gp_ucb.modes import Mode, OwnSets, PublicPoints, Totals
-from discreet.learners.gp_ucb.policy import GPPolicy, NoisyRows, Observations
+from discreet.learners.gp_ucb.policy import GPPolicy
+from discreet.learners.gp_ucb.reports import NoisyRows, Observations
 from discreet.learners.gp_ucb.rows import row_sensitivity
 from discreet.learners.gp_ucb.statistics import KernelStatistics
 from discreet.learners.messages import Reports

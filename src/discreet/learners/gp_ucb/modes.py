@@ -35,11 +35,10 @@ from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.gp_ucb.model import CENTRE, KernelModel
 from discreet.learners.gp_ucb.policy import (
     GPPolicy,
-    NoisyRows,
-    Observations,
     PublicPolicy,
     SetPolicy,
 )
+from discreet.learners.gp_ucb.reports import NoisyRows, Observations
 from discreet.learners.gp_ucb.rows import (
     MOST_PEOPLE,
     UNIT,

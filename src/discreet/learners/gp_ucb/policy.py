@@ -29,6 +29,7 @@ from scipy.special import ndtri
 from discreet.action_space import Candidates, DecisionSets, PublicSet
 from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.gp_ucb.model import CENTRE, KernelModel
+from discreet.learners.gp_ucb.reports import NoisyRows, Observations
 from discreet.learners.gp_ucb.rows import (
     RowWeights,
     in_unit_ball,
@@ -52,79 +53,6 @@ from discreet.validation import (
 
 # Candidates whose features are computed together: about 100 MB at 200 features.
 _AT_ONCE = 2**16
-
-
-@dataclass(frozen=True, eq=False)
-class Observations(Reports):
-    """What happened to n people, as it was: for a learner that they trust.
-
-    Attributes:
-        points: (n, d) the points given; (n, 0) where tickets tell them.
-        tickets: (n,) the tickets; (0,) where points are told.
-        rewards: (n,) in [0, 1].
-    """
-
-    kind: ClassVar[str] = "observations"
-
-    points: FloatArray
-    tickets: TicketArray
-    rewards: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.origin_fields(),
-            "points": self.points.tolist(),
-            "tickets": self.tickets.tolist(),
-            "rewards": self.rewards.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        rewards = read_array(fields["rewards"], "rewards", "number", 1)
-        points = fields["points"] or [[] for _ in rewards]
-        return cls(
-            **cls.read_origin(fields),
-            points=read_array(points, "points", "number", 2),
-            tickets=read_array(fields["tickets"], "tickets", "whole", 1).astype(np.uint64),
-            rewards=rewards,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyRows(Reports):
-    """Private reports of n people.
-
-    Attributes:
-        rows: (n, size) each person's row with noise on it; (n, 1) the noisy centred reward where
-            tickets tell the points.
-        tickets: (n,) the tickets; (0,) where points are not told.
-    """
-
-    kind: ClassVar[str] = "noisy-rows"
-
-    rows: FloatArray
-    tickets: TicketArray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.origin_fields(),
-            "rows": self.rows.tolist(),
-            "tickets": self.tickets.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(
-            **cls.read_origin(fields),
-            rows=read_array(fields["rows"], "rows", "number", 2),
-            tickets=read_array(fields["tickets"], "tickets", "whole", 1).astype(np.uint64),
-        )
 
 
 @dataclass(frozen=True, eq=False)
