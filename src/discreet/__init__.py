@@ -1,7 +1,11 @@
 """Differentially private bandits and Bayesian optimization, with guarantees you can check."""
 
-from discreet.action_space import DecisionSets, PublicBox, PublicSet
+from discreet.action_space import ArmPoints, DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds
+from discreet.learners.epochs.capri import Capri
+from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.released_thompson import ReleasedThompson
+from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.model import KernelModel
 from discreet.learners.messages import Policy, Reports, Terms
@@ -23,7 +27,10 @@ from discreet.validation import InvalidInput
 
 __all__ = [
     "GPUCB",
+    "ArmPoints",
     "Box",
+    "Capri",
+    "ContextDistribution",
     "DecisionSets",
     "Guarantee",
     "InvalidInput",
@@ -36,12 +43,14 @@ __all__ = [
     "Policy",
     "PublicBox",
     "PublicSet",
+    "ReleasedThompson",
     "Reports",
     "RewardBounds",
     "SecureNoise",
     "SimulatedNoise",
     "Terms",
     "Unprotected",
+    "Usca",
     "decode",
     "encode",
     "load",

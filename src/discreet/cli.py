@@ -47,7 +47,9 @@ DataOption = Annotated[
     typer.Option("--data", help="Folder with data files that pip does not install (ADULT)."),
 ]
 TrialsOption = Annotated[int, typer.Option(min=1, help="Repetitions on fresh people.")]
-RoundsOption = Annotated[int, typer.Option(min=2, help="People in each trial.")]
+RoundsOption = Annotated[
+    list[int], typer.Option(min=2, help="People in each trial; may be given several times.")
+]
 DeltaOption = Annotated[
     float | None, typer.Option(help="Delta of every budget, where it is not what is varied.")
 ]
@@ -296,7 +298,8 @@ def reproduce_list() -> None:
     """The figures and tables that can be reproduced."""
     table = Table("name", "what", "trials", "rounds", box=None, pad_edge=False)
     for one in REPRODUCTIONS.values():
-        table.add_row(one.name, _plain(one.title), f"{one.trials}", f"{one.rounds:,}")
+        rounds = "; ".join(f"{people:,}" for people in one.sizes)
+        table.add_row(one.name, _plain(one.title), f"{one.trials}", rounds)
     _out.print(table)
 
 
@@ -305,7 +308,7 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
 
     def reproduce(
         trials: TrialsOption = what.trials,
-        rounds: RoundsOption = what.rounds,
+        rounds: RoundsOption = list(what.sizes),  # noqa: B006
         delta: DeltaOption = what.delta,
         jobs: JobsOption = None,
         json: RecordsOption = None,
@@ -318,7 +321,7 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
             _check_ending(json, ".jsonl", ".json", ".parquet")
             _check_ending(plot, ".png")
             cases = what.plan(rounds, delta, published, method or ())
-            done, complete = _run_trials(what, cases, trials, rounds, jobs or _cores())
+            done, complete = _run_trials(what, cases, trials, jobs or _cores())
         if not done:
             _err.print("Interrupted before any trial was finished; nothing was written.")
             raise typer.Exit(130)
@@ -329,6 +332,7 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
             save_figure,
             table_note,
         )
+        from discreet.reporting.trade_off import trade_off_figure
 
         lines = lines_of(cases, done)
         _out.print()
@@ -343,7 +347,9 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
             write_records([record for line in lines for record in line.records], json)
             _out.print(_plain(f"Records: {json}"), highlight=False)
         if plot is not None:
-            save_figure(regret_figure(lines, log_scale), plot)
+            by_epsilon = what.figure == "epsilon"
+            drawn = trade_off_figure(lines) if by_epsilon else regret_figure(lines, log_scale)
+            save_figure(drawn, plot)
             _out.print(_plain(f"Figure:  {plot}"), highlight=False)
         if not complete:
             total = len(cases) * trials
@@ -354,12 +360,12 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
 
 
 def _run_trials(
-    what: Reproduction, cases: list[Case], trials: int, rounds: int, jobs: int
+    what: Reproduction, cases: list[Case], trials: int, jobs: int
 ) -> tuple[list[Trial], bool]:
     """Finished trials, and whether they are all there."""
     total = len(cases) * trials
     done: list[Trial] = []
-    stream = what.run(cases, trials, rounds, min(jobs, total))
+    stream = what.run(cases, trials, min(jobs, total))
     with _progress() as bar:
         task = bar.add_task("Reproducing", total=total)
         try:

@@ -108,8 +108,8 @@ def simulate(
     problem: Problem, setting: Setting, rounds: int, seed: int, replicate: int, study: str = "study"
 ) -> Outcome:
     """One replicate of one setting; the same arguments give the same outcome anywhere."""
-    crowd, acting, noise, public = np.random.SeedSequence([seed, replicate]).spawn(4)
-    people = problem.sample(rounds, np.random.default_rng(crowd))
+    _, acting, noise, public = _seeds(seed, replicate)
+    people = people_of(problem, rounds, seed, replicate)
     started = time.perf_counter()
     guarantee = policy = None
     if setting.learner in REFERENCES:
@@ -136,6 +136,11 @@ def simulate(
         label=setting.label,
     )
     return Outcome(setting, record, at, trace, guarantee, policy)
+
+
+def people_of(problem: Problem, rounds: int, seed: int, replicate: int) -> Crowd:
+    """The people of a replicate, whom all its settings meet."""
+    return problem.sample(rounds, np.random.default_rng(_seeds(seed, replicate)[0]))
 
 
 def simulate_all(
@@ -184,6 +189,11 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> None:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
         return
     _learner(problem, setting, rounds, 0, SimulatedNoise(0))
+
+
+def _seeds(seed: int, replicate: int) -> list[np.random.SeedSequence]:
+    """For the people, their actions, the noise and the learner's public randomness."""
+    return np.random.SeedSequence([seed, replicate]).spawn(4)
 
 
 def _learner(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from discreet.action_space import ActionSpace, DecisionSets, PublicBox, PublicSet
+from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.messages import (
@@ -34,7 +34,10 @@ from discreet.validation import InvalidInput
 # Declared units that differ from [0, 1], so that forgetting to map them shows.
 DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))
 BOUNDS = RewardBounds(-2.0, 3.0)
+# Contexts that form a finite set.
+LEVELS = Box(DOMAIN.lower, DOMAIN.upper, DOMAIN.names, (5, 3))
 ARMS = 3
+DOSES = ArmPoints.of([0.0, 0.4, 1.0])
 
 
 MOST = 6
@@ -45,6 +48,7 @@ class Scene(ABC):
     """What people bring, and what happens to them.
 
     Attributes:
+        domain: the public box.
         space: the action space.
         bad_contexts: what must be refused, by name.
         bad_arms: numbers that no action has.
@@ -53,6 +57,7 @@ class Scene(ABC):
 
     at_once = 400
 
+    domain: Box = DOMAIN
     space: ActionSpace
     bad_contexts: ClassVar[dict[str, Any]]
     bad_arms: tuple[int, ...]
@@ -75,9 +80,8 @@ class Scene(ABC):
 
 
 class ArmScene(Scene):
-    """Contexts of two columns and three arms."""
+    """Contexts of two columns and three arms, which may be points."""
 
-    space = ARMS
     bad_arms = (-1, ARMS)
     bad_contexts: ClassVar[dict[str, Any]] = {
         "outside": [[61.0, 0.0]],
@@ -89,6 +93,9 @@ class ArmScene(Scene):
         "words": [["a", "b"]],
     }
 
+    def __init__(self, space: int | ArmPoints = ARMS) -> None:
+        self.space = space
+
     def contexts(self, people: int, seed: int) -> np.ndarray:
         return DOMAIN.from_unit(np.random.default_rng(seed).random((people, 2)))
 
@@ -97,6 +104,20 @@ class ArmScene(Scene):
         luck = np.random.default_rng([seed, 1]).random((len(unit), ARMS))
         luck *= np.abs(unit[:, :1] - 0.3)
         return BOUNDS.lower + 5.0 * luck[np.arange(len(unit)), actions.arms]
+
+
+class LevelScene(ArmScene):
+    """The same, where contexts take a few values only."""
+
+    domain = LEVELS
+    bad_contexts: ClassVar[dict[str, Any]] = {
+        **ArmScene.bad_contexts,
+        "between two levels": [[25.0, 0.0]],
+    }
+
+    def contexts(self, people: int, seed: int) -> np.ndarray:
+        cells = np.random.default_rng(seed).integers((5, 3), size=(people, 2))
+        return LEVELS.from_unit(cells / (4, 2))
 
 
 class PointScene(Scene):
@@ -362,7 +383,8 @@ class LearnerContract:
         learner.guarantee()
         learner.policy()
         assert state(learner) == before
-        fewer = min(learner.batch_size - 1, 10)
+        missing = learner.batch_size - (learner.people - learner._published_at)
+        fewer = min(missing - 1, 10)
         if fewer:
             learner.update(visit(row, policy, fewer, 2))
             assert learner.policy() is policy

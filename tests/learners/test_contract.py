@@ -10,6 +10,7 @@ import pytest
 
 from discreet.action_space import PublicBox
 from discreet.learners.base import Learner
+from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 
@@ -17,9 +18,12 @@ from .contract import (
     ARMS,
     BOUNDS,
     DOMAIN,
+    DOSES,
+    LEVELS,
     OFFERED,
     ArmScene,
     LearnerContract,
+    LevelScene,
     PublicScene,
     Row,
     Scene,
@@ -30,14 +34,25 @@ make = partial(
     make_learner, domain=DOMAIN, arms=ARMS, horizon=4000, reward_bounds=BOUNDS, public_seed=11
 )
 SETS, SET, BOX = SetScene(), PublicScene(OFFERED), PublicScene(PublicBox())
+ARM, LEVELLED, DOSED = ArmScene(), LevelScene(), LevelScene(DOSES)
 
 
-def maker(name: str, scene: Scene, budget: Budget, **options: Any) -> Callable[[], Learner]:
+def maker(
+    name: str, scene: Scene, budget: Budget, common: dict[str, Any] | None = None, **options: Any
+) -> Callable[[], Learner]:
     """Makes a learner; under joint privacy with noise of its own, always from the same seed."""
 
     def fresh() -> Learner:
         noise = SimulatedNoise(5) if isinstance(budget, Joint) else None
-        return make(name, arms=scene.space, budget=budget, noise=noise, options=options)
+        return make(
+            name,
+            domain=scene.domain,
+            arms=scene.space,
+            budget=budget,
+            noise=noise,
+            options=options,
+            **(common or {}),
+        )
 
     return fresh
 
@@ -47,6 +62,16 @@ def gp_ucb(scene: Scene, budget: Budget, *, exact: bool = False, **options: Any)
     rule = {"growth": 1.5, "update_growth": 2.0, **options}
     noisy = isinstance(budget, Local) and scene is SETS
     return Row(maker("gp_ucb", scene, budget, **rule), exact, noisy, scene)
+
+
+def epochs(name: str, scene: Scene, budget: Budget, **options: Any) -> Row:
+    # Sums of rows may have any sign. All people of USCA's horizon come in six batches.
+    common = {"horizon": 1000 if name == "usca" else 4000}
+    known = ContextDistribution.grid(LEVELS) if scene.domain == LEVELS else scene.contexts(20, 0)
+    widths = [60.0, 3.0] if isinstance(scene.space, int) else [60.0, 3.0, 1.5]
+    few = {"error": 0.1, "contexts": known, "kernel": f"RBF({widths})"}
+    made = maker(name, scene, budget, common, **few, **options)
+    return Row(made, not isinstance(budget, Local), True, scene)
 
 
 PRIVATE = Joint(2.0, 1e-5)
@@ -70,12 +95,37 @@ ROWS = {
         SETS, PRIVATE, exact=True, rule="confidence_width", every=50
     ),
     **{
+        f"released_thompson, {name}": epochs("released_thompson", scene, budget, **options)
+        for name, scene, budget, options in [
+            ("joint arms", ARM, PRIVATE, {}),
+            ("local arms", ARM, Local(2.0), {}),
+            ("non-private arms", ARM, NonPrivate(), {}),
+            ("joint doses", ArmScene(DOSES), PRIVATE, {}),
+            ("thompson doses and levels", DOSED, PRIVATE, {"sampling": "thompson"}),
+            ("local doses and levels", DOSED, Local(2.0), {}),
+            ("local gaussian", DOSED, Local(2.0, 1e-5), {"mechanism": "gaussian"}),
+            ("local l2_ball", LEVELLED, Local(2.0), {"mechanism": "l2_ball"}),
+        ]
+    },
+    **{
+        f"capri, {name} {rule}": epochs("capri", scene, budget, rule=rule)
+        for rule in ("posterior", "bernstein")
+        for name, scene, budget in [
+            ("joint", DOSED, PRIVATE),
+            ("local", LEVELLED, Local(2.0)),
+            ("non-private", LEVELLED, NonPrivate()),
+        ]
+    },
+    "usca, joint": epochs("usca", DOSED, PRIVATE),
+    "usca, joint arms": epochs("usca", ARM, PRIVATE),
+    "usca, non-private": epochs("usca", LEVELLED, NonPrivate()),
+    **{
         f"exact_gp_ucb, {name}": Row(maker("exact_gp_ucb", scene, NonPrivate()), scene=scene)
         for name, scene in [("sets", SETS), ("set", SET), ("box", BOX)]
     },
     **{
         f"uniform, {name}": Row(maker("uniform", scene, NonPrivate()), exact=True, scene=scene)
-        for name, scene in [("arms", ArmScene()), ("sets", SETS), ("set", SET), ("box", BOX)]
+        for name, scene in [("arms", ARM), ("sets", SETS), ("set", SET), ("box", BOX)]
     },
 }
 

@@ -227,7 +227,8 @@ def test_what_is_protected_in_words() -> None:
     assert protection(trusted, public).startswith("Only the reward of a person is protected")
     assert "The learner is trusted with the rewards." in protection(trusted, public)
     assert "trusted" not in protection(local, own) + protection(local, public)
-    assert protection(trusted, 3) == ""
+    assert "trusted with context, action and reward" in protection(trusted, 3)
+    assert protection(local, 3) == ""
     assert protection(summarise([outcome(setting("uniform"), 1.0)]), own) == ""
 
 

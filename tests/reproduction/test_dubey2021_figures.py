@@ -83,7 +83,7 @@ def test_a_figure_that_varies_delta_takes_none() -> None:
 
 
 def test_names_are_registered() -> None:
-    assert set(REPRODUCTIONS) == {"dubey-figure-1", "dubey-figure-2", "dubey-table-1"}
+    assert {"dubey-figure-1", "dubey-figure-2", "dubey-table-1"} <= set(REPRODUCTIONS)
     assert find_reproduction("dubey-figure-1") is FIGURE_1
     with pytest.raises(InvalidInput, match="dubey-figure-1"):
         find_reproduction("figure-1")

@@ -52,7 +52,7 @@ from discreet.validation import InvalidInput, whole_number
 
 # Threads of a server share a learner, and two that publish at once would release the same people
 # twice. One lock for all learners, so that learners can still be copied and pickled.
-_ONE_AT_A_TIME = threading.RLock()
+ONE_AT_A_TIME = threading.RLock()
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
@@ -188,7 +188,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def policy(self) -> P:
         """The current public policy; a new one once `batch_size` new reports have come."""
-        with _ONE_AT_A_TIME:
+        with ONE_AT_A_TIME:
             if not self._policies or self.people - self._published_at >= self.batch_size:
                 policy = self._publish()
                 self._policies.append(policy)
@@ -246,7 +246,7 @@ class Learner(ABC, Generic[P, R, S]):
                 f"statistics had type {type(statistics).__name__}; {self.name} adds "
                 f"{kind.__name__}."
             )
-        with _ONE_AT_A_TIME:
+        with ONE_AT_A_TIME:
             self._check_sums(statistics)
             self._sums = self._sums + statistics
 
@@ -292,7 +292,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def state_fields(self, encode: Callable[[Message], str]) -> dict[str, Any]:
         """Everything that saving.py writes down about this learner."""
-        with _ONE_AT_A_TIME:
+        with ONE_AT_A_TIME:
             return {
                 "options": self._options(),
                 "policies": [encode(policy) for policy in self._policies],

@@ -89,4 +89,11 @@ def budget_from_fields(fields: Mapping[str, Any]) -> Budget:
         raise InvalidInput(
             f"a {trust_model} budget got {', '.join(sorted(rest))}; it takes {', '.join(allowed)}."
         )
+    needed = inspect.signature(kind).parameters.values()
+    missing = [one.name for one in needed if one.default is one.empty and one.name not in rest]
+    if missing:
+        raise InvalidInput(
+            f"a {trust_model} budget lacked {missing[0]}; give {', '.join(allowed)} (a delta of 0 "
+            "for learners whose releases are pure)."
+        )
     return kind(**rest)

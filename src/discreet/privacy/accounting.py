@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from discreet.validation import InvalidInput, positive_number, probability
 
@@ -62,10 +63,14 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     """The smallest scale / sensitivity whose Gaussian release is (epsilon, delta)-private."""
+    return _solved(positive_number(epsilon, "epsilon"), probability(delta, "delta"))
+
+
+@lru_cache(maxsize=256)
+def _solved(epsilon: float, delta: float) -> float:
     from dp_accounting import get_sigma_gaussian
 
-    asked = positive_number(epsilon, "epsilon")
-    return float(get_sigma_gaussian(asked, probability(delta, "delta")))
+    return float(get_sigma_gaussian(epsilon, delta))
 
 
 def composed_epsilon(events: Sequence[Event], delta: float) -> float:

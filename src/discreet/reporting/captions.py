@@ -6,7 +6,10 @@ from discreet.action_space import DecisionSets, arm_count
 from discreet.problems.decision_sets import DoseProblem
 from discreet.problems.functions import FunctionProblem
 from discreet.reporting.maps import map_panels, named_arms
+from discreet.reporting.plots import towering
+from discreet.reporting.reward_maps import expects_rewards, on_a_line
 from discreet.reporting.summary import UNIFORM, Summary
+from discreet.simulation import REFERENCES
 from discreet.studies import Study
 
 
@@ -25,7 +28,7 @@ def progress(summary: Summary) -> str:
         )
     if summary.private:
         text += " Less epsilon means more noise, and learning later."
-    return f"{text} {_band(summary, 'bands')}"
+    return f"{text} {_towering(summary)}{_band(summary, 'bands')}"
 
 
 def tradeoff(summary: Summary) -> str:
@@ -39,22 +42,58 @@ def tradeoff(summary: Summary) -> str:
         text += " The horizontal lines have no privacy budget"
         uniform = any(line.learner == UNIFORM for line in summary.references)
         text += "; uniform is the level of choosing at random." if uniform else "."
-    return f"{text} {_band(summary, 'bars')}"
+    return f"{text} {_towering(summary)}{_band(summary, 'bars')}"
 
 
 def maps(study: Study, summary: Summary) -> str:
     """Under the maps."""
     if arm_count(study.problem.space) is None:
         return _models(study, summary)
-    single = len(map_panels(study.problem.domain, study.report)[0].axes) == 1
+    shown = [line.learner for line in summary.lines if line.learner not in (UNIFORM, *REFERENCES)]
+    expecting = {name for name in shown if on_a_line(study.problem) and expects_rewards(name)}
     text = f"Who is given what after {summary.rounds:,} people (replicate 0). "
-    if single:
+    if expecting:
+        text += _rewards(study)
+    if expecting and set(shown) - expecting:
+        text += " The maps of the other learners show the arms alone. "
+    if set(shown) - expecting:
+        text += _arms(study)
+    if summary.private:
+        if set(shown) - expecting:
+            text += " With more noise fewer and larger groups can be told apart."
+        text += " But for the line of what was best, the" if expecting else " The"
         text += (
+            " maps of private learners are drawn from what they publish, so the promise below "
+            "covers them."
+        )
+    return text
+
+
+def _rewards(study: Study) -> str:
+    """Under maps of the rewards of arms on a line."""
+    text = (
+        "The colour is the reward that is expected of an arm in a context, on one scale for all "
+        "maps. The line joins the arms that are expected to be best; dots show what people are "
+        "given, the larger the more often."
+    )
+    if study.problem.metric == "regret":
+        return f"{text} The other line is truly best, which only a simulation knows."
+    return (
+        f"{text} The other line was best in hindsight for the people of this table, where there "
+        "are at least 20 of a kind."
+    )
+
+
+def _arms(study: Study) -> str:
+    """Under maps of the arms alone."""
+    single = len(map_panels(study.problem.domain, study.report)[0].axes) == 1
+    if single:
+        text = (
             "At each place the heights of the colours are the probabilities of the arms; white "
             "lines separate groups of people that the learner treats alike."
         )
     else:
-        text += (
+        text = (
             "Each rectangle is a group of people that the learner treats alike. Its colour is the "
             "arm they are given most often, and the stronger the colour, the more often. Dots are "
             "the arms that are not ruled out there, where there is room: an arm is ruled out only "
@@ -62,11 +101,6 @@ def maps(study: Study, summary: Summary) -> str:
         )
     if len(named_arms(study.problem)) < study.problem.arms:
         text += " Of the arms only some are named: colours in between belong to arms in between."
-    if summary.private:
-        text += (
-            " With more noise fewer and larger groups can be told apart. The maps of private "
-            "learners are drawn from what they publish, so the promise below covers them."
-        )
     return text
 
 
@@ -108,6 +142,10 @@ def values(summary: Summary) -> str:
     """The figures' numbers in words, for who cannot see them."""
     items = [f"{line.label}: {line.mean / summary.rounds:.3g}" for line in summary.lines]
     return f"Final {summary.metric} per person: {'; '.join(items)}."
+
+
+def _towering(summary: Summary) -> str:
+    return "Uniform choice leaves the chart upward. " if towering(summary) else ""
 
 
 def _band(summary: Summary, what: str) -> str:

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -24,6 +24,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from discreet.action_space import arm_count
+from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.messages import ArmPolicy
 from discreet.privacy import Adjacency, Guarantee
 from discreet.records import check_path
@@ -31,10 +32,17 @@ from discreet.reporting import captions
 from discreet.reporting.maps import map_figure, map_panels
 from discreet.reporting.model_maps import model_figure, model_map, predictor, shared_scale
 from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
+from discreet.reporting.reward_maps import (
+    on_a_line,
+    reward_figure,
+    reward_map,
+    reward_panels,
+    reward_scale,
+)
 from discreet.reporting.summary import UNIFORM, Line, Summary, summarise
 from discreet.reporting.table import listed, promise, table_note, table_rows
 from discreet.reporting.words import answer, protection
-from discreet.simulation import REFERENCES, Outcome
+from discreet.simulation import REFERENCES, Outcome, people_of
 from discreet.studies import Study
 
 _HALF = 4.5  # inches: two maps beside each other
@@ -110,8 +118,12 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
 
 def _in_pairs(study: Study) -> bool:
     """Whether two maps stand beside each other."""
-    points = arm_count(study.problem.space) is None
-    return points or len(map_panels(study.problem.domain, study.report)) == 1
+    if arm_count(study.problem.space) is None:
+        return True
+    panels = [map_panels(study.problem.domain, study.report)]
+    if on_a_line(study.problem):
+        panels.append(reward_panels(study.problem, study.report))
+    return all(len(cuts) == 1 for cuts in panels)
 
 
 def _unbroken(text: str) -> str:
@@ -143,18 +155,46 @@ def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[I
     order = [line for line in [*summary.private, *summary.references] if line.label in last]
     if arm_count(study.problem.space) is None:
         return _model_maps(study, [(line.label, last[line.label]) for line in order])
-    panels = map_panels(study.problem.domain, study.report)
-    wide = WIDE if len(panels) > 1 else _HALF
-    images = []
+    wide = _HALF if _in_pairs(study) else WIDE
+    expecting = {
+        line.label: policy
+        for line in order
+        if isinstance(policy := last[line.label], EpochPolicy) and on_a_line(study.problem)
+    }
+    images = _reward_maps(study, expecting, wide)
     for line in order:
         policy = last[line.label]
         if not isinstance(policy, ArmPolicy) or line.learner == UNIFORM:
+            continue
+        if line.label in expecting:
             continue
         figures = [
             map_figure(policy, study.problem, study.report, line.label, width)
             for width in (wide, NARROW)
         ]
         alt = f"Map over {_shown(study)} of the arm that {line.label} gives to whom."
+        images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
+    return images
+
+
+def _reward_maps(study: Study, policies: Mapping[str, EpochPolicy], wide: float) -> list[Image]:
+    """A map for each policy that expects rewards of arms on a line, all in the same colours."""
+    if not policies:
+        return []
+    panels = reward_panels(study.problem, study.report)
+    # What is truly best, or was best in hindsight, is known of the people of replicate 0.
+    crowd = people_of(study.problem, study.rounds, study.seed, 0)
+    made = {
+        label: [reward_map(policy, study.problem, panel, crowd) for panel in panels]
+        for label, policy in policies.items()
+    }
+    scale = reward_scale([one for maps in made.values() for one in maps], study.problem)
+    hindsight = study.problem.metric == "reward"
+    images = []
+    for label, maps in made.items():
+        figures = [reward_figure(maps, scale, label, width, hindsight) for width in (wide, NARROW)]
+        shown = study.problem.domain.names[panels[0].axes[0]]
+        alt = f"Map over {shown} and arms of the reward that {label} expects."
         images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
     return images
 

@@ -28,6 +28,7 @@ from matplotlib.ticker import MaxNLocator
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
+from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.partition.tree import Tree
 from discreet.problems.base import Problem
@@ -131,7 +132,11 @@ def boxes_of(policy: ArmPolicy, panel: MapPanel) -> Boxes:
     low = corner.reshape(-1, len(axes))
     centres = np.tile(panel.point, (len(low), 1))
     centres[:, axes] = low + 0.5 / _GRID
-    chances = policy.probabilities(policy.domain.from_unit(centres))
+    if isinstance(policy, EpochPolicy):
+        # Not `probabilities`, which refuses contexts that nobody brings.
+        chances = policy.decision.probabilities(centres)
+    else:
+        chances = policy.probabilities(policy.domain.from_unit(centres))
     return Boxes(low, low + 1.0 / _GRID, chances, chances > 0.0, False)
 
 

@@ -38,7 +38,7 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 _GRID = 61
 _LEFT, _RIGHT, _BOTTOM, _TITLE, _LINE = 0.62, 0.85, 0.48, 0.3, 0.22  # inches
-_COLORS = "cividis"  # even in lightness, and the same to colour-blind readers
+COLORS = "cividis"  # even in lightness, and the same to colour-blind readers
 _BLANK = "#EDEDED"
 _FULL_DOT, _LEAST_DOT, _PERSON_DOT = 160.0, 2.0, 20.0  # square points
 _OUTLINE = [withStroke(linewidth=2.6, foreground=INK)]
@@ -108,12 +108,16 @@ def model_map(
 
 
 def shared_scale(maps: Sequence[ModelMap], problem: Problem) -> tuple[float, float]:
-    """The expected rewards at the ends of the colours, the same for all maps of a report.
+    """The expected rewards at the ends of the colours, the same for all maps of a report."""
+    return scale_of(np.concatenate([one.mean[one.possible] for one in maps]), problem)
+
+
+def scale_of(seen: FloatArray, problem: Problem) -> tuple[float, float]:
+    """The ends of a scale for the expected rewards (n,) that were seen.
 
     It reaches no further than the bounds of a reward: a model may expect more, in error.
     """
     bounds = problem.reward_bounds
-    seen = np.concatenate([one.mean[one.possible] for one in maps])
     if not len(seen):
         return bounds.lower, bounds.upper
     low, high = np.clip([seen.min(), seen.max()], bounds.lower, bounds.upper)
@@ -161,7 +165,7 @@ def model_figure(shown: ModelMap, scale: tuple[float, float], title: str, width:
         figure.text(start, 1.0 - top / whole, others, fontsize=SMALL, color=INK, va="top")
         top += _LINE
     if legend:
-        _draw_legend(figure, legend, (start, 1.0 - top / whole))
+        draw_legend(figure, legend, (start, 1.0 - top / whole))
     return literal(figure)
 
 
@@ -206,7 +210,7 @@ def _draw_map(
     mean, possible = shown.mean.reshape(shape), shown.possible.reshape(shape)
     deviation = np.where(possible, shown.deviation.reshape(shape), np.nan)
     colors = axes.pcolormesh(
-        x[0], x[1], mean.T, cmap=_COLORS, norm=Normalize(*scale), shading="gouraud", rasterized=True
+        x[0], x[1], mean.T, cmap=COLORS, norm=Normalize(*scale), shading="gouraud", rasterized=True
     )
     if not possible.all():
         axes.contourf(x[0], x[1], possible.T.astype(float), levels=[-0.5, 0.5], colors=[_BLANK])
@@ -284,7 +288,8 @@ def _legend(shown: ModelMap) -> list[Artist]:
     return handles
 
 
-def _draw_legend(figure: Figure, handles: Sequence[Artist], corner: tuple[float, float]) -> None:
+def draw_legend(figure: Figure, handles: Sequence[Artist], corner: tuple[float, float]) -> None:
+    """A legend in one row whose upper left corner stands at a place of the figure."""
     figure.legend(
         handles=list(handles),
         loc="upper left",

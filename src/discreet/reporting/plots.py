@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLoc
 from discreet.problems.base import Metric
 from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin, stacked_height
 from discreet.reporting.palette import BODY, FAINT, INK, SMALL, Stroke, literal, strokes
-from discreet.reporting.summary import Line, Summary
+from discreet.reporting.summary import UNIFORM, Line, Summary
 from discreet.simulation import Outcome
 from discreet.validation import FloatArray, IntArray
 
@@ -28,6 +28,8 @@ _NORMAL = 1.96  # half width of a 95% interval in standard errors
 # A running average over few people is mostly chance: it is drawn from this share of the people on
 # and sets the scale from the other.
 _DRAWN, _SETTLED = 0.01, 0.1
+# Uniform choice leaves the chart where its regret is so many times that of any other line.
+_TOWERING = 3.0
 
 
 def progress_figure(
@@ -38,7 +40,7 @@ def progress_figure(
     Rewards are shown as the running average per person, regret as the sum so far.
     """
     curves = [_curve(line, outcomes, summary.metric) for line in summary.lines]
-    labels = [_wrapped(line.label, width) for line in summary.lines]
+    labels = [_wrapped(_end_name(line, summary), width) for line in summary.lines]
     figure, axes, size = _panel(width, height, labels)
     styles = strokes(summary)
     settled = []
@@ -48,7 +50,8 @@ def progress_figure(
         axes.plot(at, mean, color=style.color, linestyle=style.dashes, linewidth=style.width)
         axes.fill_between(at, mean - half, mean + half, color=style.color, alpha=0.15, linewidth=0)
         late = at >= _SETTLED * at[-1] if summary.metric == "reward" else at > 0
-        settled += [(mean - half)[late].min(), (mean + half)[late].max()]
+        if line not in towering(summary):
+            settled += [(mean - half)[late].min(), (mean + half)[late].max()]
         ends.append(EndLabel(text, float(mean[-1]), style))
     axes.set_xlim(0, float(summary.rounds))
     axes.set_ylim(*_padded(min(settled), max(settled), summary.metric))
@@ -72,22 +75,24 @@ def epsilon_figure(summary: Summary, width: float = WIDE, height: float = 4.0) -
     scale = summary.rounds if summary.metric == "reward" else 1
     families = list(dict.fromkeys(line.family for line in summary.private))
     names = [f"{family}, private" for family in families]
-    labels = [_wrapped(text, width) for text in [*names, *_labels(summary.references)]]
+    others = [_end_name(line, summary) for line in summary.references]
+    labels = [_wrapped(text, width) for text in [*names, *others]]
     figure, axes, size = _panel(width, height, labels)
     styles = strokes(summary)
     ends = []
-    for line in summary.references:
+    for line, name in zip(summary.references, others, strict=True):
         style = styles[line.label]
         value = line.mean / scale
         axes.axhline(value, color=style.color, linestyle=style.dashes, linewidth=1.2)
-        ends.append(EndLabel(_wrapped(line.label, width), value, style))
+        ends.append(EndLabel(_wrapped(name, width), value, style))
     for family, name in zip(families, names, strict=True):
         lines = [line for line in summary.private if line.family == family]
         lines.sort(key=lambda line: line.epsilon or 0.0)
         style = styles[lines[-1].label]
         last = _tradeoff(axes, lines, style, scale)
         ends.append(EndLabel(_wrapped(name, width), last, style))
-    spans = [(line.mean, _NORMAL * (line.standard_error or 0.0)) for line in summary.lines]
+    seen = [line for line in summary.lines if line not in towering(summary)]
+    spans = [(line.mean, _NORMAL * (line.standard_error or 0.0)) for line in seen]
     low = min(mean - half for mean, half in spans) / scale
     high = max(mean + half for mean, half in spans) / scale
     axes.set_ylim(*_padded(low, high, summary.metric))
@@ -188,8 +193,17 @@ def _padded(low: float, high: float, metric: Metric) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _labels(lines: Sequence[Line]) -> list[str]:
-    return [line.label for line in lines]
+def towering(summary: Summary) -> list[Line]:
+    """Uniform choice, where its regret would leave no room to tell the others apart."""
+    rest = [line.mean for line in summary.lines if line.learner != UNIFORM]
+    if summary.metric != "regret" or not rest:
+        return []
+    high = _TOWERING * max(rest)
+    return [line for line in summary.lines if line.learner == UNIFORM and line.mean > high]
+
+
+def _end_name(line: Line, summary: Summary) -> str:
+    return f"{line.label}: {line.mean:,.0f}" if line in towering(summary) else line.label
 
 
 def _wrapped(label: str, width: float) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -35,10 +36,10 @@ from discreet.reporting.palette import (
 )
 from discreet.reporting.plots import plain
 from discreet.reporting.table import ABSENT
-from discreet.reproduction.runner import NON_PRIVATE, UNIFORM, Line
+from discreet.reproduction.runner import NON_PRIVATE, REGRET, UNIFORM, Line
 
-# What goes with another key, or is the same throughout.
-_HIDDEN = {"kernel", "rounds"}
+# What goes with another key.
+_HIDDEN = {"kernel"}
 _HUES = {"ours": BLUE, "published": VERMILLION, "ours, local": GREEN, "published, local": PURPLE}
 _OTHERS = (GREEN, PURPLE, BLUE, VERMILLION)
 _WIDTH, _HEIGHT, _DOTS = 10.4, 3.9, 200
@@ -48,20 +49,19 @@ _LEFT, _BOTTOM, _TOP, _GAP = 0.62, 0.5, 0.35, 0.2  # inches
 def result_table(lines: Sequence[Line]) -> Group:
     """One row for each case and metric; what was promised beside what the noise guarantees.
 
-    Settings that differ, and metrics, have a heading each; a varied delta is a column.
+    Settings that differ, and metrics, have a heading each; a varied delta is a column, and so is
+    what was measured at the end of a trial.
     """
     varied = _varied([line.case.setting for line in lines])
-    metrics = len({record.metric for line in lines for record in line.records}) > 1
-    deltas = len({line.case.budget.delta for line in lines if line.case.private}) > 1
-    paper = any(record.paper is not None for line in lines for record in line.records)
-    names = ["method", *(["delta"] if deltas else []), "regret", "±", *(["paper"] if paper else [])]
-    names += ["epsilon\npromised", "epsilon\nheld", "noise /\nneeded", "s"]
+    metrics = len({metric for line in lines for metric in line.trials[0].totals}) > 1
+    columns = _columns(lines)
     sections: dict[str, list[tuple[Line, list[str]]]] = {}
     for line in lines:
-        for record in line.records:
-            parts = [str(line.case.setting.get(name, ABSENT)) for name in varied]
+        for record in line.records[: len(line.trials[0].totals)]:
+            parts = [_shown(name, line.case.setting.get(name, ABSENT)) for name in varied]
             heading = ", ".join(parts + ([record.metric] if metrics else []))
-            sections.setdefault(heading, []).append((line, _cells(line, record, deltas, paper)))
+            row = [cell(line, record) for cell in columns.values()]
+            sections.setdefault(heading, []).append((line, row))
     cells = [row for rows in sections.values() for _, row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     shown: list[Text | Table] = []
@@ -69,7 +69,7 @@ def result_table(lines: Sequence[Line]) -> Group:
         if heading:
             shown.append(Text(f"\n{heading}", style="bold"))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        for name, width in zip(names, widths, strict=True):
+        for name, width in zip(columns, widths, strict=True):
             side: Literal["left", "right"] = "left" if name == "method" else "right"
             table.add_column(name, justify=side, no_wrap=True, vertical="bottom", min_width=width)
         for line, row in rows:
@@ -78,40 +78,91 @@ def result_table(lines: Sequence[Line]) -> Group:
     return Group(*shown)
 
 
-def _cells(line: Line, record: ReproductionRecord, deltas: bool, paper: bool) -> list[str]:
-    cells = [record.method]
-    if deltas:
-        cells.append(f"{line.case.budget.delta:g}" if line.case.private else ABSENT)
-    cells += [f"{record.mean:,.{1 if record.mean < 1000.0 else 0}f}"]
-    cells += [_error(record.standard_error)]
-    if paper:
-        cells.append(ABSENT if record.paper is None else f"{record.paper:,.0f}")
-    return [*cells, _promised(line), _held(line), _noise(line), f"{line.seconds:.2f}"]
+def _columns(lines: Sequence[Line]) -> dict[str, Callable[[Line, ReproductionRecord], str]]:
+    """What is written under each heading; a column that would be empty is left out."""
+    made: dict[str, Callable[[Line, ReproductionRecord], str]] = {
+        "method": lambda line, record: record.method
+    }
+    # Pure budgets beside others of one delta need no column: that they have none goes without it.
+    if len({line.case.budget.delta for line in lines if line.case.private} - {0.0}) > 1:
+        made["delta"] = lambda line, record: (
+            f"{line.case.budget.delta:g}" if line.case.private else ABSENT
+        )
+    made[_head(lines)] = lambda line, record: _number(record.mean)
+    made["±"] = lambda line, record: _error(record.standard_error)
+    if any(record.paper is not None for line in lines for record in line.records):
+        made["paper"] = lambda line, record: (
+            ABSENT if record.paper is None else f"{record.paper:,.0f}"
+        )
+    for name in dict.fromkeys(name for line in lines for name in line.trials[0].finals):
+        made[name.replace(" ", "\n")] = partial(_final, name)
+    made["epsilon\npromised"] = lambda line, record: _promised(line)
+    made["epsilon\nheld"] = lambda line, record: _held(line)
+    if _noisy(lines):
+        made["noise /\nneeded"] = lambda line, record: _noise(line)
+    made["s"] = lambda line, record: f"{line.seconds:.2f}"
+    return made
 
 
 def table_note(lines: Sequence[Line]) -> str:
     """What the columns mean."""
+    people = sorted({int(line.trials[0].rounds[-1]) for line in lines})
+    of = f" of {people[0]:,} people" if len(people) == 1 and _head(lines) == REGRET else ""
+    noise = (
+        "; noise / needed: how many times the least noise that keeps the promise it is, below 1 "
+        "where the promise is broken"
+    )
+    return (
+        f"{_head(lines).capitalize()}{of}: mean of {trial_count(lines)}, ± its standard error. "
+        "Epsilon held: what the noise that was drawn guarantees at the delta asked for"
+        f"{noise if _noisy(lines) else ''}. s: seconds of one trial."
+    )
+
+
+def trial_count(lines: Sequence[Line]) -> str:
+    """How many trials there were, in words."""
     counts = sorted({len(line.trials) for line in lines})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    rounds = int(lines[0].trials[0].rounds[-1])
-    return (
-        f"Regret of {rounds:,} people: mean of {runs} trial{'' if counts == [1] else 's'}, ± its "
-        "standard error. Epsilon held: what the noise that was drawn guarantees at the delta "
-        "asked for; noise / needed: how many times the least noise that keeps the promise it is, "
-        "below 1 where the promise is broken. s: seconds of one trial."
-    )
+    return f"{runs} trial{'' if counts == [1] else 's'}"
+
+
+def _head(lines: Sequence[Line]) -> str:
+    """What the main column is called: any way of counting regret is regret."""
+    names = {metric for line in lines for metric in line.trials[0].totals}
+    return REGRET if any(name.startswith(REGRET) for name in names) else ", ".join(sorted(names))
+
+
+def _noisy(lines: Sequence[Line]) -> bool:
+    """Whether there is Gaussian noise, of which one can say how much it is."""
+    return any(line.excess_noise is not None for line in lines)
+
+
+def _shown(name: str, value: Value) -> str:
+    return f"{value:,} people" if name == "rounds" else str(value)
+
+
+def _number(value: float, digits: int = 3) -> str:
+    """So many digits of a small number, no more than one decimal of a large one."""
+    if value == 0.0 or not abs(value) < 1.0:
+        return f"{value:,.{1 if abs(value) < 1000.0 else 0}f}"
+    return f"{value:.{min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 7)}f}"
+
+
+def _error(value: float) -> str:
+    if not math.isfinite(value):
+        return ABSENT
+    return _number(value, 2) if value < 100.0 else f"{value:,.0f}"
+
+
+def _final(name: str, line: Line, record: ReproductionRecord) -> str:
+    found = [other.mean for other in line.records if other.metric == name]
+    return _number(found[0]) if found else ABSENT
 
 
 def _varied(settings: Sequence[Mapping[str, Value]]) -> list[str]:
     """The keys that differ and that a reader cannot infer from the others."""
     keys = dict.fromkeys(key for setting in settings for key in setting if key not in _HIDDEN)
     return [key for key in keys if len({setting.get(key) for setting in settings}) > 1]
-
-
-def _error(value: float) -> str:
-    if not math.isfinite(value):
-        return ABSENT
-    return f"{value:.1f}" if value < 100.0 else f"{value:,.0f}"
 
 
 def _promised(line: Line) -> str:
@@ -162,12 +213,10 @@ def regret_figure(lines: Sequence[Line], log_scale: bool = False) -> Figure:
             axes.tick_params(axis="y", labelleft=False)
         if place == 0:
             axes.set_ylabel("cumulative regret", fontsize=BODY, color=INK)
-    counts = sorted({len(line.trials) for line in drawn})
-    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     figure.text(
         1.0 - 0.1 / _WIDTH,
         1.0 - (_TOP - 0.1) / _HEIGHT,
-        f"mean of {runs} trial{'' if counts == [1] else 's'}; bands: one standard error",
+        f"mean of {trial_count(drawn)}; bands: one standard error",
         ha="right",
         fontsize=SMALL,
         color="#6B6B6B",

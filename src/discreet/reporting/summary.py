@@ -23,6 +23,7 @@ from discreet.simulation import Outcome, Setting
 from discreet.validation import InvalidInput
 
 UNIFORM = "uniform"
+_ROUNDING = 1e-12  # differences of this share of a mean are rounding errors
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,8 @@ def _line(outcomes: Sequence[Outcome]) -> Line:
     values = np.array([outcome.record.value for outcome in outcomes])
     count = len(values)
     error = float(values.std(ddof=1)) / math.sqrt(count) if count > 1 else None
+    if error is not None and error < _ROUNDING * abs(values.mean()):
+        error = 0.0  # the same people in another order, added up
     promises = [outcome.guarantee for outcome in outcomes if outcome.guarantee is not None]
     weakest = max(promises, key=lambda g: (g.epsilon, g.delta, g.releases), default=None)
     return Line(

@@ -23,16 +23,18 @@ def answer(summary: Summary) -> str:
 
 
 def protection(summary: Summary, space: ActionSpace) -> str:
-    """Whom people trust with what, where choices are points; empty where there is nothing to say.
+    """Whom people trust with what; empty where that is nobody, and choices are not points.
 
     Args:
         summary: of the study.
         space: what people can be given.
     """
     models = {line.trust_model for line in summary.private}
-    if not models or arm_count(space) is not None:
+    if not models:
         return ""
     trusted = models == {"joint"}
+    if arm_count(space) is not None:
+        return _trusted_with_arms(every=trusted) if "joint" in models else ""
     if isinstance(space, DecisionSets):
         text = (
             "Protected is all that a person brings and what came of it: their decision set, which "
@@ -50,6 +52,15 @@ def protection(summary: Summary, space: ActionSpace) -> str:
         "from a public random number, not from anything about that person."
     )
     return f"{text} The learner is trusted with the rewards." if trusted else text
+
+
+def _trusted_with_arms(every: bool) -> str:
+    """What joint privacy of arms in contexts asks of people."""
+    who = "The learner is" if every else "Learners under joint privacy are"
+    return (
+        f"{who} trusted with context, action and reward. What a person is given depends on their "
+        "own context, so the promise to them holds as long as only that person is told."
+    )
 
 
 def _family(name: str, summary: Summary, alone: bool) -> str:

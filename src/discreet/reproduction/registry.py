@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from discreet.reproduction.dubey2021.figures import REPRODUCTIONS as DUBEY_2021
+from discreet.reproduction.pavlovic2025.figures import REPRODUCTIONS as PAVLOVIC_2025
 from discreet.reproduction.runner import Reproduction
 from discreet.validation import InvalidInput
 
-REPRODUCTIONS: dict[str, Reproduction] = {one.name: one for one in (*DUBEY_2021,)}
+REPRODUCTIONS: dict[str, Reproduction] = {one.name: one for one in (*DUBEY_2021, *PAVLOVIC_2025)}
 
 
 def find_reproduction(name: str) -> Reproduction:

@@ -10,9 +10,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import joblib
 import numpy as np
@@ -42,6 +42,10 @@ class Measured(Protocol):
         ...
 
 
+# What the learner is like when everybody has been served, by name.
+Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """One method in one setting of a figure or table.
@@ -57,8 +61,12 @@ class Case:
         panel: the panel of the plot; None for every panel, "" for none.
         label: what the plot calls it.
         paper: the numbers printed in the paper, by metric.
-        metric: what its regret is called, where the problem does not count it in several ways.
+        metric: what its regret is called, where the problem does not count it in several ways; or
+            the name of what `measure` finds, which is then reported in place of regret.
         slow: whether it runs only on request.
+        arguments: of the learner, which no study file can hold.
+        measure: what is measured of the learner when everybody has been served.
+        rounds: people in a trial; None for as many as the run is asked for.
     """
 
     method: str
@@ -73,6 +81,9 @@ class Case:
     paper: Mapping[str, float] = field(default_factory=dict)
     metric: str = REGRET
     slow: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    measure: Measure | None = None
+    rounds: int | None = None
 
     @property
     def private(self) -> bool:
@@ -82,7 +93,7 @@ class Case:
     def make(self, rounds: int, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner for `rounds` people."""
         kind = learner_class(self.learner)
-        read = kind.read_options(dict(self.options))
+        read = {**kind.read_options(dict(self.options)), **self.arguments}
         if self.calibration is not None:
             read["calibration"] = self.calibration
         return kind(
@@ -111,6 +122,7 @@ class Trial:
         guarantee: what was really promised, derived from the releases.
         excess_noise: the noise over the least that keeps the budget, below 1 where the budget is
             not kept; None without Gaussian noise.
+        finals: what the case measures of the learner at the end, besides `totals`.
     """
 
     case: int
@@ -121,6 +133,7 @@ class Trial:
     seconds: float
     guarantee: Guarantee
     excess_noise: float | None
+    finals: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +168,7 @@ class Line:
 
     @cached_property
     def records(self) -> tuple[ReproductionRecord, ...]:
-        """One for each metric, the main one first."""
+        """One for each metric, the main one first, and for each final measure."""
         budget = self.case.budget
         promised: dict[str, Value] = {
             "trust_model": budget.trust_model,
@@ -167,8 +180,9 @@ class Line:
             "seconds": round(self.seconds, 3),
         }
         made = []
-        for metric in self.trials[0].totals:
-            totals = np.array([trial.totals[metric] for trial in self.trials])
+        found = [{**trial.totals, **trial.finals} for trial in self.trials]
+        for metric in found[0]:
+            totals = np.array([each[metric] for each in found])
             count = len(totals)
             error = float(totals.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
             made.append(
@@ -216,45 +230,61 @@ class Reproduction:
         name: how the command line calls it.
         title: what it shows, and where it comes from.
         trials: how many the paper ran.
-        rounds: people in a trial in the paper.
-        delta: the paper's; None where delta is varied.
+        rounds: people in a trial in the paper, or several such numbers.
+        delta: the paper's; None where delta is varied, or where budgets have none.
         seed: base of the trials' seeds.
         cases: what is run.
         note: what the numbers do and do not say.
         slow: what `Request.slow` adds, in words; "" for nothing.
+        figure: whether its figure shows how regret grows over rounds, or results by epsilon.
     """
 
     name: str
     title: str
     trials: int
-    rounds: int
+    rounds: int | tuple[int, ...]
     delta: float | None
     seed: int
     cases: Callable[[Request], list[Case]]
     note: str
     slow: str = ""
+    figure: Literal["rounds", "epsilon"] = "rounds"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """All of `rounds`."""
+        return (self.rounds,) if isinstance(self.rounds, int) else self.rounds
 
     def plan(
         self,
-        rounds: int | None = None,
+        rounds: int | Sequence[int] | None = None,
         delta: float | None = None,
         slow: bool = False,
         methods: Sequence[str] = (),
     ) -> list[Case]:
         """The cases of the named methods (all if none), with the paper's numbers by default.
 
+        A method that runs only on request does so when it is named.
+
         Raises:
             InvalidInput: for numbers that are not allowed, a delta where it is varied, or a method
                 that there is not.
         """
-        people = whole_number(self.rounds if rounds is None else rounds, "rounds", minimum=2)
+        asked = self.sizes if rounds is None else rounds
+        sizes = [asked] if isinstance(asked, int) else list(asked)
+        sizes = [whole_number(people, "rounds", minimum=2) for people in sizes]
         if delta is not None and self.delta is None:
-            raise InvalidInput(f"delta was {delta}, but {self.name} varies it; leave it away.")
+            raise InvalidInput(
+                f"delta was {delta}, but {self.name} varies it or needs none; leave it away."
+            )
         if slow and not self.slow:
             raise InvalidInput(f"{self.name} leaves no method out; leave the wish for all away.")
         chosen = self.delta if delta is None else probability(delta, "delta")
-        cases = self.cases(Request(people, chosen, slow))
+        cases = self._made(sizes, chosen, slow)
         known = list(dict.fromkeys(case.method for case in cases))
+        if self.slow and not set(methods) <= set(known):
+            cases = self._made(sizes, chosen, True)
+            known = list(dict.fromkeys(case.method for case in cases))
         unknown = [method for method in methods if method not in known]
         if unknown:
             raise InvalidInput(
@@ -262,16 +292,21 @@ class Reproduction:
             )
         return [case for case in cases if not methods or case.method in methods]
 
-    def run(
-        self, cases: Sequence[Case], trials: int, rounds: int, jobs: int = 1
-    ) -> Iterator[Trial]:
-        """Every case in every trial, in the order in which they finish."""
-        return run_all(cases, trials, rounds, self.seed, jobs)
+    def _made(self, sizes: Sequence[int], delta: float | None, slow: bool) -> list[Case]:
+        return [
+            replace(case, rounds=people)
+            for people in sizes
+            for case in self.cases(Request(people, delta, slow))
+        ]
+
+    def run(self, cases: Sequence[Case], trials: int, jobs: int = 1) -> Iterator[Trial]:
+        """Every case of a plan in every trial, in the order in which they finish."""
+        return run_all(cases, trials, None, self.seed, jobs)
 
     def lines(
         self,
         trials: int | None = None,
-        rounds: int | None = None,
+        rounds: int | Sequence[int] | None = None,
         delta: float | None = None,
         slow: bool = False,
         jobs: int = 1,
@@ -279,29 +314,31 @@ class Reproduction:
         """Run everything and return it in the order of the cases."""
         cases = self.plan(rounds, delta, slow)
         number = self.trials if trials is None else trials
-        people = self.rounds if rounds is None else rounds
-        return lines_of(cases, list(self.run(cases, number, people, jobs)))
+        return lines_of(cases, list(self.run(cases, number, jobs)))
 
 
 def run_all(
-    cases: Sequence[Case], trials: int, rounds: int, seed: int, jobs: int = 1
+    cases: Sequence[Case], trials: int, rounds: int | None, seed: int, jobs: int = 1
 ) -> Iterator[Trial]:
     """Every case in every trial; all cases of a trial start before the next trial.
+
+    Cases have `rounds` people in a trial unless they say otherwise.
 
     Raises:
         InvalidInput: before anything runs, for numbers or cases that cannot work.
     """
     whole_number(trials, "trials", minimum=1)
     whole_number(jobs, "jobs", minimum=1)
-    for case in cases:
-        case.make(rounds, 0, SimulatedNoise(0))
+    sizes = [whole_number(case.rounds or rounds, "rounds", minimum=1) for case in cases]
+    for case, people in zip(cases, sizes, strict=True):
+        case.make(people, 0, SimulatedNoise(0))
     # Each trial is one thread of arithmetic: BLAS threads would only fight over the cores.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     tasks = (
-        joblib.delayed(run_trial)(place, case, rounds, seed, number)
+        joblib.delayed(run_trial)(place, case, people, seed, number)
         for number in range(trials)
-        for place, case in enumerate(cases)
+        for place, (case, people) in enumerate(zip(cases, sizes, strict=True))
     )
     if jobs == 1:
         return (function(*arguments, **keywords) for function, arguments, keywords in tasks)
@@ -325,15 +362,20 @@ def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Tr
         measured = case.problem.metrics(people, values)
     at = np.unique(np.linspace(1, rounds, min(_TRACE_POINTS, rounds)).astype(np.int64))
     main = next(iter(measured.values()))
+    totals = {metric: float(each.sum()) for metric, each in measured.items()}
+    finals = {} if case.measure is None else dict(case.measure(learner, people))
+    if case.metric in finals:
+        totals = {case.metric: finals.pop(case.metric)}
     return Trial(
         case=place,
         number=number,
-        totals={metric: float(each.sum()) for metric, each in measured.items()},
+        totals=totals,
         rounds=at,
         trace=np.cumsum(main)[at - 1],
         seconds=seconds,
         guarantee=learner.guarantee(),
         excess_noise=_excess_noise(case.budget, learner),
+        finals=finals,
     )
 
 

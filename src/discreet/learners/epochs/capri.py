@@ -106,6 +106,11 @@ class Capri(EpochLearner):
         rule = rule_of(rest)
         return {**super().read_options(rest), "rule": rule}
 
+    @classmethod
+    def _rule_options(cls) -> tuple[str, ...]:
+        own = {name for kind in RULES.values() for name in kind.__annotations__}
+        return "rule", *sorted(own - {"name"})
+
     def _options(self) -> dict[str, Any]:
         if type(self.rule) not in RULES.values():
             raise InvalidInput(

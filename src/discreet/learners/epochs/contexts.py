@@ -71,10 +71,17 @@ class ContextDistribution:
                 f"{weights.shape} that add up to {float(weights.sum())}; give each point of the "
                 "domain one weight of at least 0."
             )
-        pairs = self._tree.query_pairs(_SAME, p=np.inf)
-        if pairs:
-            first, second = min(pairs)
-            raise InvalidInput(f"contexts {first} and {second} were the same; give each once.")
+        # Not by listing all pairs that are the same, which may fill the memory.
+        _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
+        repeated = [int(first[counts > 1].min())] if (counts > 1).any() else []
+        if not repeated:
+            away, _ = self._tree.query(points, k=[2], p=np.inf)
+            repeated = np.flatnonzero(away <= _SAME).tolist()
+        if repeated:
+            raise InvalidInput(
+                f"context {repeated[0]}, {points[repeated[0]].tolist()} (as shares of the "
+                "bounds), came twice; give each once."
+            )
 
     @classmethod
     def finite(
@@ -131,6 +138,31 @@ class ContextDistribution:
         points, counts = np.unique(unit, axis=0, return_counts=True)
         return cls(points, counts / counts.sum(), False)
 
+    @classmethod
+    def read(cls, domain: Box, given: Any) -> ContextDistribution:
+        """What learners take as `contexts`: see `EpochLearner`."""
+        if given is None:
+            return cls.usual(domain)
+        if isinstance(given, ContextDistribution):
+            if given.points.shape[1] != domain.dimension:
+                raise InvalidInput(
+                    f"contexts had {given.points.shape[1]} columns, the domain "
+                    f"{domain.dimension}; give a distribution of this domain's contexts."
+                )
+            return given
+        if not isinstance(given, Mapping):
+            return cls.sample(domain, given)
+        if set(given) == {"points", "weights", "exact"}:
+            return cls.read(domain, cls.from_fields(given))
+        if set(given) == {"weights"}:
+            return cls.grid(domain, given["weights"])
+        if set(given) in ({"points", "weights"}, {"points"}):
+            return cls.finite(domain, given["points"], given.get("weights"))
+        raise InvalidInput(
+            f"contexts had the fields {sorted(map(str, given))}; give weights (for the grid of a "
+            "domain with levels), points with or without weights, or a plain list of contexts."
+        )
+
     def __len__(self) -> int:
         return len(self.points)
 
@@ -138,11 +170,34 @@ class ContextDistribution:
     def _tree(self) -> cKDTree:
         return cKDTree(self.points)
 
+    @cached_property
+    def _levels(self) -> tuple[FloatArray, ...] | None:
+        """The levels of each column, where the points are all their combinations in order."""
+        levels = tuple(np.unique(column) for column in self.points.T)
+        if math.prod(map(len, levels)) != len(self.points):
+            return None
+        mesh = np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1)
+        return levels if np.array_equal(mesh.reshape(self.points.shape), self.points) else None
+
+    def _nearest(self, unit: FloatArray) -> tuple[FloatArray, IntArray]:
+        """(n,) how far away the nearest point is in any coordinate, and its place."""
+        if self._levels is None:
+            far, found = self._tree.query(unit, p=np.inf)
+            return np.asarray(far), np.asarray(found, dtype=np.int64)
+        # Column by column, which is much faster than searching a tree.
+        away, place = np.zeros(len(unit)), np.zeros(len(unit), dtype=np.int64)
+        for column, levels in enumerate(self._levels):
+            values = unit[:, column]
+            step = np.searchsorted((levels[1:] + levels[:-1]) / 2.0, values)
+            away = np.maximum(away, np.abs(values - levels[step]))
+            place = place * len(levels) + step
+        return away, place
+
     def check(self, unit: FloatArray) -> None:
         """`InvalidInput` for contexts in [0, 1]^d that nobody brings."""
         if not self.exact:
             return
-        away, _ = self._tree.query(unit, p=np.inf)
+        away, _ = self._nearest(unit)
         if (away > _SAME).any():
             row = int(np.argmax(away > _SAME))
             raise InvalidInput(
@@ -153,8 +208,7 @@ class ContextDistribution:
 
     def places(self, unit: FloatArray) -> IntArray:
         """(n,) the place of the nearest of these contexts."""
-        _, found = self._tree.query(unit, p=np.inf)
-        return np.asarray(found, dtype=np.int64)
+        return self._nearest(unit)[1]
 
     def to_fields(self) -> dict[str, Any]:
         """JSON values."""
@@ -167,6 +221,9 @@ class ContextDistribution:
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> ContextDistribution:
         """The inverse of `to_fields`."""
+        missing = sorted({"points", "weights", "exact"} - set(fields))
+        if missing:
+            raise InvalidInput(f"a context distribution lacks the field {missing[0]!r}.")
         if not isinstance(fields["exact"], bool):
             raise InvalidInput(f"exact was {fields['exact']!r}; it must be true or false.")
         return cls(

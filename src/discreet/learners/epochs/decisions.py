@@ -25,6 +25,7 @@ from scipy.special import ndtri
 
 from discreet.arrays import decode_array, encode_array
 from discreet.learners.epochs.features import ArmFeatures
+from discreet.learners.messages import TICKETS
 from discreet.learners.public_randomness import public_uniforms
 from discreet.validation import (
     FloatArray,
@@ -35,8 +36,10 @@ from discreet.validation import (
     whole_number,
 )
 
-# Public draws of theta that share the people of an epoch, where tables are not larger than this.
+# Public draws of theta that share the people of an epoch; fewer where every person's probabilities
+# must be worked out anew, or where tables would be larger than so many scores.
 _DRAWS = 600
+_DRAWS_ANEW = 100
 _SCORES = 2**21
 _FEWEST_DRAWS = 64
 
@@ -226,9 +229,9 @@ def decision_from_fields(fields: Mapping[str, Any], features: ArmFeatures) -> De
             decode_array(fields["mean"], "mean", 1),
             decode_array(fields["root"], "root", 2),
             finite_number(fields["factor"], "factor"),
-            whole_number(fields["draws"], "draws", minimum=1, maximum=_SCORES),
-            whole_number(fields["seed"], "seed"),
-            whole_number(fields["version"], "version"),
+            whole_number(fields["draws"], "draws", minimum=1, maximum=_DRAWS),
+            whole_number(fields["seed"], "seed", maximum=TICKETS - 1),
+            whole_number(fields["version"], "version", maximum=TICKETS - 1),
         )
     raise InvalidInput(
         f"the kind of a decision was {fields['kind']!r:.80}; it must be offers or thompson."
@@ -236,9 +239,10 @@ def decision_from_fields(fields: Mapping[str, Any], features: ArmFeatures) -> De
 
 
 def usual_draws(features: ArmFeatures) -> int:
-    """How many draws a Thompson policy has: 600, fewer where tables are large."""
+    """How many draws a Thompson policy has."""
     pairs = len(features.contexts) * features.arms
-    return min(_DRAWS, max(_FEWEST_DRAWS, _SCORES // pairs))
+    most = _DRAWS if features.contexts.exact else _DRAWS_ANEW
+    return min(most, max(_FEWEST_DRAWS, _SCORES // pairs))
 
 
 def _shares(best: IntArray, arms: int) -> FloatArray:

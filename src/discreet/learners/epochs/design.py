@@ -37,12 +37,17 @@ def offers_of(
         active: (N, K), at least one arm in every context.
         ridge: what is added to the covariance, as a share of its mean eigenvalue per person.
     """
-    if design not in DESIGNS:
-        raise InvalidInput(f"design was {design!r:.80}; it must be one of {', '.join(DESIGNS)}.")
     uniform: FloatArray = active / active.sum(axis=1, keepdims=True)
-    if design == "uniform":
+    if check_design(design) == "uniform":
         return uniform
     return optimal(table, weights, uniform, ridge)
+
+
+def check_design(design: str) -> str:
+    """The name of a design; `InvalidInput` if there is none of that name."""
+    if design not in DESIGNS:
+        raise InvalidInput(f"design was {design!r:.80}; it must be one of {', '.join(DESIGNS)}.")
+    return design
 
 
 def optimal(table: FloatArray, weights: FloatArray, start: FloatArray, ridge: float) -> FloatArray:

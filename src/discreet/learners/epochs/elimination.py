@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.learners.epochs.belief import Belief
-from discreet.learners.epochs.design import DESIGNS
+from discreet.learners.epochs.design import DESIGNS, check_design
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.rows import BOUND, RowMap
 from discreet.privacy import Joint, Local
@@ -88,7 +88,7 @@ class Posterior(Elimination):
 
     def __post_init__(self) -> None:
         positive_number(self.deviations, "deviations")
-        _check_design(self.design)
+        check_design(self.design)
 
     def rows(
         self, learner: EpochLearner, belief: Belief, offers: FloatArray, people: int
@@ -98,14 +98,30 @@ class Posterior(Elimination):
         return made
 
     def survivors(self, learner: EpochLearner, belief: Belief, active: BoolArray) -> BoolArray:
-        table = learner.features.table
-        mean = np.where(active, table @ belief.mean, -np.inf)
-        best = mean.argmax(axis=1)
-        places = np.arange(len(mean))
-        away = (table - table[places, best][:, None]) @ belief.root
-        behind = mean[places, best][:, None] - mean
-        kept: BoolArray = active & (behind <= self.deviations * np.sqrt((away**2).sum(axis=2)))
-        return kept
+        return active & within(learner.features.table, belief, self.deviations, active)
+
+
+def within(
+    table: FloatArray, belief: Belief, deviations: float, active: BoolArray | None = None
+) -> BoolArray:
+    """(N, K) the arms that are behind the best by no more than so many posterior deviations.
+
+    Args:
+        table: (N, K, m) features.
+        belief: the posterior.
+        deviations: of the difference to the best.
+        active: (N, K) the arms among which the best is looked for; all by default.
+    """
+    mean = table @ belief.mean
+    if active is not None:
+        mean = np.where(active, mean, -np.inf)
+    best = mean.argmax(axis=1)
+    places = np.arange(len(mean))
+    away = (table - table[places, best][:, None]) @ belief.root
+    behind = mean[places, best][:, None] - mean
+    found: BoolArray = behind <= deviations * np.sqrt((away**2).sum(axis=2))
+    found[places, best] = True
+    return found
 
 
 @dataclass(frozen=True)
@@ -126,7 +142,7 @@ class Bernstein(Elimination):
     def __post_init__(self) -> None:
         positive_number(self.norm, "norm")
         probability(self.failure, "failure")
-        _check_design(self.design)
+        check_design(self.design)
 
     def rows(
         self, learner: EpochLearner, belief: Belief, offers: FloatArray, people: int
@@ -202,11 +218,6 @@ def full_rows(turn: FloatArray, phi: FloatArray) -> RowMap:
     return RowMap(*nothing, turn, float(lengths.max()), BOUND)
 
 
-def _check_design(design: str) -> None:
-    if design not in DESIGNS:
-        raise InvalidInput(f"design was {design!r:.80}; it must be one of {', '.join(DESIGNS)}.")
-
-
 RULES: dict[str, type[Posterior] | type[Bernstein]] = {
     Posterior.name: Posterior,
     Bernstein.name: Bernstein,
@@ -219,4 +230,5 @@ def rule_of(options: dict[str, Any]) -> Elimination:
     if name not in RULES:
         raise InvalidInput(f"rule was {name!r:.80}; it must be one of {', '.join(RULES)}.")
     kind = RULES[name]
-    return kind(**{key: options.pop(key) for key in list(options) if key in kind.__annotations__})
+    own = [field.name for field in fields(kind)]
+    return kind(**{key: options.pop(key) for key in list(options) if key in own})

@@ -95,8 +95,10 @@ class GridFeatures(ArmFeatures):
             )
         self.contexts = contexts
         # A table that was sent may claim any norm; those that were made here stay as they are.
-        norms = np.sqrt((values**2).sum(axis=2, keepdims=True))
-        self.values = values / np.maximum(norms, 1.0)
+        # (Above 1 by a rounding error stays too, so that tables that travel again do not change.)
+        with np.errstate(over="ignore"):
+            norms = np.sqrt((values**2).sum(axis=2, keepdims=True))
+        self.values = values / np.where(norms > 1.0 + 1e-12, norms, 1.0)
         self.values.setflags(write=False)
         _, self.arms, self.features = values.shape
 
@@ -138,10 +140,14 @@ class MapFeatures(ArmFeatures):
         points: FloatArray,
         features: FeatureMap,
     ) -> None:
-        if features.domain.dimension != domain.dimension + points.shape[1]:
+        if (
+            features.domain.dimension != domain.dimension + points.shape[1]
+            or contexts.points.shape[1] != domain.dimension
+        ):
             raise InvalidInput(
-                f"features were for {features.domain.dimension} columns; contexts and arm points "
-                f"have {domain.dimension} and {points.shape[1]}."
+                f"features were for {features.domain.dimension} columns; contexts have "
+                f"{contexts.points.shape[1]}, their domain {domain.dimension} and arm points "
+                f"{points.shape[1]}."
             )
         self.contexts = contexts
         self.domain = domain
@@ -182,6 +188,11 @@ class CodedFeatures(ArmFeatures):
     def __init__(
         self, contexts: ContextDistribution, features: FeatureMap, codes: FloatArray
     ) -> None:
+        if contexts.points.shape[1] != features.domain.dimension:
+            raise InvalidInput(
+                f"features were for {features.domain.dimension} columns; contexts have "
+                f"{contexts.points.shape[1]}."
+            )
         self.contexts = contexts
         self.map = features
         self.codes = codes
@@ -257,6 +268,14 @@ def arm_features(
             f"kernel was {chosen!r:.80}; pass a scikit-learn kernel, or its text such as "
             '"RBF(length_scale=0.3)".'
         )
+    try:
+        found = np.asarray(chosen(np.array([box.lower, box.upper])))
+    except ValueError as reason:
+        raise InvalidInput(
+            f"kernel was {chosen}, for the columns {', '.join(box.names)}: {reason}."
+        ) from reason
+    if not np.isfinite(found).all():
+        raise InvalidInput(f"kernel was {chosen}, which is not finite on the domain.")
     if not 0.0 <= finite_number(likeness, "likeness") < 1.0:
         raise InvalidInput(f"likeness was {likeness}; it must be from 0 to below 1.")
     key = kernel_to_text(chosen), box, domain, arms, None if points is None else _key(points)

@@ -74,7 +74,7 @@ class EpochOptions(TypedDict, total=False):
     """What every epoch learner takes besides what every learner takes."""
 
     kernel: Kernel | str | None
-    contexts: ContextDistribution | ArrayLike | None
+    contexts: ContextDistribution | ArrayLike | Mapping[str, Any] | None
     error: float
     likeness: float
     reward_noise: float | None
@@ -96,8 +96,10 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         kernel: a scikit-learn kernel, or its text, in the units of the columns of contexts followed
             by those of arm points; arms without points share a kernel of contexts. By default a
             squared exponential with length scales of 0.3 of each column's width.
-        contexts: a `ContextDistribution`, or a public sample (n, d) of contexts. By default uniform
-            on the domain. A wrong one costs reward, never privacy.
+        contexts: a `ContextDistribution`, a public sample (n, d) of contexts, a mapping of `points`
+            and `weights` for a finite set, or of `weights` for the grid of a domain with levels; in
+            the units of the domain. By default uniform on the domain. A wrong one costs reward,
+            never privacy.
         error: sup error of the features made from the kernel.
         likeness: correlation between arms without points, from 0 to below 1.
         reward_noise: a bound on how far a reward lies from its mean, in the units of rewards, if
@@ -120,7 +122,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         budget: Budget,
         *,
         kernel: Kernel | str | None = None,
-        contexts: ContextDistribution | ArrayLike | None = None,
+        contexts: ContextDistribution | ArrayLike | Mapping[str, Any] | None = None,
         error: float = _ERROR,
         likeness: float = _LIKENESS,
         reward_noise: float | None = None,
@@ -138,11 +140,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 f"budget was {budget!r}; {self.name} makes Gaussian releases, which need a delta: "
                 "Joint(epsilon, delta)."
             )
-        known = contexts
-        if known is None:
-            known = ContextDistribution.usual(domain)
-        elif not isinstance(known, ContextDistribution):
-            known = ContextDistribution.sample(domain, known)
+        known = ContextDistribution.read(domain, contexts)
         points = arms.array if isinstance(arms, ArmPoints) else None
         if isinstance(kernel, str):
             kernel = kernel_from_text(kernel)
@@ -190,6 +188,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _gaussian(self) -> bool:
         """Whether releases under joint privacy are Gaussian."""
         return True
+
+    def policy_header(self) -> dict[str, Any]:
+        return {**super().policy_header(), "learner": self.name}
 
     @property
     def batch_size(self) -> int:
@@ -257,23 +258,31 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 f"learner has the budget {self.budget!r}."
             )
         for version, one in statistics.epochs.items():
-            size = self.published(version).rows.size
-            if one.total.shape != (size,):
-                raise InvalidInput(
-                    f"statistics of version {version} had {one.total.shape[0]} numbers; its rows "
-                    f"have {size}."
-                )
-            # Not np.abs, which leaves the least 64-bit integer negative.
-            largest = max(int(one.total.max()), -int(one.total.min()))
-            if exact and largest > one.people * (RESOLUTION + 1.0):
-                raise InvalidInput(
-                    f"statistics of {one.people} people had an entry of {largest}; no reports add "
-                    "up to that. Send them as statistics() made them."
-                )
+            self._check_sum(version, one)
         if self.people + statistics.reports > MOST_PEOPLE:
             raise InvalidInput(
                 f"{self.people + statistics.reports} people would not add up exactly; the largest "
                 f"number is {MOST_PEOPLE}."
+            )
+
+    def _check_sum(self, version: int, one: EpochSum) -> None:
+        size = self.published(version).rows.size
+        if one.total.shape != (size,):
+            raise InvalidInput(
+                f"statistics of version {version} had shape {one.total.shape}; its rows have "
+                f"{size} numbers."
+            )
+        if not np.isfinite(one.total).all():
+            raise InvalidInput(
+                f"statistics of version {version} had NaN or infinity; leave out the reports that "
+                "do not add up to numbers."
+            )
+        # Not np.abs, which leaves the least 64-bit integer negative.
+        largest = max(int(one.total.max()), -int(one.total.min()))
+        if not isinstance(self.budget, Local) and largest > one.people * (RESOLUTION + 1.0):
+            raise InvalidInput(
+                f"statistics of {one.people} people had an entry of {largest}; no reports add up "
+                "to that. Send them as statistics() made them."
             )
 
     def _publish(self) -> EpochPolicy:
@@ -383,22 +392,25 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             if isinstance(self.budget, Local):
                 return super().releases
             return [one for one in (p.release("none") for p in self._policies) if one is not None]
-        assert self.noise is not None
         group = f"one row of {self.name} {self.public_seed}"
-        return [one.record(group, self.noise.name) for one in self._released[0]]
+        return [one.record(group) for one in self._released[0]]
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        known = {**EpochOptions.__annotations__, **dict.fromkeys(cls._own_options())}
+        known = [*EpochOptions.__annotations__, *cls._own_options()]
         unknown = sorted(set(options) - set(known))
         if unknown:
+            more = cls._rule_options()
             raise InvalidInput(
-                f"{cls.name} got the option {unknown[0]!r}; its options are {', '.join(known)}."
+                f"{cls.name} got the option {unknown[0]!r}; its options are "
+                f"{', '.join([*known, *more])}."
             )
-        read = dict(options)
-        if isinstance(read.get("contexts"), Mapping):
-            read["contexts"] = ContextDistribution.from_fields(read["contexts"])
-        return read
+        return dict(options)
+
+    @classmethod
+    def _rule_options(cls) -> tuple[str, ...]:
+        """Options that `read_options` of a subclass takes out before."""
+        return ()
 
     @classmethod
     def _own_options(cls) -> tuple[str, ...]:
@@ -431,13 +443,24 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         people: dict[int, int] = {}
         for one in drawn:
             people[one.version] = people.get(one.version, 0) + one.people
+            rows = self.published(one.version).rows
             if isinstance(self.budget, Joint):
-                one.check(self._multiplier(self.published(one.version).rows))
-        if people != {version: one.people for version, one in before.epochs.items()}:
+                one.check(self._multiplier(rows))
+            if one.total.shape != (rows.size,):
+                raise InvalidInput(
+                    f"a saved release had {len(one.total)} numbers; rows of version {one.version} "
+                    f"have {rows.size}. Read the learner as save() wrote it."
+                )
+        released = {version: one.people for version, one in before.epochs.items()}
+        exact = not isinstance(self.budget, Local)
+        if people != released or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
                 "learner as save() wrote it."
             )
+        for sums in (self._sums.epochs, self._sums.since(before)):
+            for version, added in sums.items():
+                self._check_sum(version, added)
         self._released = drawn, before
         if self._policies:
             # A kernel's features may differ between machines in signs and last digits; what was

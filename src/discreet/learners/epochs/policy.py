@@ -7,6 +7,7 @@ local privacy the row is made here, and a `VectorReport` hides it before it leav
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from discreet.learners.epochs.reports import ContextObservations, PrivateRows
 from discreet.learners.epochs.rows import CENTRE, RowMap, in_unit_ball
 from discreet.learners.messages import ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
-from discreet.privacy import NoiseSource, Release
+from discreet.privacy import NoiseSource, OnceEach, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport, vector_report_from_fields
@@ -37,6 +38,7 @@ class EpochPolicy(ArmPolicy):
         decision: how arms are chosen.
         rows: what a person adds to the epoch's statistic.
         local: how a person hides that; None where they trust the learner.
+        learner: the name of the learner's kind: one seed may serve several of them.
         believed: (m,) the posterior mean of theta when the epoch began; for whoever wants to know.
     """
 
@@ -47,6 +49,7 @@ class EpochPolicy(ArmPolicy):
     rows: RowMap
     local: VectorReport | None
     believed: FloatArray
+    learner: str
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,12 +83,16 @@ class EpochPolicy(ArmPolicy):
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         self._known(unit)
         arms = self._drawn(unit, tickets)
-        return arms, self.decision.probabilities(unit)[np.arange(len(arms)), arms]
+        with np.errstate(all="ignore"):
+            shares = self.decision.probabilities(unit)
+        return arms, shares[np.arange(len(arms)), arms]
 
     def _drawn(self, unit: FloatArray, tickets: TicketArray) -> IntArray:
         places = np.full(len(tickets), _CHOICE)
         uniform = public_uniforms(self.public_seed, self.version, tickets, places)
-        return self.decision.choose(unit, uniform)
+        # Numbers that were sent may overflow for some people; warnings would tell for whom.
+        with np.errstate(all="ignore"):
+            return self.decision.choose(unit, uniform)
 
     def _report(
         self, people: FloatArray, actions: Any, rewards: FloatArray, noise: NoiseSource
@@ -108,9 +115,10 @@ class EpochPolicy(ArmPolicy):
     def rows_of(self, unit: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
         """(n, size) rows in the unit ball, of contexts in [0, 1]^d, arms and rewards in [0, 1]."""
         rows = np.empty((len(arms), self.rows.size))
-        for some in self.features.portions(len(arms)):
-            phi = self.features.at(unit[some], arms[some])
-            rows[some] = in_unit_ball(self.rows.rows(phi, rewards[some] - CENTRE))
+        with np.errstate(all="ignore"):
+            for some in self.features.portions(len(arms)):
+                phi = self.features.at(unit[some], arms[some])
+                rows[some] = in_unit_ball(self.rows.rows(phi, rewards[some] - CENTRE))
         return rows
 
     def mean(self, unit: FloatArray) -> FloatArray:
@@ -145,6 +153,14 @@ class EpochPolicy(ArmPolicy):
             noise=noise,
         )
 
+    @property
+    def group(self) -> OnceEach:
+        return OnceEach(f"one report to {self.learner} {self.public_seed}")
+
+    @cached_property
+    def identity(self) -> str:
+        return f"{self.learner}, {super().identity}"
+
     def sharing(self, features: ArmFeatures) -> EpochPolicy:
         """This policy with features that other policies use too, instead of a copy of them."""
         return replace(self, features=features, decision=self.decision.using(features))
@@ -152,6 +168,7 @@ class EpochPolicy(ArmPolicy):
     def to_fields(self) -> dict[str, Any]:
         return {
             **self.header(),
+            "learner": self.learner,
             "features": self.features.to_fields(),
             "decision": self.decision.to_fields(),
             "rows": self.rows.to_fields(),
@@ -161,6 +178,8 @@ class EpochPolicy(ArmPolicy):
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
+        if not isinstance(fields["learner"], str):
+            raise InvalidInput(f"learner was {fields['learner']!r:.80}; it must be a name.")
         features = features_from_fields(fields["features"])
         local = fields["local"]
         return cls(
@@ -170,4 +189,5 @@ class EpochPolicy(ArmPolicy):
             rows=RowMap.from_fields(fields["rows"]),
             local=None if local is None else vector_report_from_fields(local),
             believed=read_array(fields["believed"], "believed", "number", 1),
+            learner=fields["learner"],
         )

@@ -1,16 +1,25 @@
-"""Batched Thompson sampling on the released posterior: our best learner in this setting.
+"""Sampling arms from the released posterior, epoch by epoch: our best learner in this setting.
 
-The arms of an epoch may follow any public function of earlier releases. CAPRI eliminates arms
-(capri.py); here each person is given the best arm under one of some public draws from the released
-posterior, spread by 0.7 of its deviations. Nothing else changes in the argument for privacy.
+The arms of an epoch may follow any public function of earlier releases. CAPRI eliminates arms for
+ever (capri.py); here what is offered follows the latest posterior, so an arm can come back. Nothing
+else changes in the argument for privacy.
 
-| budget | epochs                                                                            |
-|--------|-----------------------------------------------------------------------------------|
-| joint  | the first until it would halve the doubt about the best arm, then 1.5 times longer |
-| local  | batches of max(100, T/1000, t/15)                                                 |
-| none   | from 10 people on, 1.2 times longer each                                          |
+| sampling    | a person is given                                                               |
+|-------------|---------------------------------------------------------------------------------|
+| `plausible` | an arm within 0.8 posterior deviations (of the difference) of the best, by a    |
+|             | D-optimal design on those arms; for finite sets of contexts                     |
+| `thompson`  | the best arm under one of some public draws from the posterior, spread by 0.7   |
+|             | of its deviations; for any contexts                                             |
 
-When the next epoch would not end before the horizon, everybody gets the best arm by the mean.
+| budget | epochs                                                                              |
+|--------|-------------------------------------------------------------------------------------|
+| joint  | the first until little more than half the doubt about the best arm would be left,   |
+|        | then 1.5 times longer each                                                          |
+| local  | batches of max(100, T/1000, t/15)                                                   |
+| none   | from 10 people on, 1.2 times longer each                                            |
+
+After a tenth of the horizon deviations are cut to 0.7 of themselves, and when the next epoch would
+not end before the horizon, everybody gets the best arm by the mean.
 There is no proof of regret; the elimination learner with rigorous widths is for those who want one.
 """
 
@@ -24,17 +33,25 @@ import numpy as np
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.epochs.belief import Belief
-from discreet.learners.epochs.decisions import Thompson, usual_draws
+from discreet.learners.epochs.decisions import Decision, Offers, Thompson, usual_draws
+from discreet.learners.epochs.design import DESIGNS, offers_of
+from discreet.learners.epochs.elimination import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.privacy import Budget, Joint, Local
-from discreet.validation import InvalidInput, positive_number
+from discreet.validation import FloatArray, InvalidInput, positive_number
 
-# How far draws are spread, in posterior deviations: 1 explores too long, less than a half may stay
-# with the wrong arm for ever.
-_FACTOR = 0.7
+SAMPLINGS = ("plausible", "thompson")
+# How far arms may be behind the best, and draws be spread, in posterior deviations: more explores
+# too long, much less may stay with the wrong arm for ever.
+_DEVIATIONS = {"plausible": 0.8, "thompson": 0.7}
+# What is tried late pays for few people: after this share of the horizon deviations are cut.
+_LATE = 0.1
+_LATE_DEVIATIONS = 0.7
+# What designs add to a covariance, as a share of its mean eigenvalue.
+_RIDGE = 1e-3
 # The first epoch ends when it would leave this share of the doubt about the best arm.
-_DOUBT_LEFT = 0.5
+_DOUBT_LEFT = 0.6
 _FEWEST = 10
 _GROWTH = 1.5
 _FREE_GROWTH = 1.2
@@ -42,10 +59,12 @@ _MOST_FIRST = 0.1
 
 
 class ReleasedThompson(EpochLearner):
-    """Gives arms by Thompson sampling from the last released posterior (see the module).
+    """Samples arms by the last released posterior (see the module).
 
     Args:
-        thompson_factor: how far draws are spread, in posterior deviations.
+        sampling: `plausible` or `thompson`; by default the first where contexts are a finite set.
+        deviations: how far plausible arms may be behind the best, or draws are spread, in
+            posterior deviations; by default 0.8 and 0.7.
 
     See `EpochLearner` for the others.
     """
@@ -58,15 +77,24 @@ class ReleasedThompson(EpochLearner):
         arms: int | ArmPoints,
         budget: Budget,
         *,
-        thompson_factor: float = _FACTOR,
+        sampling: str | None = None,
+        deviations: float | None = None,
         **common: Unpack[EpochCommon],
     ) -> None:
-        self.thompson_factor = positive_number(thompson_factor, "thompson_factor")
         super().__init__(domain, arms, budget, **common)
+        exact = self.features.contexts.exact
+        if sampling not in (None, *SAMPLINGS) or (sampling == SAMPLINGS[0] and not exact):
+            raise InvalidInput(
+                f"sampling was {sampling!r:.80}; it must be thompson, or plausible where contexts "
+                "are a finite set (levels in every column)."
+            )
+        self.sampling = sampling or SAMPLINGS[0 if exact else 1]
+        usual = _DEVIATIONS[self.sampling]
+        self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
     @classmethod
     def _own_options(cls) -> tuple[str, ...]:
-        return ("thompson_factor",)
+        return ("sampling", "deviations")
 
     def _first_length(self) -> int:
         if self.horizon is not None and self.horizon <= _FEWEST:
@@ -79,12 +107,9 @@ class ReleasedThompson(EpochLearner):
 
     def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
         version = header["version"]
-        common = self.features, belief.mean, belief.root
-        draws = usual_draws(self.features), self.public_seed, version
-        spread = Thompson(*common, self.thompson_factor, *draws)
-        matters = self.matters(belief, Thompson(*common, 1.0, *draws).table)
-        chances = self.chances(spread.table)
-
+        decision, doubtful = self._sampled(belief, version)
+        matters = self.matters(belief, doubtful)
+        chances = self.chances(decision.table)
         length = self._planned_length()
         rows, doubt = self.best_rows(belief, chances, matters, length)
         if version == 0 and isinstance(self.budget, Joint):
@@ -92,9 +117,10 @@ class ReleasedThompson(EpochLearner):
             while doubt > _DOUBT_LEFT * np.trace(matters) and length < most:
                 length = math.ceil(length * _GROWTH)
                 rows, doubt = self.best_rows(belief, chances, matters, length)
-        decision = spread
         if length >= self.left:
-            decision = Thompson(*common, 0.0, 1, *draws[1:])
+            decision = Thompson(
+                self.features, belief.mean, belief.root, 0.0, 1, self.public_seed, version
+            )
             length = 2**53
         policy = EpochPolicy(
             **header,
@@ -105,6 +131,21 @@ class ReleasedThompson(EpochLearner):
             believed=belief.mean,
         )
         return policy, length
+
+    def _sampled(self, belief: Belief, version: int) -> tuple[Decision, FloatArray]:
+        """How arms are sampled, and (N, K) offers of the arms among which the best one may be."""
+        deviations = self.deviations
+        if self.horizon is not None and self.people > _LATE * self.horizon:
+            deviations *= _LATE_DEVIATIONS
+        if self.sampling == SAMPLINGS[0]:
+            weights, table = self.features.contexts.weights, self.features.table
+            active = within(table, belief, deviations)
+            offers = offers_of(DESIGNS[0], table, weights, active, _RIDGE)
+            return Offers(self.features, offers), offers
+        common = self.features, belief.mean, belief.root
+        draws = usual_draws(self.features), self.public_seed, version
+        doubtful = Thompson(*common, 1.0, *draws).table
+        return Thompson(*common, deviations, *draws), doubtful
 
     def _planned_length(self) -> int:
         if isinstance(self.budget, Local):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import decode_array, encode_array
@@ -153,6 +154,18 @@ class EpochStatistics(Statistics):
             elif now.people > old.people:
                 new[version] = EpochSum(now.people - old.people, now.total - old.total)
         return new
+
+    def within(self, later: EpochStatistics) -> bool:
+        """Whether `later` are these sums with more people, or the same."""
+        if self.exact != later.exact:
+            return False
+        for version, old in self.epochs.items():
+            now = later.epochs.get(version)
+            if now is None or now.people < old.people or now.total.shape != old.total.shape:
+                return False
+            if now.people == old.people and not np.array_equal(now.total, old.total):
+                return False
+        return True
 
     def to_fields(self) -> dict[str, Any]:
         return {

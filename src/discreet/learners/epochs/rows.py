@@ -11,12 +11,18 @@ sd(w) = ||root'phi(w)||. All of these are public before the epoch begins.
 **Sensitivity.** ||row|| <= 1 for every w of any domain and every y, because whatever is longer is
 shortened; so replacing one person moves the sum by at most 2. `in_unit_ball` makes that true of
 the numbers that were computed, whatever a policy says, and rows are rounded to multiples of 2^-30,
-which adds sqrt(d) 2^-30 to the distance: sums are whole numbers, so they add exactly.
+which adds sqrt(d) 2^-30 to the distance: sums are whole numbers, so they add exactly. Sums of more
+than 2^23 people may not fit into a float when noise is added; `row_sensitivity` pays for that.
 
 Because the actions of an epoch follow a public law rho(w) = kappa(c) pi(x | c), its statistic has a
-known mean: with F = sum rho a R phi', k = sum rho a h R and Q = sum rho a^2 q R R',
+known mean up to f: with F = sum rho a g R phi', k = sum rho a g h R, Q = sum rho a^2 q R R',
 
-    E[D sum_t row_t] + n k = n F theta   (up to clipping),   Cov <= n Q.
+    E[D sum_t row_t] + n k = n F theta,   Cov <= n Q,
+
+where g and q are the gain and the mean square of the cut: if f(w) - h is N(0, sd^2) and the reward
+noise uniform, with Z their sum, E[clip(Z) | f] is on average linear in f - h with the slope
+g = P(|Z| <= c) (Bussgang 1952), and q = E[clip(Z)^2]. Cutting at half a deviation costs little of
+the slope, and the noise of privacy is in proportion to c.
 
 **Which rows.** R whitens the features in the coordinates of the posterior, up to a threshold under
 which directions are left out: that maximises log det of the information at a given mean square of
@@ -37,6 +43,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from discreet.arrays import decode_array, encode_array
 from discreet.learners.epochs.belief import Belief, Information
@@ -55,17 +62,23 @@ _BITS = 30
 RESOLUTION = 2.0**_BITS
 # Whole-number sums of so many people fit into 64 bits, with room for a second copy.
 MOST_PEOPLE = 2 ** (61 - _BITS)
-# How many posterior deviations a reward may lie from what is believed, besides its own noise.
-_CLIP = 1.5
+# Sums of so many fit into a float, too.
+_EXACT_PEOPLE = 2 ** (53 - _BITS)
+# Rewards are cut at their own noise plus this multiple of the posterior deviation.
+_CLIP = 0.5
 # D as a multiple of the root mean square of c ||R||; longer rows are shortened.
 _SHORTENED = 0.7
+# Nodes for the mean square of what is cut.
+_NODES = 8
 # Directions with less than these shares of the largest variance are left out.
 _THRESHOLDS = (0.001, 0.01, 0.03, 0.1, 0.3)
 
 
-def row_sensitivity(size: int) -> float:
-    """How far (l2) a sum of rows of `size` numbers moves when one person is replaced."""
-    return 2.0 + math.sqrt(size) / RESOLUTION
+def row_sensitivity(size: int, people: int = 1) -> float:
+    """How far (l2) a sum of rows of `size` numbers moves when one of its people is replaced."""
+    # Each number of the sum is at most `people`, and rounded by 2^-53 of it, in both of two sums.
+    rounding = people * 2.0**-52 if people > _EXACT_PEOPLE else 0.0
+    return 2.0 + math.sqrt(size) * (1.0 / RESOLUTION + rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +113,9 @@ class RowMap:
                 f"a row map had arrays of shapes {self.mean.shape}, {self.root.shape} and "
                 f"{self.turn.shape}; send it as made."
             )
-        positive_number(self.bound, "bound")
-        positive_number(self.reward_noise, "reward_noise")
+        object.__setattr__(self, "bound", positive_number(self.bound, "bound"))
+        noise = positive_number(self.reward_noise, "reward_noise")
+        object.__setattr__(self, "reward_noise", noise)
 
     @property
     def size(self) -> int:
@@ -124,6 +138,12 @@ class RowMap:
             turned * (self._shortened(turned, allowed) * left / self.bound)[:, None]
         )
 
+    def largest(self, phi: FloatArray) -> FloatArray:
+        """(n,) the largest a(w) c(w): D row is at most that times turn' phi, whatever y is."""
+        _, allowed, _ = self.around(phi)
+        largest: FloatArray = allowed * self._shortened(phi @ self.turn, allowed)
+        return largest
+
     def _shortened(self, turned: FloatArray, allowed: FloatArray) -> FloatArray:
         length = allowed * np.sqrt((turned**2).sum(axis=1))
         factor: FloatArray = np.minimum(1.0, self.bound / np.maximum(length, 1e-300))
@@ -137,11 +157,11 @@ class RowMap:
         turned = phi @ self.turn
         factor = self._shortened(turned, allowed)
         weighted = turned * (chances * factor)[:, None]
-        variance = self.reward_noise**2 / 3.0 + spread**2
+        gain, square = cut(allowed, spread, self.reward_noise, BOUND + np.abs(centre))
         return Expected(
-            weighted.T @ phi,
-            weighted.T @ centre,
-            (weighted * (factor * variance)[:, None]).T @ turned,
+            (weighted * gain[:, None]).T @ phi,
+            (weighted * gain[:, None]).T @ centre,
+            (weighted * (factor * square)[:, None]).T @ turned,
             self.bound,
         )
 
@@ -206,6 +226,44 @@ class Expected:
         floor = self.bound**2 * (noise + 1e-12 * people)
         covariance = people * self.spread + floor * np.eye(len(self.spread))
         return np.asarray(np.linalg.solve(covariance, self.slope).T, dtype=np.float64)
+
+
+def cut(
+    allowed: FloatArray, spread: FloatArray, reward_noise: float, most: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Gain and mean square of a reward that is cut (see the module): (n,) each.
+
+    Args:
+        allowed: (n,) c.
+        spread: (n,) sd.
+        reward_noise: half the width of the uniform noise.
+        most: (n,) how far any reward can lie from h; nothing is cut where c is no less.
+    """
+    uncut = allowed >= most
+    wide = np.maximum(spread, 1e-9 * reward_noise)
+
+    def within(level: FloatArray) -> FloatArray:
+        """P(|Z| <= level)."""
+        high, low = (level + reward_noise) / wide, (level - reward_noise) / wide
+        area = high * ndtr(high) + _density(high) - low * ndtr(low) - _density(low)
+        inside: FloatArray = np.clip(wide / reward_noise * area - 1.0, 0.0, 1.0)
+        return inside
+
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    shares = 0.5 * (nodes + 1.0)
+    # E[clip(Z)^2] is the integral of 2 t P(|Z| > t) from 0 to c.
+    tails = np.stack([1.0 - within(allowed * share) for share in shares], axis=1)
+    square = allowed**2 * ((tails * shares) @ weights)
+    full = reward_noise**2 / 3.0 + spread**2
+    return (
+        np.where(uncut, 1.0, within(allowed)),
+        np.where(uncut, np.minimum(full, most**2), np.minimum(square, full)),
+    )
+
+
+def _density(x: FloatArray) -> FloatArray:
+    density: FloatArray = np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
+    return density
 
 
 # The variance of the noise on each number, from the numbers in a row.

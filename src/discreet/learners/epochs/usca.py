@@ -9,20 +9,23 @@ the row turn' phi(w) y with turn turn' = Z^-1, Z = T Lambda + ridge I. The sum s
 | k             | exponential mechanism on mu(., c), with epsilon / k each     | epsilon, pure    |
 
 **Range.** With a(x, c; w) = phi(x, c)' Z^-1 phi(w), replacing one person changes mu(., c) by
-a(., c; w) y - a(., c; w') y', |y| <= B, whose range over arms is at most
+a(., c; w) y - a(., c; w') y', |y| <= b(w) <= B, whose range over arms is at most
 
-    R(c) = 2 B max over w in C x X of [max_x a(x, c; w) - min_x a(x, c; w)],
+    R(c) = 2 max over w in C x X of b(w) [max_x a(x, c; w) - min_x a(x, c; w)],
 
 and, because rows lie in the unit ball for every w of any domain, at most
 2 D max_(x, x') ||turn'(phi(x, c) - phi(x', c))||. The smaller of the two is used (the first only
 where contexts form a finite set). Sampling arms in proportion to exp(epsilon mu / R(c)) is
-epsilon-private (privacy/selection.py); the published scale is 4 B sup sigma^2.
+epsilon-private (privacy/selection.py); the published scale is 4 B sup sigma^2. A `UscaCalibration`
+may put rows and a scale of its own in their place: with a scale r a prediction then costs
+max_c R(c) / r times what the budget has for it, and releases say so.
 
 Where arms form a continuum, `ArmPoints.grid` gives a fine public grid of them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -30,15 +33,18 @@ from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
+from discreet.learners.base import ONE_AT_A_TIME
 from discreet.learners.epochs.belief import Belief
 from discreet.learners.epochs.decisions import Offers, Thompson
-from discreet.learners.epochs.design import DESIGNS, offers_of
+from discreet.learners.epochs.design import DESIGNS, check_design, offers_of
 from discreet.learners.epochs.elimination import full_rows
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap
 from discreet.privacy import Budget, Joint, Release, Rounds
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.validation import (
     BoolArray,
@@ -58,6 +64,24 @@ _PRIOR = 0.15
 _AT_ONCE = 2**24
 
 
+class UscaCalibration(ABC):
+    """Rows and a scale in place of those of `Usca`, as from a paper; functions of nobody's data.
+
+    Attributes:
+        name: what messages call it.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
+        """What people add, if arms are offered with probabilities (N, K)."""
+
+    @abstractmethod
+    def score_range(self, learner: Usca, rows: RowMap) -> float:
+        """What stands in the place of R(c) in every context."""
+
+
 class Usca(EpochLearner):
     """Learns by a fixed design from `horizon` people, then predicts.
 
@@ -66,6 +90,8 @@ class Usca(EpochLearner):
         predictions: how many predictions share the budget; None for any number, from one Gaussian
             release.
         design: `optimal` (context-wise D-optimal) or `uniform`, as published.
+        calibration: a `UscaCalibration`, for predictions from a finite set of contexts; None for
+            rows and ranges of the learner's own.
 
     See `EpochLearner` for the others.
     """
@@ -81,15 +107,26 @@ class Usca(EpochLearner):
         *,
         predictions: int | None = None,
         design: str = DESIGNS[0],
+        calibration: UscaCalibration | None = None,
         **common: Unpack[EpochCommon],
     ) -> None:
         if predictions is not None:
             whole_number(predictions, "predictions", minimum=1)
         self.predictions = predictions
-        self.design = design
+        self.design = check_design(design)
+        self.calibration = calibration
         super().__init__(domain, arms, budget, **common)
-        self._spent = 0
-        self._ranges: FloatArray | None = None
+        if calibration is not None and (predictions is None or not self.features.contexts.exact):
+            raise InvalidInput(
+                f"calibration was {calibration!r:.80} with predictions={predictions}; it needs a "
+                "number of predictions, and contexts that form a finite set."
+            )
+        if predictions is not None and isinstance(budget, Joint):
+            # Refused now rather than when a prediction is spent.
+            ExponentialMechanism(budget.epsilon / predictions)
+        # How many predictions were drawn with noise from which source.
+        self._drawn_by: dict[str, int] = {}
+        self._ranges: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def _gaussian(self) -> bool:
@@ -110,7 +147,23 @@ class Usca(EpochLearner):
     @property
     def predictions_left(self) -> float:
         """How many predictions the budget still allows; infinity for a Gaussian release."""
-        return np.inf if self.predictions is None else float(self.predictions - self._spent)
+        return np.inf if self.predictions is None else float(self.predictions - self.spent)
+
+    @property
+    def spent(self) -> int:
+        """How many of the predictions were made."""
+        return sum(self._drawn_by.values())
+
+    def _spend(self, count: int) -> None:
+        """Take predictions from the budget, in one step for all threads."""
+        with ONE_AT_A_TIME:
+            if self.spent + count > (self.predictions or 0):
+                raise InvalidInput(
+                    f"contexts asked for {count} predictions, but {self.spent} of "
+                    f"{self.predictions} are spent; the budget allows no more."
+                )
+            name = NO_NOISE if self.noise is None else self.noise.name
+            self._drawn_by = {**self._drawn_by, name: self._drawn_by.get(name, 0) + count}
 
     @property
     def batch_size(self) -> int:
@@ -120,7 +173,8 @@ class Usca(EpochLearner):
     def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
         if header["version"] == 0:
             offers = self._offers()
-            rows = self._learning_rows(offers)
+            chosen = self.calibration
+            rows = chosen.rows(self, offers) if chosen else self._learning_rows(offers)
             decision: Any = Offers(self.features, offers)
             length = self._first_length()
         else:
@@ -173,17 +227,26 @@ class Usca(EpochLearner):
         turned = self.features.table @ rows.turn
         ranges = rows.bound * _widest(turned)
         if self.features.contexts.exact:
-            pairs = turned.reshape(-1, rows.size).T
+            pairs = turned.reshape(-1, rows.size).T * rows.largest(self.pairs)
             most = max(1, _AT_ONCE // (self.arms * pairs.shape[1]))
             for start in range(0, len(turned), most):
                 some = slice(start, start + most)
                 influence = turned[some] @ pairs
-                moved = BOUND * (influence.max(axis=1) - influence.min(axis=1)).max(axis=1)
+                moved = (influence.max(axis=1) - influence.min(axis=1)).max(axis=1)
                 ranges[some] = np.minimum(ranges[some], moved)
         return 2.0 * ranges
 
     def ranges(self, contexts: ArrayLike) -> FloatArray:
         """(n,) R(c) of contexts, with what rounding adds; public."""
+        reached, length = self._reach(contexts)
+        rows = self.published(0).rows
+        # Scores are inner products with a sum of length `people` at most. Their rounding errors
+        # differ between two sums, and between the largest and the least of the arms.
+        rounding = 4.0 * (rows.size + 2) * 2.0**-53 * self.people * rows.bound
+        return (reached + rounding * length) * (1.0 + 1e-9)
+
+    def _reach(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """(n,) R(c) of contexts, and the largest length of an arm's vector turn' phi."""
         unit = self.domain.people_to_unit(contexts)
         rows = self.published(0).rows
         # A person's row is rounded by at most sqrt(d) 2^-31, twice for two records.
@@ -192,13 +255,28 @@ class Usca(EpochLearner):
             self.features.contexts.check(unit)
             if self._ranges is None:
                 turned = self.features.table @ rows.turn
-                widest = slack * rows.bound * _widest(turned)
-                self._ranges = (self._range(rows) + widest) * (1.0 + 1e-9)
-            known: FloatArray = self._ranges[self.features.contexts.places(unit)]
-            return known
+                reached = self._range(rows) + slack * rows.bound * _widest(turned)
+                self._ranges = reached, _longest(turned)
+            places = self.features.contexts.places(unit)
+            return self._ranges[0][places], self._ranges[1][places]
         turned = self.features.all(unit) @ rows.turn
-        bounds: FloatArray = (2.0 + slack) * rows.bound * _widest(turned) * (1.0 + 1e-9)
-        return bounds
+        return (2.0 + slack) * rows.bound * _widest(turned), _longest(turned)
+
+    def _divisors(self, contexts: ArrayLike) -> FloatArray:
+        """(n,) what scores are divided by: R(c), unless a calibration says otherwise."""
+        if self.calibration is None:
+            return self.ranges(contexts)
+        divisor = self.calibration.score_range(self, self.published(0).rows)
+        return np.full(len(np.asarray(contexts)), divisor)
+
+    @property
+    def cost_of_one(self) -> float:
+        """The epsilon that one prediction costs, whatever is divided by; public."""
+        if self.calibration is None:
+            return self.mechanism_of_one.epsilon
+        where = self.domain.from_unit(self.features.contexts.points)
+        share = float((self.ranges(where) / self._divisors(where)).max())
+        return self.mechanism_of_one.epsilon * share
 
     def predict(self, contexts: ArrayLike) -> IntArray:
         """An arm for each of n new people; with `predictions` it spends n of them.
@@ -221,19 +299,13 @@ class Usca(EpochLearner):
         self.features.contexts.check(unit)
         if self.predictions is None:
             return np.asarray(self.policy().decision.choose(unit, np.zeros(len(unit))))
-        if self._spent + len(unit) > self.predictions:
-            raise InvalidInput(
-                f"contexts asked for {len(unit)} predictions, but {self._spent} of "
-                f"{self.predictions} are spent; the budget allows no more."
-            )
+        # Spent first: an interruption after the draw must not give the prediction back.
+        self._spend(len(unit))
         scores = self._scores(unit)
         if not isinstance(self.budget, Joint):
-            self._spent += len(unit)
             return np.asarray(scores.argmax(axis=1), dtype=np.int64)
         assert self.noise is not None
-        # Spent first: an interruption after the draw must not give the prediction back.
-        self._spent += len(unit)
-        return self.mechanism_of_one.select(scores, self.ranges(contexts), self.noise)
+        return self.mechanism_of_one.select(scores, self._divisors(contexts), self.noise)
 
     def secret_probabilities(self, contexts: ArrayLike) -> FloatArray:
         """(n, K) the probabilities by which `predict` draws; SECRET, for simulation only."""
@@ -242,7 +314,7 @@ class Usca(EpochLearner):
         scores = self._scores(unit)
         if not isinstance(self.budget, Joint):
             return np.asarray(np.eye(self.arms)[scores.argmax(axis=1)])
-        return self.mechanism_of_one.probabilities(scores, self.ranges(contexts))
+        return self.mechanism_of_one.probabilities(scores, self._divisors(contexts))
 
     @property
     def mechanism_of_one(self) -> ExponentialMechanism:
@@ -263,37 +335,58 @@ class Usca(EpochLearner):
     def releases(self) -> list[Release]:
         if self.predictions is None or not isinstance(self.budget, Joint):
             return super().releases
-        if self._spent == 0:
+        if self.spent == 0:
             return []
-        assert self.noise is not None
-        one = self.mechanism_of_one
+        cost = self.cost_of_one
         where = self.domain.from_unit(self.features.contexts.points)
         return [
             Release(
                 mechanism="exponential mechanism on the estimated reward of every arm",
-                event=one.event(),
+                event=PureEvent(cost),
                 sensitivity=float(self.ranges(where).max()),
                 sensitivity_source="largest range over arms, over all pairs of contexts and arms",
-                scale=one.epsilon,
+                scale=cost,
                 people=Rounds(0, max(1, self.people)),
                 data=DATA,
-                noise=self.noise.name,
+                noise=name,
             )
-            for _ in range(self._spent)
+            for name, count in self._drawn_by.items()
+            for _ in range(count)
         ]
 
+    def _options(self) -> dict[str, Any]:
+        if self.calibration is not None:
+            raise InvalidInput(
+                f"a learner with the calibration {self.calibration.name!r} cannot be saved; only "
+                "one with rows and ranges of its own can."
+            )
+        return super()._options()
+
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "spent": self._spent}
+        return {**super()._state(), "spent": dict(self._drawn_by)}
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        self._spent = whole_number(fields["spent"], "spent", maximum=self.predictions or 0)
+        self._drawn_by = {str(k): whole_number(n, "spent") for k, n in fields["spent"].items()}
+        if self.spent > (self.predictions or 0):
+            raise InvalidInput(
+                f"{self.spent} predictions were spent, more than the {self.predictions} there "
+                "are; read the learner as save() wrote it."
+            )
 
 
 def _widest(turned: FloatArray) -> FloatArray:
     """(n,) the largest distance between two arms' vectors, from (n, K, d)."""
-    squares = (turned**2).sum(axis=2)
-    inner = np.einsum("nkd,nld->nkl", turned, turned)
+    # Around their mean: arms that are nearly the same would lose the digits of their distances.
+    around = turned - turned.mean(axis=1, keepdims=True)
+    squares = (around**2).sum(axis=2)
+    inner = np.einsum("nkd,nld->nkl", around, around)
     apart = squares[:, :, None] + squares[:, None] - 2.0 * inner
     widest: FloatArray = np.sqrt(np.maximum(apart, 0.0).max(axis=(1, 2)))
     return widest
+
+
+def _longest(turned: FloatArray) -> FloatArray:
+    """(n,) the largest length of an arm's vector, from (n, K, d)."""
+    longest: FloatArray = np.sqrt((turned**2).sum(axis=2).max(axis=1))
+    return longest

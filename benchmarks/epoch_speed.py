@@ -1,0 +1,118 @@
+"""Time and memory of the epoch learners on the 30 x 60 grid, and how they grow.
+
+    python benchmarks/epoch_speed.py [--quick]
+
+Each line runs in a process of its own (one thread of arithmetic), so that peak memory is its own.
+The problem is `kernel_grid`: 30 contexts, 60 arms on a line, a kernel known to the learner (SE:
+squared exponential; M: Matern 5/2; length scale 0.3). Features are made before the clock starts,
+because they are public and shared between replicates. Seconds are processor seconds of the
+learner, its policies and reports, which other work on the machine changes little; drawing the
+people is not counted. `ratio` is the time over that of uniform choice for as many people. Goals for
+100,000 people and SE: 0.6 s joint, 2 s local, 5 s `capri`, 2 s `usca`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+LINES = [
+    # learner, trust model, kernel, n
+    ("uniform", "none", "SE", 100_000),
+    ("released_thompson", "joint", "SE", 100_000),
+    ("released_thompson", "local", "SE", 100_000),
+    ("released_thompson", "none", "SE", 100_000),
+    ("capri", "joint", "SE", 100_000),
+    ("capri", "local", "SE", 100_000),
+    ("usca", "joint", "SE", 100_000),
+    ("released_thompson", "joint", "M", 100_000),
+    ("released_thompson", "local", "M", 100_000),
+    ("capri", "joint", "M", 100_000),
+    ("usca", "joint", "M", 100_000),
+    ("uniform", "none", "SE", 1_000_000),
+    ("released_thompson", "joint", "SE", 1_000_000),
+    ("released_thompson", "local", "SE", 1_000_000),
+]
+QUICK = 7
+
+
+def measure(name: str, trust_model: str, kernel: str, people: int) -> None:
+    """Run one line in this process and print it as JSON."""
+    import numpy as np
+
+    from discreet.learners.registry import make_learner
+    from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
+    from discreet.problems.kernel_grid import KernelGridProblem
+    from discreet.simulation import Setting, simulate
+
+    smooth = kernel == "SE"
+    problem = KernelGridProblem(smoothness="squared_exponential" if smooth else "matern52")
+    text = "RBF(length_scale=0.3)" if smooth else "Matern(length_scale=0.3, nu=2.5)"
+    options = {} if name == "uniform" else {"kernel": text, "reward_noise": problem.noise}
+    budget = {"joint": Joint(1.0, 1e-5), "local": Local(1.0), "none": NonPrivate()}[trust_model]
+    first = make_learner(
+        name,
+        problem.domain,
+        problem.space,
+        budget,
+        options=options,
+        horizon=people,
+        reward_bounds=problem.reward_bounds,
+        noise=SimulatedNoise(0),
+    )
+    features = getattr(first, "features", None)
+    if features is not None:
+        assert features.table.shape[:2] == (30, 60)
+    problem.sample(1, np.random.default_rng(0))  # the first one works out a covariance
+    times = [time.process_time()]
+    problem.sample(people, np.random.default_rng(0))
+    times.append(time.process_time())
+    outcome = simulate(problem, Setting(name, name, budget, options), people, 9_000, 0)
+    times.append(time.process_time())
+    drawing, both = times[1] - times[0], times[2] - times[1]
+    print(
+        json.dumps(
+            {
+                "features": None if features is None else features.features,
+                "seconds": both - drawing,
+                "regret": outcome.record.value,
+                "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            }
+        )
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"the first {QUICK} lines only")
+    parser.add_argument("--line", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.line is not None:
+        measure(*LINES[options.line])
+        return
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    print("learner            trust         n   features   seconds   ratio   regret   peak MB")
+    uniform: dict[int, float] = {}
+    for number in range(QUICK if options.quick else len(LINES)):
+        name, trust_model, _, people = LINES[number]
+        command = [sys.executable, __file__, "--line", str(number)]
+        text = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        result = json.loads(text.stdout)
+        seconds = result["seconds"]
+        uniform.setdefault(people, seconds)
+        print(
+            f"{name:17}  {trust_model:5} {people:>9,} {result['features'] or '':>10}"
+            f" {seconds:>9.2f} {seconds / uniform[people]:>7.0f}"
+            f" {result['regret']:>8,.0f} {result['megabytes']:>9.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What is known in public about contexts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.domain import Box
+from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.validation import InvalidInput
+
+LEVELLED = Box((0.0, 20.0), (1.0, 60.0), (), (2, 3))
+MIXED = Box((0.0, 20.0), (1.0, 60.0), (), (2, None))
+
+
+def test_a_grid_has_all_combinations() -> None:
+    made = ContextDistribution.grid(LEVELLED, [1, 2, 3, 4, 5, 5])
+    assert made.points.tolist() == [[a, b] for a in (0.0, 1.0) for b in (0.0, 0.5, 1.0)]
+    assert np.allclose(made.weights, np.array([1, 2, 3, 4, 5, 5]) / 20.0)
+    assert made.exact
+    assert made.places(np.array([[1.0, 0.5], [0.0, 0.0]])).tolist() == [4, 0]
+
+
+def test_a_sample_counts_repeats() -> None:
+    made = ContextDistribution.sample(MIXED, [[1.0, 40.0], [0.0, 20.0], [1.0, 40.0]])
+    assert made.points.tolist() == [[0.0, 0.0], [1.0, 0.5]]
+    assert np.allclose(made.weights, [1 / 3, 2 / 3])
+    assert not made.exact
+    made.check(np.array([[0.3, 0.3]]))
+
+
+def test_a_sampler() -> None:
+    made = ContextDistribution.sampler(
+        MIXED,
+        lambda size, rng: MIXED.from_unit(np.c_[rng.integers(2, size=size), rng.random(size)]),
+        size=50,
+        seed=4,
+    )
+    assert len(made) == 50
+    again = ContextDistribution.sampler(
+        MIXED,
+        lambda size, rng: MIXED.from_unit(np.c_[rng.integers(2, size=size), rng.random(size)]),
+        size=50,
+        seed=4,
+    )
+    assert np.array_equal(made.points, again.points)
+
+
+def test_finite_contexts_refuse_others() -> None:
+    made = ContextDistribution.finite(MIXED, [[1.0, 40.0], [0.0, 30.0]])
+    made.check(np.array([[1.0, 0.5]]))
+    with pytest.raises(InvalidInput, match="not one of the 2 contexts"):
+        made.check(np.array([[1.0, 0.5], [1.0, 0.25]]))
+
+
+@pytest.mark.parametrize("domain", [LEVELLED, MIXED, Box((0.0,), (1.0,), (), (5000,))], ids=str)
+def test_the_usual_one_is_uniform(domain: Box) -> None:
+    made = ContextDistribution.usual(domain)
+    assert made.exact == (domain is LEVELLED)
+    assert made.weights.sum() == pytest.approx(1.0)
+    assert np.allclose(made.weights @ made.points, 0.5, atol=0.02)
+    domain.people_to_unit(domain.from_unit(made.points))
+
+
+def test_it_travels() -> None:
+    made = ContextDistribution.grid(LEVELLED, [1, 2, 3, 4, 5, 5])
+    again = ContextDistribution.from_fields(made.to_fields())
+    assert again.to_fields() == made.to_fields()
+    with pytest.raises(ValueError, match="read-only"):
+        again.weights[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("points", "weights"),
+    [
+        ([[0.0], [1.0]], [0.5, 0.6]),
+        ([[0.0], [1.0]], [1.5, -0.5]),
+        ([[0.0], [1.5]], [0.5, 0.5]),
+        ([[0.0], [np.nan]], [0.5, 0.5]),
+        ([[0.0], [1.0]], [1.0]),
+        ([[0.0], [1e-10]], [0.5, 0.5]),
+        (np.empty((0, 1)), []),
+        ([0.0, 1.0], [0.5, 0.5]),
+    ],
+    ids=["sum", "negative", "outside", "nan", "count", "same", "none", "vector"],
+)
+def test_what_is_no_distribution(points: Any, weights: Any) -> None:
+    with pytest.raises(InvalidInput):
+        ContextDistribution(np.array(points), np.array(weights), True)
+
+
+def test_many_contexts_that_are_the_same_are_refused_without_filling_the_memory() -> None:
+    """Fault once found: all pairs of them were listed, 2 10^9 here."""
+    with pytest.raises(InvalidInput, match="twice"):
+        ContextDistribution(np.zeros((60_000, 1)), np.full(60_000, 1 / 60_000), True)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ContextDistribution.grid(MIXED), "levels"),
+        (lambda: ContextDistribution.grid(LEVELLED, [1.0, 2.0]), "weights"),
+        (lambda: ContextDistribution.grid(LEVELLED, [0.0] * 6), "not all 0"),
+        (lambda: ContextDistribution.grid(LEVELLED, [-1.0] + [1.0] * 5), "at least 0"),
+        (lambda: ContextDistribution.sample(MIXED, [[0.5, 30.0]]), "takes 2 values"),
+        (lambda: ContextDistribution.sample(MIXED, [[0.0, 70.0]]), "bounds"),
+        (lambda: ContextDistribution.sampler(MIXED, lambda n, rng: [], size=0), "size"),
+        (lambda: ContextDistribution.from_fields({"points": [[0.0]]}), "exact"),
+        (
+            lambda: ContextDistribution.from_fields(
+                {"points": [[0.0]], "weights": [1.0], "exact": 1}
+            ),
+            "true or false",
+        ),
+    ],
+    ids=range(9),
+)
+def test_messages(make: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        make()

@@ -1,0 +1,122 @@
+"""Designs, and the laws by which arms are chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.learners.epochs.decisions import Offers, Thompson, decision_from_fields, usual_draws
+from discreet.learners.epochs.design import DESIGNS, offers_of
+from discreet.validation import InvalidInput
+
+from .cases import GRID, learner
+
+FEATURES = learner().features
+TABLE, WEIGHTS = FEATURES.table, FEATURES.contexts.weights
+
+
+def leverages(offers: np.ndarray) -> np.ndarray:
+    """(N, K) phi' (sum rho phi phi' + a little)^-1 phi."""
+    phi = FEATURES.table.reshape(-1, FEATURES.features)
+    chances = (WEIGHTS[:, None] * offers).ravel()
+    covariance = (phi * chances[:, None]).T @ phi
+    covariance += 1e-3 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    found = np.einsum("wi,ij,wj->w", phi, np.linalg.inv(covariance), phi)
+    return found.reshape(offers.shape)
+
+
+class TestDesigns:
+    def test_the_optimal_one_has_lower_leverage(self) -> None:
+        everything = np.ones(TABLE.shape[:2], dtype=bool)
+        optimal, uniform = (offers_of(d, TABLE, WEIGHTS, everything, 1e-3) for d in DESIGNS)
+        assert leverages(optimal).max() < 0.9 * leverages(uniform).max()
+
+    @pytest.mark.parametrize("design", DESIGNS)
+    def test_offers_are_probabilities_of_active_arms(self, design: str) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            active = rng.random(TABLE.shape[:2]) < 0.5
+            active[np.arange(len(active)), rng.integers(4, size=len(active))] = True
+            offers = offers_of(design, TABLE, WEIGHTS, active, 1e-3)
+            assert np.allclose(offers.sum(axis=1), 1.0, atol=1e-12)
+            assert (offers[~active] == 0.0).all()
+            assert (offers[active] >= 0.1 / 4 - 1e-12).all()
+
+    def test_contexts_that_do_not_come(self) -> None:
+        everything = np.ones(TABLE.shape[:2], dtype=bool)
+        weights = np.r_[1.0, np.zeros(len(WEIGHTS) - 1)]
+        offers = offers_of("optimal", TABLE, weights, everything, 1e-3)
+        assert np.allclose(offers.sum(axis=1), 1.0, atol=1e-12)
+
+    def test_an_unknown_design(self) -> None:
+        with pytest.raises(InvalidInput, match="optimal, uniform"):
+            offers_of("best", TABLE, WEIGHTS, np.ones(TABLE.shape[:2], dtype=bool), 1e-3)
+
+
+def decisions() -> list[Any]:
+    size = FEATURES.features
+    rng = np.random.default_rng(1)
+    root = 0.3 * rng.standard_normal((size, size))
+    offers = rng.random((len(GRID), 4))
+    return [
+        Thompson(FEATURES, rng.standard_normal(size), root, 0.7, 600, 5, 2),
+        Thompson(FEATURES, rng.standard_normal(size), root, 0.0, 1, 5, 2),
+        Offers(FEATURES, offers / offers.sum(axis=1, keepdims=True)),
+        Offers(FEATURES, np.eye(4)[[3, 2, 1, 0, 1]]),
+    ]
+
+
+@pytest.mark.parametrize("decision", decisions(), ids=["thompson", "greedy", "offers", "one arm"])
+class TestDecisions:
+    def test_arms_come_as_often_as_the_table_says(self, decision: Any) -> None:
+        uniform = (np.arange(60_000) + 0.5) / 60_000
+        for place in range(len(GRID)):
+            arms = decision.choose(np.repeat(GRID[[place]], len(uniform), axis=0), uniform)
+            shares = np.bincount(arms, minlength=4) / len(uniform)
+            assert np.allclose(shares, decision.table[place], atol=2e-4)
+            assert (shares[decision.table[place] == 0.0] == 0.0).all()
+
+    def test_the_edges_of_the_unit_interval(self, decision: Any) -> None:
+        for uniform in (0.0, np.nextafter(1.0, 0.0)):
+            arms = decision.choose(GRID, np.full(len(GRID), uniform))
+            assert (decision.table[np.arange(len(GRID)), arms] > 0.0).all()
+
+    def test_it_travels(self, decision: Any) -> None:
+        again = decision_from_fields(decision.to_fields(), FEATURES)
+        assert again.to_fields() == decision.to_fields()
+        assert np.array_equal(again.table, decision.table)
+        assert np.array_equal(decision.probabilities(GRID), decision.table)
+
+
+def test_continuous_contexts_are_chosen_for_like_tabulated_ones() -> None:
+    from .cases import SMOOTH
+
+    features = learner(domain=SMOOTH, contexts=GRID).features
+    size = features.features
+    rng = np.random.default_rng(1)
+    made = Thompson(features, rng.standard_normal(size), 0.3 * np.eye(size), 0.7, 600, 5, 2)
+    assert np.array_equal(made.probabilities(GRID), made.table)
+    uniform = (np.arange(6000) + 0.5) / 6000
+    arms = made.choose(np.repeat(GRID[[1]], 6000, axis=0), uniform)
+    assert np.allclose(np.bincount(arms, minlength=4) / 6000, made.table[1], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "offers",
+    [
+        np.full((5, 4), 0.3),
+        np.full((5, 3), 1 / 3),
+        np.full((4, 4), 0.25),
+        np.tile([1.5, -0.5, 0.0, 0.0], (5, 1)),
+    ],
+    ids=["sum", "arms", "contexts", "negative"],
+)
+def test_offers_that_are_no_probabilities(offers: np.ndarray) -> None:
+    with pytest.raises(InvalidInput, match="offers"):
+        Offers(FEATURES, offers)
+
+
+def test_draws_stay_few_where_tables_are_large() -> None:
+    assert usual_draws(FEATURES) == 600

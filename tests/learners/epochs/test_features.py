@@ -1,0 +1,136 @@
+"""Features of contexts with arms, held against the kernels themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from discreet.domain import Box
+from discreet.kernels import kernel_from_text
+from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.features import (
+    CodedFeatures,
+    GridFeatures,
+    MapFeatures,
+    arm_features,
+    features_from_fields,
+    joint_box,
+    usual_kernel,
+)
+from discreet.validation import InvalidInput
+
+from .cases import DOMAIN, DOSES, GRID, SMOOTH
+
+ERROR = 0.01
+KERNELS = ["RBF([0.5, 0.7])", "0.5 * RBF([0.5, 0.7])", "Matern([1.0, 2.0], nu=2.5)"]
+
+
+def pairs_of(contexts: np.ndarray) -> np.ndarray:
+    """(n 4, 2) contexts with doses."""
+    return np.hstack([np.repeat(contexts, 4, axis=0), np.tile(DOSES.array, (len(contexts), 1))])
+
+
+def made_for(domain: Box, points: Any, kernel: str, likeness: float = 0.4) -> Any:
+    contexts = ContextDistribution.sample(domain, GRID)
+    if domain is DOMAIN:
+        contexts = ContextDistribution.grid(domain)
+    return arm_features(domain, 4, points, contexts, kernel=kernel, error=ERROR, likeness=likeness)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
+def test_arm_points_are_compared_by_the_kernel(domain: Box, kernel: str) -> None:
+    made = made_for(domain, DOSES.array, kernel)
+    assert isinstance(made, GridFeatures if domain is DOMAIN else MapFeatures)
+    phi = made.all(GRID).reshape(-1, made.features)
+    # (On a continuum a Matern kernel of two columns is the product of one for each.)
+    meant = kernel_from_text(kernel) if domain is DOMAIN else made.map.kernel
+    exact = meant(pairs_of(GRID))
+    # Features are scaled such that none is longer than 1.
+    assert np.allclose(phi @ phi.T, exact / exact.max(), atol=2.5 * ERROR / exact.max())
+    assert np.linalg.norm(phi, axis=1).max() <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("likeness", [0.0, 0.4, 0.99])
+@pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
+def test_arms_without_an_order_are_equally_alike(domain: Box, likeness: float) -> None:
+    made = made_for(domain, None, "RBF(0.5)", likeness)
+    assert isinstance(made, GridFeatures if domain is DOMAIN else CodedFeatures)
+    phi = made.all(GRID).reshape(-1, made.features)
+    alike = likeness * np.ones((4, 4)) + (1.0 - likeness) * np.eye(4)
+    exact = np.kron(kernel_from_text("RBF(0.5)")(GRID), alike)
+    assert np.allclose(phi @ phi.T, exact, atol=2.5 * ERROR)
+
+
+@pytest.mark.parametrize("points", [DOSES.array, None], ids=["points", "codes"])
+@pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
+def test_one_arm_is_a_row_of_all_and_features_travel(domain: Box, points: Any) -> None:
+    made = made_for(domain, points, "RBF(0.5)")
+    arms = np.array([3, 0, 2, 1, 1])
+    assert np.allclose(made.at(GRID, arms), made.all(GRID)[np.arange(5), arms], atol=1e-15)
+    again = features_from_fields(made.to_fields())
+    assert again.to_fields() == made.to_fields()
+    assert np.array_equal(again.table, made.table)
+    assert np.array_equal(again.at(GRID, arms), made.at(GRID, arms))
+    assert [some.stop for some in made.portions(10)][-1] >= 10
+
+
+def test_tables_are_shared_and_cannot_be_changed() -> None:
+    one, two = (made_for(DOMAIN, DOSES.array, KERNELS[0]) for _ in range(2))
+    assert one is two
+    with pytest.raises(ValueError, match="read-only"):
+        one.table[0, 0, 0] = 9.0
+
+
+def test_a_table_of_any_norm_is_shortened() -> None:
+    contexts = ContextDistribution.grid(DOMAIN)
+    values = np.zeros((5, 2, 2))
+    values[0] = [[3.0, 4.0], [1e200, 1e200]]
+    values[1] = [[1.0 + 2.0**-52, 0.0], [0.6, 0.8]]
+    made = GridFeatures(contexts, values)
+    assert made.values[0, 0].tolist() == pytest.approx([0.6, 0.8])
+    assert np.isfinite(made.values).all()
+    assert np.linalg.norm(made.values, axis=2).max() <= 1.0 + 1e-12
+    again = GridFeatures(contexts, made.values.copy())
+    assert np.array_equal(again.values, made.values)
+
+
+def test_the_joint_box() -> None:
+    box = joint_box(SMOOTH, np.array([[0.0, 5.0], [2.0, 7.0]]))
+    assert box.names == ("context", "arm1", "arm2")
+    assert (box.lower, box.upper) == ((0.0, 0.0, 5.0), (1.0, 2.0, 7.0))
+    with pytest.raises(InvalidInput, match="column 1; leave that column out"):
+        joint_box(SMOOTH, np.array([[0.0, 5.0], [2.0, 5.0]]))
+    with pytest.raises(InvalidInput, match="own name"):
+        joint_box(Box((0.0,), (1.0,), ("arm1",)), DOSES.array)
+
+
+def test_the_usual_kernel_knows_the_units() -> None:
+    kernel = usual_kernel(Box((0.0, 20.0), (1.0, 60.0)))
+    assert isinstance(kernel, RBF)
+    assert np.allclose(kernel.length_scale, [0.3, 12.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kernel": "RBF([0.5, 0.5, 0.5])"}, "columns context, arm1"),
+        ({"kernel": 3}, "scikit-learn kernel"),
+        ({"kernel": "sin(x)"}, "no known kernel"),
+        ({"likeness": 1.0}, "likeness"),
+        ({"likeness": -0.1}, "likeness"),
+        ({"likeness": "much"}, "likeness"),
+        ({"error": 0.0}, "error"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
+def test_what_is_refused(domain: Box, change: dict[str, Any], message: str) -> None:
+    """Fault once found: a kernel for other columns failed inside scikit-learn."""
+    usual: dict[str, Any] = {"kernel": KERNELS[0], "error": ERROR, "likeness": 0.5}
+    contexts = ContextDistribution.usual(domain)
+    with pytest.raises(InvalidInput, match=message):
+        arm_features(domain, 4, DOSES.array, contexts, **{**usual, **change})

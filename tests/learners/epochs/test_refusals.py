@@ -1,0 +1,209 @@
+"""What epoch learners refuse, and what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.action_space import ArmPoints
+from discreet.learners.epochs.capri import Capri
+from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.elimination import Bernstein, Posterior
+from discreet.learners.epochs.reports import ContextObservations, EpochStatistics
+from discreet.learners.messages import Actions
+from discreet.learners.registry import make_learner
+from discreet.learners.schema import decode, encode
+from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
+from discreet.validation import InvalidInput
+
+from .cases import DOMAIN, DOSES, GRID, SMOOTH, People, learner, observe
+
+JOINT = Joint(1.0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("thompson", {"horizon": 10}, "longer horizon"),
+        ("posterior", {"horizon": 2}, "at least 3"),
+        ("posterior", {"horizon": None}, "horizon was None"),
+        ("thompson", {"budget": Joint(1.0, 0.0)}, "need a delta"),
+        ("posterior", {"budget": Joint(1.0, 0.0)}, "need a delta"),
+        ("thompson", {"budget": Local(1.0, 1e-5)}, "mechanism 'privunit'"),
+        ("thompson", {"budget": Local(1.0), "mechanism": "gaussian"}, "mechanism 'gaussian'"),
+        ("thompson", {"mechanism": "laplace"}, "one of privunit, l2_ball, gaussian"),
+        ("thompson", {"deviations": 0.0}, "deviations"),
+        ("plausible", {"deviations": -1.0}, "deviations"),
+        ("plausible", {"domain": SMOOTH}, "finite set"),
+        ("thompson", {"sampling": "chance"}, "sampling was 'chance'"),
+        ("thompson", {"reward_noise": 0.0}, "reward_noise"),
+        ("thompson", {"contexts": [[1.5]]}, "bounds"),
+        ("thompson", {"contexts": [[0.1]]}, "takes 5 values"),
+        ("thompson", {"noise": Unprotected()}, "SecureNoise"),
+        ("thompson", {"arms": 1}, "arms"),
+    ],
+    ids=str,
+)
+def test_options(kind: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        learner(kind, **options)
+
+
+def test_a_distribution_for_other_columns() -> None:
+    from discreet.domain import Box
+
+    other = ContextDistribution.grid(Box((0.0, 0.0), (1.0, 1.0), (), (2, 2)))
+    with pytest.raises(InvalidInput, match="had 2 columns, the domain 1"):
+        learner(contexts=other)
+
+
+@pytest.mark.parametrize("points", [[0.0, 0.0], [1.0], [[0.0], [np.nan]]], ids=str)
+def test_arm_points(points: Any) -> None:
+    with pytest.raises(InvalidInput):
+        ArmPoints.of(points)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("capri", {"rule": "chance"}, "one of posterior, bernstein"),
+        ("capri", {"failure": 0.1}, "option 'failure'"),
+        ("capri", {"name": "x"}, "option 'name'"),
+        ("capri", {"rule": "bernstein", "failure": 1.0}, "failure"),
+        ("capri", {"rule": "bernstein", "norm": -1.0}, "norm"),
+        ("capri", {"deviations": 0.0}, "deviations"),
+        ("capri", {"design": "best"}, "design"),
+        ("capri", {"contexts": {"points": [[0.0]]}}, "exact"),
+        ("released_thompson", {"factor": 1.0}, "option 'factor'"),
+        ("usca", {"predictions": -1}, "predictions"),
+    ],
+    ids=str,
+)
+def test_options_of_a_study_file(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        make_learner(
+            name, DOMAIN, DOSES, JOINT, horizon=100, noise=SimulatedNoise(0), options=options
+        )
+
+
+def test_rules_of_a_study_file() -> None:
+    made = make_learner(
+        "capri",
+        DOMAIN,
+        DOSES,
+        NonPrivate(),
+        horizon=100,
+        options={"rule": "bernstein", "failure": 0.2, "norm": 3.0, "design": "uniform"},
+    )
+    assert isinstance(made, Capri)
+    assert made.rule == Bernstein(3.0, 0.2, "uniform")
+    assert Capri(DOMAIN, DOSES, NonPrivate(), horizon=100).rule == Posterior()
+    with pytest.raises(InvalidInput, match="rule"):
+        Capri(DOMAIN, DOSES, NonPrivate(), horizon=100, rule="bernstein")  # type: ignore[arg-type]
+
+
+class TestPeople:
+    @pytest.mark.parametrize("budget", [JOINT, Local(1.0)], ids=["joint", "local"])
+    @pytest.mark.parametrize(
+        ("contexts", "message"),
+        [
+            ([[1.5]], "bounds"),
+            ([[0.1]], "takes 5 values"),
+            ([[0.0, 0.0]], "shape"),
+            ([[np.nan]], "NaN"),
+        ],
+        ids=str,
+    )
+    def test_contexts(self, budget: Any, contexts: Any, message: str) -> None:
+        policy = learner(budget=budget).policy()
+        actions, _ = policy.act([[0.0]], np.random.default_rng(0))
+        for call in (
+            lambda: policy.act(contexts, np.random.default_rng(0)),
+            lambda: policy.report(contexts, actions, [0.5], SimulatedNoise(0)),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                call()
+
+    @pytest.mark.parametrize("budget", [JOINT, Local(1.0)], ids=["joint", "local"])
+    def test_actions_and_rewards(self, budget: Any) -> None:
+        policy = learner(budget=budget).policy()
+        actions, _ = policy.act(GRID, np.random.default_rng(0))
+        for arms in (actions.arms + 1, np.full(5, -1), np.full(5, 4)):
+            with pytest.raises(InvalidInput, match="arms"):
+                policy.report(GRID, Actions(arms, actions.tickets), np.zeros(5), SimulatedNoise(0))
+        for rewards in (np.full(5, 1.01), np.full(5, -0.01), np.full(5, np.nan), np.zeros(4)):
+            with pytest.raises(InvalidInput, match="rewards"):
+                policy.report(GRID, actions, rewards, SimulatedNoise(0))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"rewards": [1.5] * 10},
+            {"rewards": [float("nan")] * 10},
+            {"rewards": [0.5] * 9},
+            {"arms": [4] * 10},
+            {"arms": [-1] * 10},
+            {"arms": [0.5] * 10},
+            {"contexts": [[0.1]] * 10},
+            {"contexts": [[1.25]] * 10},
+            {"contexts": [[0.0, 0.0]] * 10},
+            {"contexts": [0.0] * 10},
+            {"contexts": [], "arms": [], "rewards": []},
+        ],
+        ids=lambda change: str(change)[:40],
+    )
+    def test_observations_that_no_policy_makes(self, change: dict[str, Any]) -> None:
+        made = learner()
+        good = observe(made, People(10, 1), 0, 10)
+        with pytest.raises(InvalidInput):
+            made.update(ContextObservations.from_fields({**good.to_fields(), **change}))
+        assert made.people == 0
+
+
+class TestStatistics:
+    def sums(self) -> Any:
+        made = learner()
+        return made.statistics(observe(made, People(10, 1), 0, 10))
+
+    def test_they_travel(self) -> None:
+        sums = self.sums()
+        assert encode(decode(encode(sums), EpochStatistics)) == encode(sums)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"exact": 1},
+            {"exact": None},
+            {"people": [9]},
+            {"people": [-10]},
+            {"people": [10, 0], "versions": [0, 1], "totals": [[0], [0]]},
+            {"versions": [-1]},
+            {"versions": [0, 0], "people": [5, 5], "totals": [[0], [0]]},
+            {"versions": []},
+            {"totals": [[0.5]]},
+            {"totals": [[2**70]]},
+            {"reports": 11},
+            {"noise": ["mine"]},
+        ],
+        ids=str,
+    )
+    def test_damaged_ones_are_refused(self, change: dict[str, Any]) -> None:
+        fields = {"kind": EpochStatistics.kind, "schema": 1, **self.sums().to_fields(), **change}
+        import json
+
+        with pytest.raises(InvalidInput):
+            decode(json.dumps(fields), EpochStatistics)
+
+    def test_plain_and_private_ones_do_not_add(self) -> None:
+        other = learner(budget=Local(1.0))
+        private = other.statistics(observe(other, People(10, 1), 0, 10))
+        with pytest.raises(InvalidInput, match="private"):
+            self.sums() + private
+
+    def test_sums_of_different_sizes_do_not_add(self) -> None:
+        fields = self.sums().to_fields()
+        fields["totals"][0].append(0)
+        with pytest.raises(InvalidInput, match="numbers"):
+            self.sums() + EpochStatistics.from_fields(fields)

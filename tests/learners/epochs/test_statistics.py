@@ -1,0 +1,232 @@
+"""What sums of rows tell: their mean and covariance, the posterior, and how well it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.learners.epochs.belief import Information, believe
+from discreet.learners.epochs.capri import Capri
+from discreet.learners.epochs.elimination import Bernstein, Posterior
+from discreet.learners.epochs.learner import EpochLearner
+from discreet.learners.epochs.released_thompson import ReleasedThompson
+from discreet.learners.epochs.rows import BOUND
+from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
+from discreet.problems.kernel_grid import GridCrowd, KernelGridProblem
+from discreet.simulation import run_learner
+
+from .cases import GRID, LEVELS, People, learner, serve
+
+PROBLEM = KernelGridProblem(contexts=6, arms=8, length_scale=0.4)
+
+
+def on_the_grid(
+    make: Any, budget: Any, people: int, seed: int, **options: Any
+) -> tuple[EpochLearner, GridCrowd, np.ndarray]:
+    """A learner that served people of the problem, the people, and their regrets."""
+    crowd = PROBLEM.sample(people, np.random.default_rng([seed, 1]))
+    noise = SimulatedNoise(seed)
+    made = make(
+        PROBLEM.domain,
+        PROBLEM.space,
+        budget,
+        noise=noise if isinstance(budget, Joint) else None,
+        horizon=people,
+        reward_bounds=PROBLEM.reward_bounds,
+        kernel="RBF([0.4, 0.4])",
+        reward_noise=PROBLEM.noise,
+        **{"error": 0.001, **options},
+    )
+    return made, crowd, run_learner(made, crowd, np.random.default_rng([seed, 2]), noise)
+
+
+class TestMoments:
+    """Of what one person adds, where nothing is cut: with a reward noise as wide as the rewards."""
+
+    PEOPLE = 40_000
+
+    def drawn(self, version: int, budget: Any) -> tuple[EpochLearner, Any, np.ndarray, np.ndarray]:
+        made = learner("thompson", budget, reward_noise=1.0)
+        policy = serve(made, People(200, 1))[version]
+        rng = np.random.default_rng(2)
+        theta = rng.standard_normal(made.features.features)
+        theta *= 0.25 / np.abs(made.features.table @ theta).max()
+        contexts = GRID[rng.integers(LEVELS, size=self.PEOPLE)]
+        actions, _ = policy.act(contexts, rng)
+        mean = (made.features.at(contexts, actions.arms) * theta).sum(axis=1)
+        rewards = 0.5 + mean + rng.uniform(-0.2, 0.2, self.PEOPLE)
+        rows = policy.rows_of(contexts, actions.arms, rewards)
+        return made, policy, theta, rows * policy.rows.bound
+
+    @pytest.mark.parametrize("version", [0, 1, 2])
+    @pytest.mark.parametrize("budget", [Joint(2.0, 1e-5), NonPrivate()], ids=["joint", "none"])
+    def test_mean(self, version: int, budget: Any) -> None:
+        made, policy, theta, rows = self.drawn(version, budget)
+        expected = made.expected(policy.version)
+        error = rows.std(axis=0) / np.sqrt(self.PEOPLE)
+        predicted = expected.slope @ theta - expected.offset
+        assert (np.abs(rows.mean(axis=0) - predicted) <= 4.0 * error + 1e-12).all()
+        if version:
+            assert (np.abs(expected.offset) > 10.0 * error).any(), "there is a control variate"
+
+    @pytest.mark.parametrize("version", [0, 2])
+    def test_covariance(self, version: int) -> None:
+        made, policy, _, rows = self.drawn(version, Joint(2.0, 1e-5))
+        spread = made.expected(policy.version).spread
+        root = np.linalg.inv(np.linalg.cholesky(spread))
+        largest = np.linalg.eigvalsh(root @ np.cov(rows.T).reshape(spread.shape) @ root.T).max()
+        assert largest <= 1.0 + 4.0 * np.sqrt(2.0 / self.PEOPLE)
+
+    def test_information_recovers_what_was_there(self) -> None:
+        made, policy, theta, rows = self.drawn(1, NonPrivate())
+        expected = made.expected(policy.version)
+        total = rows.sum(axis=0) / policy.rows.bound
+        told = expected.information(total, self.PEOPLE, 0.0)
+        assert np.allclose(told.precision, told.precision.T, atol=1e-9 * told.precision.max())
+        belief = believe(told, BOUND)
+        error = made.pairs @ (belief.mean - theta)
+        deviations = np.sqrt(((made.pairs @ belief.root) ** 2).sum(axis=1))
+        assert (np.abs(error) <= 5.0 * deviations).all()
+        assert np.abs(error).max() < 0.05
+
+    def test_information_adds(self) -> None:
+        made, policy, _, rows = self.drawn(1, NonPrivate())
+        expected = made.expected(policy.version)
+        halves = [rows[::2], rows[1::2]]
+        parts = [
+            expected.information(half.sum(axis=0) / policy.rows.bound, len(half), 0.0)
+            for half in halves
+        ]
+        together = expected.information(rows.sum(axis=0) / policy.rows.bound, len(rows), 0.0)
+        added = parts[0] + parts[1]
+        assert np.allclose(added.precision, together.precision, rtol=1e-9)
+        assert np.allclose(added.shift, together.shift, rtol=1e-9)
+        nothing = Information.none(made.features.features)
+        assert np.array_equal((nothing + added).shift, added.shift)
+
+
+class TestPosterior:
+    @pytest.mark.parametrize(
+        ("budget", "people"),
+        [(Joint(4.0, 1e-5), 3000), (Local(4.0), 3000), (NonPrivate(), 1000)],
+        ids=["joint", "local", "none"],
+    )
+    def test_it_is_as_sure_as_it_may_be(self, budget: Any, people: int) -> None:
+        scores = []
+        for seed in range(5):
+            made, crowd, _ = on_the_grid(ReleasedThompson, budget, people, seed)
+            bounds = PROBLEM.reward_bounds
+            truth = crowd.function.ravel() / (bounds.upper - bounds.lower)
+            belief = believe(made.information(), BOUND)
+            deviations = np.sqrt(((made.pairs @ belief.root) ** 2).sum(axis=1))
+            scores.append((truth - made.pairs @ belief.mean) / deviations)
+        assert 0.7 <= np.sqrt(np.mean(np.square(scores))) <= 1.4
+
+    def test_before_anything_is_known(self) -> None:
+        belief = believe(Information.none(7), BOUND)
+        assert (belief.mean == 0.0).all()
+        assert np.allclose(belief.root @ belief.root.T, belief.scale**2 * np.eye(7))
+
+
+class TestRegret:
+    @pytest.mark.parametrize("sampling", ["plausible", "thompson"])
+    @pytest.mark.parametrize(
+        ("budget", "share"),
+        [(Joint(2.0, 1e-5), 0.35), (Local(4.0), 0.6), (NonPrivate(), 0.1)],
+        ids=["joint", "local", "none"],
+    )
+    def test_it_is_well_below_uniform(self, budget: Any, share: float, sampling: str) -> None:
+        mine, uniform = 0.0, 0.0
+        for seed in range(3):
+            _, crowd, regret = on_the_grid(ReleasedThompson, budget, 3000, seed, sampling=sampling)
+            mine += regret.sum()
+            mean = crowd.function.max(axis=1) - crowd.function.mean(axis=1)
+            uniform += mean[crowd.cells].sum()
+        assert mine <= share * uniform
+
+    @pytest.mark.parametrize("budget", [Joint(4.0, 1e-5), NonPrivate()], ids=["joint", "none"])
+    def test_capri_keeps_the_best_arm(self, budget: Any) -> None:
+        kept, given_up = 0, 0.0
+        for seed in range(6):
+            made, crowd, _ = on_the_grid(Capri, budget, 5000, seed, rule=Posterior(deviations=3.0))
+            assert isinstance(made, Capri)
+            best = crowd.function.argmax(axis=1)
+            kept += bool(made.active[np.arange(6), best].all())
+            given_up += 1.0 - made.active.mean()
+        assert kept >= 5
+        assert given_up > 6 * 0.2
+
+
+class TestBernstein:
+    @pytest.mark.parametrize(
+        "budget", [Joint(4.0, 1e-5), Local(4.0), NonPrivate()], ids=["joint", "local", "none"]
+    )
+    def test_widths_cover_the_function(self, budget: Any) -> None:
+        rule, covered, ratios = Bernstein(norm=0.8, failure=0.05), 0, []
+        for seed in range(100):
+            rng = np.random.default_rng(seed)
+            noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
+            made = learner("bernstein", budget, noise, horizon=4000)
+            made.rule = rule  # type: ignore[attr-defined]
+            theta = rng.standard_normal(made.features.features)
+            theta *= 0.8 / np.linalg.norm(theta)
+            truth = made.features.table @ theta
+            scale = min(1.0, 0.5 / np.abs(truth).max())
+            theta, truth = scale * theta, scale * truth
+            policy, people = made.policy(), made.batch_size
+            cells = rng.integers(LEVELS, size=people)
+            actions, _ = policy.act(GRID[cells], rng)
+            # Rewards of 0 and 1 only: as noisy as they can be.
+            rewards = rng.random(people) < 0.5 + truth[cells, actions.arms]
+            made.update(
+                policy.report(GRID[cells], actions, rewards.astype(float), SimulatedNoise(seed))
+            )
+            if not isinstance(budget, Local):
+                made._release()
+            last = made.last_estimate()
+            assert last is not None
+            rows, count, estimate, chances = last
+            width = rule._widths(made, rows, chances, count)
+            error = np.abs(estimate - truth.ravel())
+            covered += bool((error <= width).all())
+            ratios.append((error / width).max())
+        assert covered >= 95
+        assert np.median(ratios) >= 0.02, "widths so large that they could not fail say nothing"
+
+    @pytest.mark.parametrize(
+        ("budget", "least"),
+        [(Joint(4.0, 1e-5), 0.3), (Local(4.0), 0.1), (NonPrivate(), 0.3)],
+        ids=["joint", "local", "none"],
+    )
+    def test_widths_of_chance_alone(self, budget: Any, least: float) -> None:
+        """Where nothing is there to be found, and rewards are as noisy as they can be."""
+        rule, ratios = Bernstein(norm=1e-6, failure=0.5), []
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
+            made = learner("bernstein", budget, noise, horizon=4_000_000)
+            made.rule = rule  # type: ignore[attr-defined]
+            policy, people = made.policy(), made.batch_size
+            contexts = GRID[rng.integers(LEVELS, size=people)]
+            actions, _ = policy.act(contexts, rng)
+            rewards = rng.integers(2, size=people).astype(float)
+            made.update(policy.report(contexts, actions, rewards, SimulatedNoise(seed)))
+            if not isinstance(budget, Local):
+                made._release()
+            last = made.last_estimate()
+            assert last is not None
+            rows, count, estimate, chances = last
+            ratios.append((np.abs(estimate) / rule._widths(made, rows, chances, count)).max())
+        assert np.mean(np.array(ratios) <= 1.0) >= 0.95
+        assert np.median(ratios) >= least
+
+    def test_it_gives_up_arms_when_there_are_many_people(self) -> None:
+        made, crowd, _ = on_the_grid(
+            Capri, NonPrivate(), 60_000, 0, rule=Bernstein(norm=2.0), error=1e-6
+        )
+        assert isinstance(made, Capri)
+        best = crowd.function.argmax(axis=1)
+        assert made.active[np.arange(6), best].all()
+        assert made.active.mean() < 0.95

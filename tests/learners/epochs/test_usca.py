@@ -1,0 +1,362 @@
+"""USCA: predictions held against the exact enumeration of neighbours."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from discreet.action_space import ArmPoints
+from discreet.learners.epochs.learner import EpochLearner
+from discreet.learners.epochs.rows import RowMap, row_sensitivity
+from discreet.learners.epochs.usca import Usca, UscaCalibration
+from discreet.learners.saving import load, save
+from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
+from discreet.privacy.accounting import composed_epsilon
+from discreet.validation import InvalidInput
+
+from .cases import (
+    DOSES,
+    GRID,
+    SMOOTH,
+    People,
+    Spy,
+    every_record,
+    learner,
+    mean_reward,
+    observe,
+    sums_of,
+)
+
+TWO = ArmPoints.of([0.0, 1.0])
+
+
+def usca(
+    budget: Any = None,
+    noise: Any = None,
+    horizon: int = 100,
+    predictions: int | None = 1,
+    **options: Any,
+) -> Usca:
+    budget = Joint(1.0, 0.0) if budget is None else budget
+    made = learner("usca", budget, noise, horizon, predictions=predictions, **options)
+    assert isinstance(made, Usca)
+    made.policy()
+    return made
+
+
+def taught(**options: Any) -> Usca:
+    made = usca(**options)
+    people = People(made.horizon or 0, 1)
+    made.update(observe(made, people, 0, len(people)))
+    return made
+
+
+def worst_ratio(made: Usca, contexts: np.ndarray = GRID) -> float:
+    """The largest |log P(arm)/P'(arm)| over contexts, arms, all single replacements of one record,
+    and data sets whose other people are all alike."""
+    assert made.horizon is not None
+    rows = made.policy().rows_of(*every_record(made.arms, (0.0, 1.0)))
+    worst = 0.0
+    for others in range(len(rows)):
+        logs = []
+        for one in range(len(rows)):
+            counts = np.zeros(len(rows), dtype=int)
+            counts[others] += made.horizon - 1
+            counts[one] += 1
+            made._sums = sums_of(rows, counts)  # type: ignore[assignment]
+            logs.append(np.log(made.secret_probabilities(contexts)))
+        worst = max(worst, float((np.max(logs, axis=0) - np.min(logs, axis=0)).max()))
+    return worst
+
+
+class TestPrivacy:
+    @pytest.mark.parametrize("arms", [2, TWO, DOSES], ids=["two", "two points", "four points"])
+    @pytest.mark.parametrize(
+        ("epsilon", "people"), [(0.5, 60), (2.0, 200), (8.0, 60)], ids=["0.5", "2", "8"]
+    )
+    def test_the_worst_ratio_is_epsilon_and_no_more(
+        self, arms: Any, epsilon: float, people: int
+    ) -> None:
+        made = usca(Joint(epsilon, 0.0), horizon=people, arms=arms)
+        worst = worst_ratio(made)
+        assert 0.95 * epsilon <= worst <= epsilon
+
+    @pytest.mark.parametrize("design", ["optimal", "uniform"])
+    def test_with_any_design_and_with_several_predictions(self, design: str) -> None:
+        made = usca(Joint(3.0, 0.0), horizon=80, arms=TWO, predictions=3, design=design)
+        assert 0.99 <= worst_ratio(made) <= 1.0
+
+    def test_with_contexts_that_have_no_chance(self) -> None:
+        """Whoever brings one moves scores no further."""
+        made = usca(Joint(2.0, 0.0), contexts=GRID[:1], arms=TWO, domain=SMOOTH)
+        assert worst_ratio(made) <= 2.0
+
+    def test_with_a_continuum_of_contexts(self) -> None:
+        """The bound is from lengths alone, so it is looser, but it holds."""
+        made = usca(Joint(2.0, 0.0), arms=TWO, domain=SMOOTH)
+        assert 0.5 <= worst_ratio(made, np.linspace(0.0, 1.0, 9)[:, None]) <= 2.0
+
+    @pytest.mark.parametrize("apart", [1e-3, 1e-6, 1e-8])
+    def test_with_arms_that_are_nearly_the_same(self, apart: float) -> None:
+        """Fault once found: distances of arms were differences of squares, which lose their digits,
+        and R(c) came out too small, or as 0."""
+        made = usca(
+            Joint(2.0, 0.0),
+            arms=ArmPoints.of([0.0, apart / 3.0, apart]),
+            domain=SMOOTH,
+            kernel="RBF([0.5, 0.5])",
+            contexts=GRID,
+        )
+        turned = made.features.table @ made.policy().rows.turn
+        pairs = turned[:, :, None] - turned[:, None]
+        apart_by_definition = np.sqrt((pairs**2).sum(axis=3)).max(axis=(1, 2))
+        reach = made.ranges(GRID) / (2.0 * made.policy().rows.bound)
+        assert np.all(reach >= apart_by_definition)
+        alike = usca(Joint(2.0, 0.0), arms=2, likeness=1.0 - apart**2)
+        assert worst_ratio(alike) <= 2.0
+
+    def test_rounding_of_scores_is_in_the_range(self) -> None:
+        made = usca(horizon=10)
+        rows = made.policy().rows_of(*every_record(made.arms, (0.0, 1.0)))
+        few = made.ranges(GRID)
+        made._sums = sums_of(rows, [2**24] * len(rows))  # type: ignore[assignment]
+        assert np.all(made.ranges(GRID) > few * (1.0 + 1e-9))
+
+    def test_the_range_by_brute_force(self) -> None:
+        """Largest range over arms of the change of scores, over all pairs of records."""
+        made = usca()
+        rows_map = made.policy().rows
+        rows = made.policy().rows_of(*every_record(made.arms, (0.0, 0.4, 1.0)))
+        scores = np.einsum("ckd,rd->rck", made.features.table @ rows_map.turn, rows)
+        scores *= rows_map.bound
+        change = scores[:, None] - scores[None]
+        needed = np.ptp(change, axis=3).max(axis=(0, 1))
+        given = made.ranges(GRID)
+        assert np.all(needed <= given)
+        assert np.all(needed >= 0.9 * given)
+
+    def test_one_release_for_any_number_of_predictions(self) -> None:
+        spy = Spy(0)
+        made = usca(Joint(1.0, 1e-5), spy, predictions=None)
+        people = People(100, 1)
+        made.update(observe(made, people, 0, 100))
+        first = made.predict(GRID)
+        for _ in range(5):
+            assert np.array_equal(made.predict(GRID), first)
+        made.update(observe(made, people, 0, 50))
+        made.predict(GRID)
+        assert len(spy.given) == 1
+        assert made.predictions_left == np.inf
+        assert 1.0 - 1e-6 <= made.guarantee().epsilon <= 1.0
+        size = made.policy().rows.size
+        assert made.releases[0].sensitivity == row_sensitivity(size)
+
+    def test_nothing_secret_is_in_a_policy(self) -> None:
+        made = taught()
+        before = made.policy()
+        made.predict(GRID[:1])
+        assert made.policy() is before
+        assert (before.believed == 0.0).all()
+        assert before.version == 0
+
+
+class TestBudget:
+    @pytest.mark.parametrize(
+        "budget", [Joint(1.0, 0.0), Joint(0.1, 0.0), Joint(7.0, 1e-6)], ids=str
+    )
+    @pytest.mark.parametrize("predictions", [1, 3, 7, 10])
+    def test_predictions_share_it(self, budget: Joint, predictions: int) -> None:
+        made = taught(budget=budget, predictions=predictions)
+        assert made.guarantee().epsilon == 0.0
+        for spent in range(predictions):
+            made.predict(GRID[:1])
+            held = budget.epsilon * (spent + 1) / predictions
+            assert held * (1.0 - 1e-9) <= made.guarantee().epsilon <= held * (1.0 + 1e-12)
+        assert made.guarantee().epsilon <= budget.epsilon
+        assert made.predictions_left == 0.0
+        with pytest.raises(InvalidInput, match="spent"):
+            made.predict(GRID[:1])
+
+    def test_a_batch_spends_as_many_as_it_has(self) -> None:
+        made = taught(predictions=4)
+        made.predict(GRID[:3])
+        assert made.predictions_left == 1.0
+        with pytest.raises(InvalidInput, match="asked for 2"):
+            made.predict(GRID[:2])
+        assert made.predictions_left == 1.0
+        made.predict(GRID[:1])
+        assert len(made.releases) == 4
+
+    def test_threads_cannot_spend_it_twice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Fault once found: between the look at what is left and the taking, others took it too."""
+        made = taught(predictions=2)
+        barrier, works = threading.Barrier(8, timeout=5.0), Usca._scores
+        drawn: list[Any] = []
+
+        def together(self: Usca, unit: np.ndarray) -> np.ndarray:
+            found = works(self, unit)
+            # Without a lock everybody who asked stands here.
+            with suppress(threading.BrokenBarrierError):
+                barrier.wait(0.2)
+            return found
+
+        monkeypatch.setattr(Usca, "_scores", together)
+
+        def ask() -> None:
+            with suppress(InvalidInput):
+                drawn.append(made.predict(GRID[:1]))
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(drawn) == 2
+        assert made.guarantee().epsilon <= 1.0
+
+    def test_a_prediction_that_failed_is_spent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        noise = SimulatedNoise(0)
+        made = taught(noise=noise, predictions=2)
+
+        def broken(*arguments: object) -> None:
+            raise OSError("no entropy")
+
+        monkeypatch.setattr(noise, "below", broken)
+        with pytest.raises(OSError, match="entropy"):
+            made.predict(GRID[:1])
+        assert made.predictions_left == 1.0
+
+    def test_it_is_saved(self, tmp_path: Path) -> None:
+        made = taught(predictions=3)
+        made.predict(GRID[:2])
+        save(made, tmp_path / "learner")
+        again = load(tmp_path / "learner", SimulatedNoise(1))
+        assert isinstance(again, Usca)
+        assert again.predictions_left == 1.0
+        assert again.releases == made.releases
+        assert np.array_equal(again.secret_probabilities(GRID), made.secret_probabilities(GRID))
+        text = (tmp_path / "learner").read_text()
+        for bad in ("4", "-1"):
+            assert '": 2}' in text
+            (tmp_path / "learner").write_text(text.replace('": 2}', f'": {bad}}}'))
+            with pytest.raises(InvalidInput, match="spent"):
+                load(tmp_path / "learner", SimulatedNoise(1))
+
+    def test_what_was_simulated_stays_simulated(self, tmp_path: Path) -> None:
+        pytest.importorskip("opendp")
+        made = taught(predictions=3)
+        made.predict(GRID[:1])
+        save(made, tmp_path / "learner")
+        again = load(tmp_path / "learner", SecureNoise())
+        assert isinstance(again, Usca)
+        again.predict(GRID[:1])
+        assert again.guarantee().noise == (SimulatedNoise.name, SecureNoise.name)
+        assert "simulated" in again.guarantee().sentence
+
+    def test_secure_noise(self) -> None:
+        pytest.importorskip("opendp")
+        made = taught(noise=SecureNoise(), predictions=200)
+        chosen = made.predict(np.repeat(GRID, 20, axis=0))
+        assert set(chosen.tolist()) <= set(range(made.arms))
+        assert made.guarantee().noise == (SecureNoise.name,)
+
+
+def test_predictions_follow_the_probabilities() -> None:
+    made = taught(budget=Joint(4000.0, 0.0), predictions=4000, noise=SimulatedNoise(2))
+    probabilities = made.secret_probabilities(GRID[2:3])[0]
+    drawn = np.bincount(made.predict(np.repeat(GRID[2:3], 4000, axis=0)), minlength=made.arms)
+    error = np.sqrt(probabilities * (1.0 - probabilities) / 4000)
+    assert (np.abs(drawn / 4000 - probabilities) <= 4.0 * error + 1e-9).all()
+    assert np.ptp(probabilities) > 0.02
+
+
+@pytest.mark.parametrize("predictions", [1, None])
+@pytest.mark.parametrize("budget", [Joint(5.0, 1e-5), NonPrivate()], ids=["joint", "none"])
+def test_predictions_are_good(predictions: int | None, budget: Any) -> None:
+    made = taught(budget=budget, horizon=3000, predictions=predictions and 5, noise=None)
+    chosen = made.predict(GRID)
+    best = np.array([mean_reward(np.repeat(c[None], 4, axis=0), np.arange(4)).max() for c in GRID])
+    assert (best - mean_reward(GRID, chosen)).mean() < 0.08
+
+
+class Loud(UscaCalibration):
+    """Rows with a control variate, as a calibration may have; scores divided by half of R(c)."""
+
+    name: ClassVar[str] = "loud"
+
+    def __init__(self, divisor: float) -> None:
+        self.divisor = divisor
+
+    def rows(self, learner: Usca, offers: np.ndarray) -> RowMap:
+        size = learner.features.features
+        mean = np.linspace(-1.0, 1.0, size)
+        return RowMap(mean, np.eye(size), np.eye(size), 3.0, 0.5)
+
+    def score_range(self, learner: Usca, rows: RowMap) -> float:
+        return self.divisor
+
+
+@pytest.mark.parametrize("divisor", [1.0, 4.0])
+def test_a_calibration_costs_what_it_costs(divisor: float) -> None:
+    """Fault once found: R(c) took it that nothing is believed beforehand."""
+    made = usca(Joint(2.0, 0.0), arms=TWO, calibration=Loud(divisor))
+    rows_map = made.policy().rows
+    rows = made.policy().rows_of(*every_record(2, (0.0, 0.4, 1.0)))
+    scores = np.einsum("ckd,rd->rck", made.features.table @ rows_map.turn, rows) * rows_map.bound
+    needed = np.ptp(scores[:, None] - scores[None], axis=3).max(axis=(0, 1))
+    assert np.all(needed <= made.ranges(GRID))
+    worst = worst_ratio(made)
+    assert worst <= made.cost_of_one
+    assert worst >= 0.5 * made.cost_of_one
+
+
+class TestRefused:
+    def test_before_everybody_has_come(self) -> None:
+        made: EpochLearner = usca()
+        made.update(observe(made, People(99, 1), 0, 99))
+        assert isinstance(made, Usca)
+        with pytest.raises(InvalidInput, match="horizon"):
+            made.predict(GRID)
+        assert made.predictions_left == 1.0
+
+    def test_contexts(self) -> None:
+        made = taught(predictions=9)
+        for contexts in ([[2.0]], [[0.1]], [[np.nan]], [0.5], np.empty((0, 1))):
+            with pytest.raises(InvalidInput, match="contexts"):
+                made.predict(contexts)
+        assert made.predictions_left == 9.0
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"horizon": None}, "horizon"),
+            ({"predictions": 0}, "predictions"),
+            ({"predictions": 1.5}, "predictions"),
+            ({"predictions": 10**7}, "selections need"),
+            ({"predictions": None}, "delta"),
+            ({"design": "best"}, "design"),
+        ],
+        ids=str,
+    )
+    def test_options(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidInput, match=message):
+            usca(**options)
+
+    def test_local_privacy(self) -> None:
+        from discreet.privacy import Local
+
+        with pytest.raises(InvalidInput, match="trust model"):
+            usca(Local(1.0))
+
+
+def test_pure_epsilon_needs_no_delta() -> None:
+    made = taught(budget=Joint(1.0, 0.0))
+    made.predict(GRID[:1])
+    events = [release.event for release in made.releases]
+    assert composed_epsilon(events, 0.0) == 1.0
+    assert made.guarantee().delta == 0.0
