@@ -62,7 +62,8 @@ class ReleasedThompson(EpochLearner):
     """Samples arms by the last released posterior (see the module).
 
     Args:
-        sampling: `plausible` or `thompson`; by default the first where contexts are a finite set.
+        sampling: `plausible` or `thompson`; by default the first where contexts are a finite set
+            and privacy is not local.
         deviations: how far plausible arms may be behind the best, or draws are spread, in
             posterior deviations; by default 0.8 and 0.7.
 
@@ -88,7 +89,8 @@ class ReleasedThompson(EpochLearner):
                 f"sampling was {sampling!r:.80}; it must be thompson, or plausible where contexts "
                 "are a finite set (levels in every column)."
             )
-        self.sampling = sampling or SAMPLINGS[0 if exact else 1]
+        central = exact and not isinstance(budget, Local)
+        self.sampling = sampling or SAMPLINGS[0 if central else 1]
         usual = _DEVIATIONS[self.sampling]
         self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
