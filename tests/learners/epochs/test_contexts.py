@@ -64,6 +64,32 @@ def test_the_usual_one_is_uniform(domain: Box) -> None:
     domain.people_to_unit(domain.from_unit(made.points))
 
 
+def test_what_a_study_file_says() -> None:
+    counts = [1, 2, 3, 4, 5, 5]
+    grid = ContextDistribution.grid(LEVELLED, counts)
+    for given in ({"weights": counts}, grid.to_fields(), grid):
+        read = ContextDistribution.read(LEVELLED, given)
+        assert read.to_fields() == grid.to_fields()
+    few = ContextDistribution.read(MIXED, {"points": [[0.0, 30.0], [1.0, 40.0]]})
+    assert (few.exact, few.weights.tolist()) == (True, [0.5, 0.5])
+    assert not ContextDistribution.read(MIXED, [[0.0, 30.0]]).exact
+    assert ContextDistribution.read(LEVELLED, None).exact
+    with pytest.raises(InvalidInput, match="had 2 columns"):
+        ContextDistribution.read(Box((0.0,), (1.0,)), grid)
+
+
+def test_the_nearest_point_is_found_on_grids_and_elsewhere() -> None:
+    """Grids are searched column by column, other sets by a tree."""
+    grid = ContextDistribution.grid(LEVELLED)
+    order = np.random.default_rng(0).permutation(6)
+    shuffled = ContextDistribution(grid.points[order], grid.weights, True)
+    unit = np.random.default_rng(1).random((500, 2))
+    for made in (grid, shuffled):
+        away = np.abs(unit[:, None] - made.points[None]).max(axis=2)
+        found = away[np.arange(500), made.places(unit)]
+        assert (found <= away.min(axis=1) + 1e-12).all()
+
+
 def test_it_travels() -> None:
     made = ContextDistribution.grid(LEVELLED, [1, 2, 3, 4, 5, 5])
     again = ContextDistribution.from_fields(made.to_fields())
