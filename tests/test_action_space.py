@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 
 from discreet.action_space import (
+    ArmPoints,
     Candidates,
     DecisionSets,
     PublicBox,
     PublicSet,
+    arm_count,
     people_count,
     space_from_fields,
     space_to_fields,
@@ -158,3 +160,44 @@ def test_the_number_of_people() -> None:
     for bad in (0, -1, 2.0, True, None, "3", [1], np.empty((0, 0)), np.ones((3, 1)), np.ones(3)):
         with pytest.raises(InvalidInput, match="contexts"):
             people_count(bad)
+
+
+def test_a_grid_of_arms_has_every_combination_of_equally_spaced_values() -> None:
+    arms = ArmPoints.grid([0.0, 10.0], [1.0, 20.0], [3, 2])
+    assert arms.points == (
+        (0.0, 10.0),
+        (0.0, 20.0),
+        (0.5, 10.0),
+        (0.5, 20.0),
+        (1.0, 10.0),
+        (1.0, 20.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "counts", "message"),
+    [
+        ([0.0], [1.0], [1], "counts was 1"),
+        ([0.0], [1.0, 2.0], [5], "1 lower bounds, 2 upper bounds and 1 counts"),
+        ([], [], [], "0 lower bounds"),
+        ([1.0], [0.0], [5], "lower must be below"),
+        ([0.0, 0.0], [1.0, 1.0], [1000, 1000], "1000000 arms in all"),
+    ],
+)
+def test_grids_that_cannot_be_are_refused(
+    lower: list[float], upper: list[float], counts: list[int], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        ArmPoints.grid(lower, upper, counts)
+
+
+@pytest.mark.parametrize("points", [[[1.0]], [[1.0], [1.0]], [], [[1.0], [float("nan")]]])
+def test_arm_points_are_at_least_two_and_all_different(points: list[list[float]]) -> None:
+    with pytest.raises(InvalidInput, match="points"):
+        ArmPoints(tuple(map(tuple, points)))
+
+
+def test_arm_points_travel() -> None:
+    arms = ArmPoints.of([1.0, 2.5, 4.0])
+    assert space_from_fields(space_to_fields(arms)) == arms
+    assert len(arms) == arm_count(arms) == 3

@@ -13,6 +13,8 @@ Decision sets depend on the person; all others are the same for everyone and pub
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,9 @@ from discreet.validation import (
     finite_matrix,
     whole_number,
 )
+
+# So many arms an exponential mechanism can draw from.
+MOST_ARM_POINTS = 65_536
 
 
 def _as_rows(points: Any) -> tuple[tuple[float, ...], ...]:
@@ -59,6 +64,26 @@ class ArmPoints:
         """The arms at the rows of an array (K, d), or at K numbers."""
         array = np.asarray(points, dtype=np.float64)
         return cls(tuple(map(tuple, (array[:, None] if array.ndim == 1 else array).tolist())))
+
+    @classmethod
+    def grid(
+        cls, lower: Sequence[float], upper: Sequence[float], counts: Sequence[int]
+    ) -> ArmPoints:
+        """A fine public grid in place of a box of arms: `counts` equally spaced values a column."""
+        if not len(lower) == len(upper) == len(counts) or len(lower) == 0:
+            raise InvalidInput(
+                f"a grid of arms had {len(lower)} lower bounds, {len(upper)} upper bounds and "
+                f"{len(counts)} counts; give one of each for every column."
+            )
+        box = Box(tuple(lower), tuple(upper))
+        sizes = [whole_number(count, "counts", minimum=2) for count in counts]
+        if math.prod(sizes) > MOST_ARM_POINTS:
+            raise InvalidInput(
+                f"counts were {sizes}, {math.prod(sizes)} arms in all; the largest number is "
+                f"{MOST_ARM_POINTS}."
+            )
+        mesh = np.meshgrid(*(np.linspace(0.0, 1.0, size) for size in sizes), indexing="ij")
+        return cls.of(box.from_unit(np.stack(mesh, axis=-1).reshape(-1, len(sizes))))
 
     def __len__(self) -> int:
         return len(self.points)
