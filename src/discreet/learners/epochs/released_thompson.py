@@ -7,7 +7,8 @@ else changes in the argument for privacy.
 | sampling    | a person is given                                                               |
 |-------------|---------------------------------------------------------------------------------|
 | `plausible` | an arm within 0.8 posterior deviations (of the difference) of the best, by a    |
-|             | D-optimal design on those arms; for finite sets of contexts                     |
+|             | D-optimal design on those arms; a few people of every epoch are given an arm    |
+|             | within twice as many deviations; for finite sets of contexts                    |
 | `thompson`  | the best arm under one of some public draws from the posterior, spread by 0.7   |
 |             | of its deviations; for any contexts                                             |
 
@@ -39,12 +40,17 @@ from discreet.learners.epochs.elimination import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.privacy import Budget, Joint, Local
-from discreet.validation import FloatArray, InvalidInput, positive_number
+from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 SAMPLINGS = ("plausible", "thompson")
 # How far arms may be behind the best, and draws be spread, in posterior deviations: more explores
 # too long, much less may stay with the wrong arm for ever.
 _DEVIATIONS = {"plausible": 0.8, "thompson": 0.7}
+# Arms that look this many times worse are still tried by a few people of every epoch, because one
+# that was unlucky in an early release would otherwise be lost for ever: by as many as there were in
+# the first epoch, the fewest that learn something, or one for so many who can still profit from it.
+_SECOND_LOOK = 2.0
+_PROFIT = 500
 # What is tried late pays for few people: after this share of the horizon deviations are cut.
 _LATE = 0.1
 _LATE_DEVIATIONS = 0.7
@@ -91,6 +97,7 @@ class ReleasedThompson(EpochLearner):
             )
         central = exact and not isinstance(budget, Local)
         self.sampling = sampling or SAMPLINGS[0 if central else 1]
+        self._first = self._length
         usual = _DEVIATIONS[self.sampling]
         self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
@@ -109,16 +116,18 @@ class ReleasedThompson(EpochLearner):
 
     def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
         version = header["version"]
-        decision, doubtful = self._sampled(belief, version)
+        length = self._planned_length()
+        decision, doubtful = self._sampled(belief, version, length)
         matters = self.matters(belief, doubtful)
         chances = self.chances(decision.table)
-        length = self._planned_length()
         rows, doubt = self.best_rows(belief, chances, matters, length)
         if version == 0 and isinstance(self.budget, Joint):
             most = self.left * _MOST_FIRST
             while doubt > _DOUBT_LEFT * np.trace(matters) and length < most:
                 length = math.ceil(length * _GROWTH)
                 rows, doubt = self.best_rows(belief, chances, matters, length)
+        if version == 0:
+            self._first = length
         if length >= self.left:
             decision = Thompson(
                 self.features, belief.mean, belief.root, 0.0, 1, self.public_seed, version
@@ -134,15 +143,19 @@ class ReleasedThompson(EpochLearner):
         )
         return policy, length
 
-    def _sampled(self, belief: Belief, version: int) -> tuple[Decision, FloatArray]:
+    def _sampled(self, belief: Belief, version: int, people: int) -> tuple[Decision, FloatArray]:
         """How arms are sampled, and (N, K) offers of the arms among which the best one may be."""
         deviations = self.deviations
         if self.horizon is not None and self.people > _LATE * self.horizon:
             deviations *= _LATE_DEVIATIONS
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
-            active = within(table, belief, deviations)
-            offers = offers_of(DESIGNS[0], table, weights, active, _RIDGE)
+            likely, others = (
+                offers_of(DESIGNS[0], table, weights, within(table, belief, how_far), _RIDGE)
+                for how_far in (deviations, _SECOND_LOOK * self.deviations)
+            )
+            share = min(1.0, min(self._first, self.left / _PROFIT) / people)
+            offers = (1.0 - share) * likely + share * others
             return Offers(self.features, offers), offers
         common = self.features, belief.mean, belief.root
         draws = usual_draws(self.features), self.public_seed, version
@@ -157,3 +170,10 @@ class ReleasedThompson(EpochLearner):
             return _FEWEST
         growth = _GROWTH if isinstance(self.budget, Joint) else _FREE_GROWTH
         return math.ceil(self._length * growth)
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "first": self._first}
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        self._first = whole_number(fields["first"], "first", minimum=1)
