@@ -307,6 +307,19 @@ class Policy(Message, Generic[H]):
     def release(self, noise: str) -> Release | None:
         """The record of one report under this policy; None where nothing of a person is used."""
 
+    def as_it_is(self, data: str) -> Release:
+        """The record of a report that holds `data` without protection."""
+        return Release(
+            mechanism="none: the observation as it is, for a learner that is trusted",
+            event=PureEvent(float("inf")),
+            sensitivity=1.0,
+            sensitivity_source="nothing is protected before the learner releases it",
+            scale=0.0,
+            people=self.group,
+            data=data,
+            noise=NO_NOISE,
+        )
+
     @property
     def group(self) -> OnceEach:
         """The group of releases of which each person enters one: the reports to this learner."""

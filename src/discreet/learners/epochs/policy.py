@@ -20,7 +20,6 @@ from discreet.learners.epochs.rows import CENTRE, RowMap, in_unit_ball
 from discreet.learners.messages import ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, OnceEach, Release
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport, vector_report_from_fields
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, read_array
@@ -132,16 +131,7 @@ class EpochPolicy(ArmPolicy):
 
     def release(self, noise: str) -> Release | None:
         if self.local is None:
-            return Release(
-                mechanism="none: the observation as it is, for a learner that is trusted",
-                event=PureEvent(float("inf")),
-                sensitivity=1.0,
-                sensitivity_source="nothing is protected before the learner releases it",
-                scale=0.0,
-                people=self.group,
-                data=DATA,
-                noise=NO_NOISE,
-            )
+            return self.as_it_is(DATA)
         return Release(
             mechanism=self.local.mechanism,
             event=self.local.event(noise),

@@ -40,7 +40,6 @@ from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     FloatArray,
@@ -85,16 +84,7 @@ class GPPolicy(PointPolicy):
 
     def release(self, noise: str) -> Release | None:
         if self.local is None:
-            return Release(
-                mechanism="none: the observation as it is, for a learner that is trusted",
-                event=PureEvent(float("inf")),
-                sensitivity=1.0,
-                sensitivity_source="nothing is protected before the learner releases it",
-                scale=0.0,
-                people=self.group,
-                data=self.data,
-                noise=NO_NOISE,
-            )
+            return self.as_it_is(self.data)
         kind = "Laplace" if self.local.laplace else "Gaussian"
         return Release(
             mechanism=f"{kind} noise on each of {self.report_size} numbers of a report",
