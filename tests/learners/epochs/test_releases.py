@@ -20,7 +20,8 @@ from discreet.learners.schema import encode
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
-from .cases import MAKERS, People, Spy, learner, observe, serve
+from ..spy import Spy
+from .cases import MAKERS, People, learner, observe, serve
 
 PEOPLE = 400
 EPOCHS = [kind for kind in MAKERS if kind != "usca"]

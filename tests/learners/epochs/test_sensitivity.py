@@ -16,6 +16,7 @@ from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
 
+from ..spy import Spy
 from .cases import (
     DOMAIN,
     GRID,
@@ -23,7 +24,6 @@ from .cases import (
     MAKERS,
     SMOOTH,
     People,
-    Spy,
     every_record,
     learner,
     mean_reward,

@@ -19,12 +19,12 @@ from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import composed_epsilon
 from discreet.validation import InvalidInput
 
+from ..spy import Spy
 from .cases import (
     DOSES,
     GRID,
     SMOOTH,
     People,
-    Spy,
     every_record,
     learner,
     mean_reward,

@@ -1,8 +1,7 @@
-"""Small learners, people with data of their own, and a noise source that is watched."""
+"""Small learners, people with data of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,24 +20,6 @@ SPACES: dict[str, ActionSpace] = {
     "set": PublicSet.of(np.random.default_rng(1).random((7, 2))),
     "box": PublicBox(),
 }
-
-
-class Spy(SimulatedNoise):
-    """Simulated noise that keeps what it was given and what it handed out, or replays it."""
-
-    def __init__(self, seed: int = 0, replay: Sequence[np.ndarray] | None = None) -> None:
-        super().__init__(seed)
-        self.given: list[np.ndarray] = []
-        self.handed: list[np.ndarray] = []
-        self._replay = replay
-
-    def add_gaussian(self, values: np.ndarray, scale: float) -> np.ndarray:
-        noisy = super().add_gaussian(values, scale)
-        if self._replay is not None:
-            noisy = self._replay[len(self.handed)]
-        self.given.append(values.copy())
-        self.handed.append(noisy.copy())
-        return noisy
 
 
 class People:

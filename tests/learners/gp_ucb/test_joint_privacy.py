@@ -20,7 +20,8 @@ from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.validation import InvalidInput
 
-from .cases import SPACES, People, Spy, learner, observe, serve
+from ..spy import Spy
+from .cases import SPACES, People, learner, observe, serve
 
 PEOPLE = 120
 STREAMS = {

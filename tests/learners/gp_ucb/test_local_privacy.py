@@ -31,7 +31,8 @@ from discreet.privacy import Joint, Local, NonPrivate, SecureNoise, SimulatedNoi
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
 
-from .cases import DOMAIN, SETS, SPACES, People, Spy, learner, serve
+from ..spy import Spy
+from .cases import DOMAIN, SETS, SPACES, People, learner, serve
 
 LOCAL, PURE = Local(2.0, 1e-5), Local(2.0)
 

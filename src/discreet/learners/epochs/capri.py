@@ -27,9 +27,6 @@ from discreet.learners.epochs.rows import RowMap
 from discreet.privacy import Budget, Joint
 from discreet.validation import BoolArray, InvalidInput
 
-# What designs add to a covariance, as a share of its mean eigenvalue.
-_RIDGE = 1e-3
-
 
 class Capri(EpochLearner):
     """Offers the arms that may be best, and gives up those that are not.
@@ -83,7 +80,7 @@ class Capri(EpochLearner):
             self._active = self.rule.survivors(self, belief, self._active)
         length = self._length if version == 0 else 2 * self._length
         table, weights = self.features.table, self.features.contexts.weights
-        offers = offers_of(self.rule.design, table, weights, self._active, _RIDGE)
+        offers = offers_of(self.rule.design, table, weights, self._active)
         rows = self.rule.rows(self, belief, offers, length)
         if length > self.left:
             length = 2**53

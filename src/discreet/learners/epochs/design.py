@@ -21,12 +21,14 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 DESIGNS = ("optimal", "uniform")
 _STEPS = 15
+# What is added to a covariance, as a share of its mean eigenvalue.
+_RIDGE = 1e-3
 # Every active arm keeps this share of a uniform design, so that none is forgotten.
 _UNIFORM_SHARE = 0.1
 
 
 def offers_of(
-    design: str, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float
+    design: str, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float = _RIDGE
 ) -> FloatArray:
     """The offers of a named design.
 

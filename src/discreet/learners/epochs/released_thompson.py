@@ -54,8 +54,6 @@ _PROFIT = 500
 # What is tried late pays for few people: after this share of the horizon deviations are cut.
 _LATE = 0.1
 _LATE_DEVIATIONS = 0.7
-# What designs add to a covariance, as a share of its mean eigenvalue.
-_RIDGE = 1e-3
 # The first epoch ends when it would leave this share of the doubt about the best arm.
 _DOUBT_LEFT = 0.6
 _FEWEST = 10
@@ -151,7 +149,7 @@ class ReleasedThompson(EpochLearner):
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
             likely, others = (
-                offers_of(DESIGNS[0], table, weights, within(table, belief, how_far), _RIDGE)
+                offers_of(DESIGNS[0], table, weights, within(table, belief, how_far))
                 for how_far in (deviations, _SECOND_LOOK * self.deviations)
             )
             share = min(1.0, min(self._first, self.left / _PROFIT) / people)

@@ -54,8 +54,6 @@ from discreet.validation import (
     whole_number,
 )
 
-# What designs add to a covariance, as a share of its mean eigenvalue.
-_DESIGN_RIDGE = 1e-3
 # Ridges to choose from, in units of reward variance / prior variance.
 _RIDGES = 4.0 ** np.arange(-2.0, 7.0)
 # Prior variance of f - 1/2, as a share of B^2, by which ridges are compared.
@@ -195,7 +193,7 @@ class Usca(EpochLearner):
     def _offers(self) -> FloatArray:
         everything: BoolArray = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
         weights = self.features.contexts.weights
-        return offers_of(self.design, self.features.table, weights, everything, _DESIGN_RIDGE)
+        return offers_of(self.design, self.features.table, weights, everything)
 
     def _learning_rows(self, offers: FloatArray) -> RowMap:
         """Rows for the ridge at which least doubt is expected to be left."""
