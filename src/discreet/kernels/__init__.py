@@ -33,7 +33,7 @@ from discreet.kernels.linear import LinearFeatures
 from discreet.kernels.nystrom import NystromFeatures, nystrom_features
 from discreet.kernels.points import public_points, sub_box
 from discreet.kernels.rotated import RotatedFeatures, principal_axes, rotate
-from discreet.kernels.text import kernel_from_text, kernel_to_text
+from discreet.kernels.text import kernel_from_text, kernel_to_text, read_kernel
 from discreet.kernels.wire import decode_map, encode_map
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "public_points",
     "quadrature_features",
     "random_features",
+    "read_kernel",
     "rotate",
     "scaled",
     "sub_box",

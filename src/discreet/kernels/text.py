@@ -76,6 +76,17 @@ def kernel_from_text(text: str) -> Kernel:
     return value
 
 
+def read_kernel(given: Any) -> Kernel:
+    """A kernel as users give it: a scikit-learn kernel, or its text."""
+    kernel = kernel_from_text(given) if isinstance(given, str) else given
+    if not isinstance(kernel, Kernel):
+        raise InvalidInput(
+            f"kernel was {kernel!r:.80}; pass a scikit-learn kernel, or its text such as "
+            '"RBF(length_scale=0.3)".'
+        )
+    return kernel
+
+
 def kernel_to_text(kernel: Kernel) -> str:
     """The text of a kernel with every number in full; `kernel_from_text` reads it back.
 

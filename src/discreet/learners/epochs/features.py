@@ -33,6 +33,7 @@ from discreet.kernels import (
     finite_features,
     kernel_from_text,
     kernel_to_text,
+    read_kernel,
 )
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number
@@ -243,7 +244,7 @@ def arm_features(
     points: FloatArray | None,
     contexts: ContextDistribution,
     *,
-    kernel: Kernel | str | None,
+    kernel: Kernel | str,
     error: float,
     likeness: float,
 ) -> ArmFeatures:
@@ -255,19 +256,12 @@ def arm_features(
         points: (K, a) arm points; None for arms without an order.
         contexts: what is known about contexts.
         kernel: on the columns of contexts and arm points, or of contexts alone where arms have no
-            order; a squared exponential by default.
+            order.
         error: sup error of the features.
         likeness: correlation of the rewards of two arms without an order, from 0 to below 1.
     """
     box = domain if points is None else joint_box(domain, points)
-    if isinstance(kernel, str):
-        kernel = kernel_from_text(kernel)
-    chosen = usual_kernel(box) if kernel is None else kernel
-    if not isinstance(chosen, Kernel):
-        raise InvalidInput(
-            f"kernel was {chosen!r:.80}; pass a scikit-learn kernel, or its text such as "
-            '"RBF(length_scale=0.3)".'
-        )
+    chosen = read_kernel(kernel)
     try:
         found = np.asarray(chosen(np.array([box.lower, box.upper])))
     except ValueError as reason:

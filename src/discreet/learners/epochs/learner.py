@@ -28,7 +28,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.kernels import kernel_from_text, kernel_to_text
+from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.epochs.belief import Belief, Information, believe
 from discreet.learners.epochs.contexts import ContextDistribution
@@ -142,11 +142,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
         known = ContextDistribution.read(domain, contexts)
         points = arms.array if isinstance(arms, ArmPoints) else None
-        if isinstance(kernel, str):
-            kernel = kernel_from_text(kernel)
-        self.kernel = kernel or usual_kernel(
-            domain if points is None else joint_box(domain, points)
-        )
+        box = domain if points is None else joint_box(domain, points)
+        self.kernel = usual_kernel(box) if kernel is None else read_kernel(kernel)
         self.error = positive_number(error, "error")
         self.likeness = likeness
         self.features: ArmFeatures = arm_features(

@@ -31,6 +31,7 @@ from discreet.kernels import (
     feature_map,
     kernel_from_text,
     kernel_to_text,
+    read_kernel,
 )
 from discreet.learners.base import Common, Learner
 from discreet.learners.gp_ucb.calibration import RULES, Calibration, Posterior, rule_of
@@ -357,14 +358,7 @@ def _features(
                 f"features was {features!r:.80}; pass a FeatureMap on the learner's domain."
             )
         return features
-    if isinstance(kernel, str):
-        kernel = kernel_from_text(kernel)
-    chosen = usual_kernel(domain) if kernel is None else kernel
-    if not isinstance(chosen, Kernel):
-        raise InvalidInput(
-            f"kernel was {chosen!r:.80}; pass a scikit-learn kernel, or its text such as "
-            '"RBF(length_scale=0.3)".'
-        )
+    chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
     return _made(kernel_to_text(chosen), domain, positive_number(error, "error"), _frozen(points))
 
 
