@@ -1,0 +1,56 @@
+"""The command line: `discreet run`, `data`, `reproduce`, `version`.
+
+Bad input ends with exit code 2 and one message that names what is wrong; an interrupted run keeps
+and shows what is finished and ends with exit code 130.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed_version
+from typing import Annotated
+
+import typer
+
+from discreet.cli.console import out
+from discreet.cli.data import data_app
+from discreet.cli.reproduce import reproduce_app
+from discreet.cli.study import run
+
+app = typer.Typer(
+    name="discreet",
+    help="Differentially private bandits, with guarantees you can check.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.add_typer(data_app, name="data")
+app.add_typer(reproduce_app, name="reproduce")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="The version."),
+    ] = False,
+) -> None:
+    """Differentially private bandits, with guarantees you can check."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    out.print(installed_version("discreet"), highlight=False)
+
+
+def main() -> None:
+    """Entry point of the `discreet` command."""
+    sys.exit(app())
