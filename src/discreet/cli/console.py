@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from discreet.records import check_path
 from discreet.validation import InvalidInput
+
+Result = TypeVar("Result")
 
 out = Console()
 err = Console(stderr=True)
@@ -75,3 +77,19 @@ def progress() -> Progress:
         console=err,
         transient=True,
     )
+
+
+def collected(
+    stream: Iterator[Result], total: int, name: Callable[[Result], str], task: str = "Reproducing"
+) -> tuple[list[Result], bool]:
+    """What a stream gave until it ended or Ctrl-C was pressed, and whether it is all there."""
+    done: list[Result] = []
+    with progress() as bar:
+        shown = bar.add_task(task, total=total)
+        try:
+            for one in stream:
+                done.append(one)
+                bar.update(shown, advance=1, description=name(one))
+        except KeyboardInterrupt:
+            return done, False
+    return done, True

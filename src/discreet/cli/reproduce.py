@@ -13,16 +13,19 @@ from discreet.cli.console import (
     JobsOption,
     RecordsOption,
     check_ending,
+    collected,
     cores,
     err,
     out,
     plain,
-    progress,
     refusing,
 )
+from discreet.cli.reproduce_outsourced import attack, figures, tables
 from discreet.records import write_records
-from discreet.reproduction.registry import REPRODUCTIONS
-from discreet.reproduction.runner import Case, Reproduction, Trial, lines_of
+from discreet.reproduction.kharkovskii2020.experiments import PO_GP_UCB_FIGURES, PO_GP_UCB_TABLES
+from discreet.reproduction.kharkovskii2020.findings import ATTACKS
+from discreet.reproduction.registry import LISTED, REPRODUCTIONS
+from discreet.reproduction.runner import Reproduction, lines_of
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 
@@ -51,9 +54,9 @@ MethodOption = Annotated[
 def reproduce_list() -> None:
     """The figures and tables that can be reproduced."""
     table = Table("name", "what", "trials", "rounds", box=None, pad_edge=False)
-    for one in REPRODUCTIONS.values():
+    for one in LISTED:
         rounds = "; ".join(f"{people:,}" for people in one.sizes)
-        table.add_row(one.name, plain(one.title), f"{one.trials}", rounds)
+        table.add_row(one.name, plain(one.title), f"{one.trials:,}", rounds)
     out.print(table)
 
 
@@ -75,7 +78,9 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
             check_ending(json, ".jsonl", ".json", ".parquet")
             check_ending(plot, ".png")
             cases = what.plan(rounds, delta, published, method or ())
-            done, complete = _run_trials(what, cases, trials, jobs or cores())
+            total = len(cases) * trials
+            stream = what.run(cases, trials, min(jobs or cores(), total))
+            done, complete = collected(stream, total, lambda trial: cases[trial.case].method)
         if not done:
             err.print("Interrupted before any trial was finished; nothing was written.")
             raise typer.Exit(130)
@@ -106,30 +111,18 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
             save_figure(drawn, plot)
             out.print(plain(f"Figure:  {plot}"), highlight=False)
         if not complete:
-            total = len(cases) * trials
             err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
             raise typer.Exit(130)
 
     return reproduce
 
 
-def _run_trials(
-    what: Reproduction, cases: list[Case], trials: int, jobs: int
-) -> tuple[list[Trial], bool]:
-    """Finished trials, and whether they are all there."""
-    total = len(cases) * trials
-    done: list[Trial] = []
-    stream = what.run(cases, trials, min(jobs, total))
-    with progress() as bar:
-        task = bar.add_task("Reproducing", total=total)
-        try:
-            for trial in stream:
-                done.append(trial)
-                bar.update(task, advance=1, description=cases[trial.case].method)
-        except KeyboardInterrupt:
-            return done, False
-    return done, True
-
-
 for _one in REPRODUCTIONS.values():
     reproduce_app.command(_one.name, help=f"{_one.title}.")(_reproducing(_one))
+
+for _name, _title, _command in (
+    (PO_GP_UCB_TABLES.name, PO_GP_UCB_TABLES.title, tables),
+    (PO_GP_UCB_FIGURES.name, PO_GP_UCB_FIGURES.title, figures),
+    (ATTACKS.name, ATTACKS.title, attack),
+):
+    reproduce_app.command(_name, help=f"{_title}.")(_command)

@@ -56,17 +56,25 @@ class Joint:
 
 @dataclass(frozen=True)
 class Outsourced:
-    """(epsilon, delta) for a table released once; neighbours differ in one row by `radius` (l2)."""
+    """(epsilon, delta) for a table released once; neighbours differ in one row.
+
+    Attributes:
+        epsilon: above 0.
+        delta: strictly between 0 and 1.
+        radius: how far (l2) that row may move; None for any other row that the public bounds
+            allow, which is replace-one without a condition.
+    """
 
     epsilon: float
     delta: float
-    radius: float = 1.0
+    radius: float | None = None
     trust_model: ClassVar[Literal["outsourced"]] = "outsourced"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", probability(self.delta, "delta"))
-        object.__setattr__(self, "radius", positive_number(self.radius, "radius"))
+        if self.radius is not None:
+            object.__setattr__(self, "radius", positive_number(self.radius, "radius"))
 
 
 @dataclass(frozen=True)

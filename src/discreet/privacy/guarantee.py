@@ -155,10 +155,10 @@ class Guarantee:
             f"No outcome of {who} is more than {_factor(self.epsilon)} times as likely as it would "
             f"have been with {other}"
         )
-        parameters = f"epsilon = {_up(self.epsilon)}"
+        parameters = f"epsilon = {rounded_up(self.epsilon)}"
         if self.delta > 0.0:
-            text += f", up to {_up(self.delta)} added to any probability"
-            parameters += f", delta = {_up(self.delta)}"
+            text += f", up to {rounded_up(self.delta)} added to any probability"
+            parameters += f", delta = {rounded_up(self.delta)}"
         text += f" ({parameters}; {self.trust_model} differential privacy, replace-one)."
         if self.delta == 0.0:
             text += (
@@ -171,8 +171,8 @@ class Guarantee:
         text += f" This holds for {covers} by a person"
         if count == 1:
             more = self.repeated(2)
-            text += f"; two make it epsilon = {_up(more.epsilon)}"
-            text += f", delta = {_up(more.delta)}" if more.delta > 0.0 else ""
+            text += f"; two make it epsilon = {rounded_up(more.epsilon)}"
+            text += f", delta = {rounded_up(more.delta)}" if more.delta > 0.0 else ""
         text += "."
         if any("simulation only" in name for name in self.noise):
             text += " The noise was simulated, so this run protects nobody: it shows utility only."
@@ -277,7 +277,7 @@ def _worst(events: Sequence[Event]) -> list[Event]:
     return worst
 
 
-def _up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Four significant digits, rounded up, so that a text never promises more than is held.
 
     A part in 10^9 is forgiven: 0.1 is stored as a little more than 0.1.
@@ -291,7 +291,7 @@ def _up(value: float) -> str:
 def _factor(epsilon: float) -> str:
     """e^epsilon, rounded up."""
     if epsilon < 13.0:
-        return _up(math.exp(epsilon))
+        return rounded_up(math.exp(epsilon))
     return f"10^{math.ceil(epsilon / math.log(10.0))}"
 
 

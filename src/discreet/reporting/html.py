@@ -1,27 +1,13 @@
-"""The report of a study: one HTML file that needs no network and no other file.
-
-Figures are drawn as SVG with text as paths and stand in the page as data; every line chart and map
-is there twice, wide and narrow, and the reader's screen picks one. Everything that comes from a
-study file is escaped.
-"""
+"""The report of a study: one HTML file (page.py) that anybody can open."""
 
 from __future__ import annotations
 
-import base64
-import io
 import json
-import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-import jinja2
-import matplotlib
-from matplotlib.figure import Figure
 
 from discreet.action_space import arm_count
 from discreet.learners.epochs.policy import EpochPolicy
@@ -31,6 +17,7 @@ from discreet.records import check_path
 from discreet.reporting import captions
 from discreet.reporting.maps import map_figure, map_panels
 from discreet.reporting.model_maps import model_figure, model_map, predictor, shared_scale
+from discreet.reporting.page import Image, image, render, unbroken, write_page
 from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
 from discreet.reporting.reward_maps import (
     on_a_line,
@@ -46,15 +33,6 @@ from discreet.simulation import REFERENCES, Outcome, people_of
 from discreet.studies import Study
 
 _HALF = 4.5  # inches: two maps beside each other
-
-
-@dataclass(frozen=True)
-class Image:
-    """A figure as the page holds it: data URIs, and what it shows for who cannot see it."""
-
-    wide: str
-    narrow: str
-    alt: str
 
 
 @dataclass(frozen=True)
@@ -76,31 +54,22 @@ def write_report(study: Study, outcomes: Sequence[Outcome], path: Path) -> None:
         InvalidInput: no outcome, or a folder that does not exist.
     """
     check_path(path)
-    text = render_report(study, outcomes)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_page(render_report(study, outcomes), path)
 
 
 def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     """The report as HTML."""
     summary = summarise(outcomes, study.settings)
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    source = files("discreet.reporting").joinpath("report.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source).render(
+    return render(
+        "report.html.j2",
         study=study,
         summary=summary,
-        answer=_unbroken(answer(summary)),
+        answer=unbroken(answer(summary)),
         missing=_missing(study, outcomes),
         overridden=_overridden(study),
         rows=table_rows(summary),
         note=table_note(summary),
-        promise=_unbroken(promise(summary)),
+        promise=unbroken(promise(summary)),
         protection=protection(summary, study.problem.space),
         progress=_progress(outcomes, summary),
         progress_caption=captions.progress(summary),
@@ -112,7 +81,6 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         certificates=[_certificate(a) for a in summary.private if a.guarantee is not None],
         columns=_columns(study),
         glossary=_glossary(summary),
-        version=version("discreet"),
     )
 
 
@@ -126,15 +94,10 @@ def _in_pairs(study: Study) -> bool:
     return all(len(cuts) == 1 for cuts in panels)
 
 
-def _unbroken(text: str) -> str:
-    """Keeps "epsilon = 1" on one line."""
-    return text.replace(" = ", "\u00a0=\u00a0")
-
-
 def _progress(outcomes: Sequence[Outcome], summary: Summary) -> Image:
-    return Image(
-        _data_uri(progress_figure(outcomes, summary, WIDE)),
-        _data_uri(progress_figure(outcomes, summary, NARROW)),
+    return image(
+        progress_figure(outcomes, summary, WIDE),
+        progress_figure(outcomes, summary, NARROW),
         f"Line chart of the {summary.metric} as people are served. {captions.values(summary)}",
     )
 
@@ -142,9 +105,9 @@ def _progress(outcomes: Sequence[Outcome], summary: Summary) -> Image:
 def _tradeoff(summary: Summary) -> Image | None:
     if not summary.private:
         return None
-    return Image(
-        _data_uri(epsilon_figure(summary, WIDE, 3.4)),
-        _data_uri(epsilon_figure(summary, NARROW, 3.4)),
+    return image(
+        epsilon_figure(summary, WIDE, 3.4),
+        epsilon_figure(summary, NARROW, 3.4),
         f"Chart of the {summary.metric} against epsilon. {captions.values(summary)}",
     )
 
@@ -173,7 +136,7 @@ def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[I
             for width in (wide, NARROW)
         ]
         alt = f"Map over {_shown(study)} of the arm that {line.label} gives to whom."
-        images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
+        images.append(image(figures[0], figures[1], alt))
     return images
 
 
@@ -195,7 +158,7 @@ def _reward_maps(study: Study, policies: Mapping[str, EpochPolicy], wide: float)
         figures = [reward_figure(maps, scale, label, width, hindsight) for width in (wide, NARROW)]
         shown = study.problem.domain.names[panels[0].axes[0]]
         alt = f"Map over {shown} and arms of the reward that {label} expects."
-        images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
+        images.append(image(figures[0], figures[1], alt))
     return images
 
 
@@ -214,7 +177,7 @@ def _model_maps(study: Study, policies: Sequence[tuple[str, object]]) -> list[Im
         figures = [model_figure(shown, scale, label, width) for width in (_HALF, NARROW)]
         where = f" where {shown.panel.title}" if shown.panel.title else ""
         alt = f"Map over {_shown(study)}{where} of the reward that {label} expects."
-        images.append(Image(_data_uri(figures[0]), _data_uri(figures[1]), alt))
+        images.append(image(figures[0], figures[1], alt))
     return images
 
 
@@ -224,20 +187,12 @@ def _shown(study: Study) -> str:
     return " and ".join(study.problem.domain.names[axis] for axis in axes)
 
 
-def _data_uri(figure: Figure) -> str:
-    """A figure as an SVG data URI, the same bytes for the same figure."""
-    buffer = io.BytesIO()
-    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "discreet"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=200)
-    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
-
-
 def _certificate(line: Line) -> Certificate:
     guarantee = line.guarantee
     assert guarantee is not None
     return Certificate(
         label=line.label,
-        sentence=_unbroken(guarantee.sentence),
+        sentence=unbroken(guarantee.sentence),
         facts=_facts(line, guarantee),
         json=json.dumps(json.loads(guarantee.to_json()), indent=2),
     )

@@ -1,13 +1,44 @@
-"""All reproductions by name. A further paper adds its own tuple here."""
+"""All reproductions by name. A further paper adds its own tuple here.
+
+`REPRODUCTIONS` are runs of learners; those of other kinds are only listed.
+"""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from discreet.reproduction.dubey2021.figures import REPRODUCTIONS as DUBEY_2021
+from discreet.reproduction.kharkovskii2020.experiments import SEARCHES as KHARKOVSKII_2020
+from discreet.reproduction.kharkovskii2020.findings import ATTACKS
 from discreet.reproduction.pavlovic2025.figures import REPRODUCTIONS as PAVLOVIC_2025
 from discreet.reproduction.runner import Reproduction
 from discreet.validation import InvalidInput
 
 REPRODUCTIONS: dict[str, Reproduction] = {one.name: one for one in (*DUBEY_2021, *PAVLOVIC_2025)}
+
+
+class Listed(Protocol):
+    """What a list of all figures and tables says of each."""
+
+    @property
+    def name(self) -> str:
+        """How the command line calls it."""
+
+    @property
+    def title(self) -> str:
+        """What it shows, and where it comes from."""
+
+    @property
+    def trials(self) -> int:
+        """How often it is repeated."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """People, or questions, in a trial; empty where there are none."""
+
+
+LISTED: tuple[Listed, ...] = (*REPRODUCTIONS.values(), *KHARKOVSKII_2020, ATTACKS)
+"""Everything that `discreet reproduce` can do, with or without learners."""
 
 
 def find_reproduction(name: str) -> Reproduction:

@@ -7,7 +7,6 @@ alone, so the result does not depend on how many processes shared the work.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
 from discreet.problems.base import Crowd, Problem
 from discreet.records import ReproductionRecord, Value
+from discreet.reproduction.repeats import carried_out, mean_and_error
 from discreet.simulation import run_learner
 from discreet.validation import FloatArray, IntArray, InvalidInput, probability, whole_number
 
@@ -182,16 +182,14 @@ class Line:
         made = []
         found = [{**trial.totals, **trial.finals} for trial in self.trials]
         for metric in found[0]:
-            totals = np.array([each[metric] for each in found])
-            count = len(totals)
-            error = float(totals.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+            mean, error = mean_and_error([each[metric] for each in found])
             made.append(
                 ReproductionRecord(
                     method=self.case.method,
                     metric=metric,
-                    mean=float(totals.mean()),
+                    mean=mean,
                     standard_error=error,
-                    trials=count,
+                    trials=len(found),
                     paper=self.case.paper.get(metric),
                     setting={**self.case.setting, **promised},
                 )
@@ -332,20 +330,12 @@ def run_all(
     sizes = [whole_number(case.rounds or rounds, "rounds", minimum=1) for case in cases]
     for case, people in zip(cases, sizes, strict=True):
         case.make(people, 0, SimulatedNoise(0))
-    # Each trial is one thread of arithmetic: BLAS threads would only fight over the cores.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     tasks = (
         joblib.delayed(run_trial)(place, case, people, seed, number)
         for number in range(trials)
         for place, (case, people) in enumerate(zip(cases, sizes, strict=True))
     )
-    if jobs == 1:
-        return (function(*arguments, **keywords) for function, arguments, keywords in tasks)
-    found: Iterator[Trial] = joblib.Parallel(
-        n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
-    )(tasks)
-    return found
+    return carried_out(tasks, jobs)
 
 
 def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Trial:

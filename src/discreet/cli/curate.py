@@ -1,0 +1,206 @@
+"""`discreet curate`: release a table once, and answer questions about its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from discreet.cli.console import err, out, plain, progress, refusing
+from discreet.outsourcing.answering import Unmeasured
+from discreet.outsourcing.bounds import PublicBounds, read_bounds
+from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.files import Format, read_numbers, write_table
+from discreet.outsourcing.key import check_out
+from discreet.outsourcing.questions import read_questions, write_answers
+from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
+from discreet.validation import InvalidInput
+
+_RELEASE = "release"
+
+
+class _ReleaseByDefault(TyperGroup):
+    """`discreet curate table.csv ...` is `discreet curate release table.csv ...`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {*self.commands, "--help"}
+        return super().parse_args(ctx, args if not args or args[0] in known else [_RELEASE, *args])
+
+
+curate_app = typer.Typer(
+    cls=_ReleaseByDefault,
+    help="The side that holds a table: release it once, then answer questions about its rows. "
+    "`discreet curate TABLE ...` is short for `discreet curate release TABLE ...`.",
+    no_args_is_help=True,
+)
+
+KeyOption = Annotated[Path, typer.Option(help="Folder of the key, which stays with you.")]
+
+
+@curate_app.command(_RELEASE)
+def release(
+    table: Annotated[Path, typer.Argument(help="The table (.csv or .parquet), a row a person.")],
+    bounds: Annotated[Path, typer.Option(help="Public bounds and units (TOML); see the docs.")],
+    epsilon: Annotated[float, typer.Option(help="What the release may cost.")],
+    delta: Annotated[float, typer.Option(help="Below 1 / (number of rows), say 1e-5.")],
+    release_folder: Annotated[Path, typer.Option("--out", help="Folder for the modeler.")],
+    key: KeyOption = Path("key"),
+    radius: Annotated[
+        float | None,
+        typer.Option(help="How far one row may move, in units of distance; left out: any row."),
+    ] = None,
+    project: Annotated[
+        int | None, typer.Option(min=1, help="Project rows to so many columns; saves space only.")
+    ] = None,
+    answers_epsilon: Annotated[
+        float | None, typer.Option(help="Protect answers too: what they may cost a person.")
+    ] = None,
+    answers_delta: Annotated[float | None, typer.Option(help="Delta of the answers.")] = None,
+    answers_bounds: Annotated[
+        tuple[float, float] | None, typer.Option(help="Public bounds of outcomes: two numbers.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="How often a row may be asked for.")] = 1,
+    form: Annotated[str, typer.Option("--format", help="Of the rows: csv or parquet.")] = "csv",
+    new_release: Annotated[
+        bool,
+        typer.Option("--new-release", help="Release the table once more; the costs add up."),
+    ] = False,
+    simulate: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of simulated noise, for trying out; protects nobody."),
+    ] = None,
+) -> None:
+    """Release a table once, with noise on every row."""
+    with refusing():
+        public = read_bounds(bounds)
+        budget = Outsourced(epsilon, delta, public.radius if radius is None else radius)
+        rules = AnswerRules(repeats, answers_epsilon, answers_delta, answers_bounds)
+        check_out(release_folder, key)
+        noise: NoiseSource = SecureNoise() if simulate is None else SimulatedNoise(simulate)
+        frame = read_numbers(table, (public.id,))
+        curator = Curator(key)
+        with progress() as bar:
+            task = bar.add_task("Drawing noise", total=len(frame))
+            certificate = curator.release(
+                frame,
+                public,
+                budget,
+                noise,
+                projected=project,
+                answers=rules,
+                form=_format(form),
+                again=new_release,
+                seed=simulate,
+                progress=lambda rows: bar.update(task, completed=rows),
+            )
+        written = curator.publish(certificate.release, release_folder)
+    _show(certificate, public, release_folder, key, written)
+
+
+def _format(name: str) -> Format:
+    if name == "csv":
+        return "csv"
+    if name == "parquet":
+        return "parquet"
+    raise InvalidInput(f"the format was {name!r}; it must be csv or parquet.")
+
+
+def _show(
+    certificate: Certificate, public: PublicBounds, folder: Path, key: Path, written: bool
+) -> None:
+    scale = certificate.mechanism.scale
+    state = "written to" if written else "was drawn before and is in"
+    out.print(f"[bold]Release {certificate.release}[/] {state} {plain(str(folder))}")
+    numbers = ", ".join(certificate.names)
+    out.print(
+        plain(
+            f"{certificate.rows:,} rows in a random order; {numbers}; noise of {scale:.3g} units "
+            "on every number."
+        ),
+        highlight=False,
+    )
+    if certificate.projection is None:
+        for column in public.columns:
+            share = scale / column.extent
+            out.print(
+                plain(f"  {column.name}: {share:.0%} of the width of its bounds"), highlight=False
+            )
+    out.print()
+    for sentence in certificate.sentences:
+        out.print(plain(sentence), highlight=False)
+    out.print()
+    out.print(
+        plain(f"Send {folder} to the modeler. Keep {key} to yourself: it says who is who."),
+        highlight=False,
+    )
+
+
+@curate_app.command("answer")
+def answer(
+    ask: Annotated[Path, typer.Argument(help="The ask file that the modeler sent.")],
+    answers: Annotated[Path, typer.Option("--out", help="File for the answers.")],
+    key: KeyOption = Path("key"),
+    outcomes: Annotated[
+        Path | None,
+        typer.Option(help="Table with ids and outcomes of people who were measured meanwhile."),
+    ] = None,
+    to_measure: Annotated[
+        Path | None,
+        typer.Option(help="Write the ids of people who must be measured first to this table."),
+    ] = None,
+) -> None:
+    """Answer the questions of an ask file; repeated, it gives the same answers."""
+    with refusing():
+        name, questions = read_questions(ask)
+        curator = Curator(key)
+        columns = curator.outcome_columns()
+        frame = None if outcomes is None else read_numbers(outcomes, columns[:1])
+        try:
+            given = curator.answer(name, questions, frame)
+        except Unmeasured as unmeasured:
+            if to_measure is None:
+                raise InvalidInput(
+                    f"{unmeasured} With --to-measure FILE.csv their ids are written to a table "
+                    "that you can fill in and give back with --outcomes."
+                ) from unmeasured
+            _refuse_filled(to_measure, columns)
+            write_table(unmeasured.frame(columns), to_measure, private=True)
+            err.print(
+                plain(
+                    f"{len(unmeasured.ids)} people must be measured first; their ids are in "
+                    f"{to_measure}. Fill in the outcome and give the table with --outcomes."
+                ),
+                highlight=False,
+            )
+            raise typer.Exit(3) from unmeasured
+        write_answers(name, given, answers)
+    impossible = sum(one.value is None for one in given)
+    text = (
+        f"{_count(len(questions), 'question')} answered; {answers} holds all {len(given)} answers"
+    )
+    if impossible:
+        text += f", of which {impossible} say that a row cannot be measured"
+    out.print(plain(f"{text}."), highlight=False)
+
+
+def _refuse_filled(path: Path, columns: tuple[str, str]) -> None:
+    """Refuse to write over a table that somebody filled in, or over another file."""
+    if not path.exists():
+        return
+    try:
+        frame = read_numbers(path, columns[:1])
+        empty = tuple(map(str, frame.columns)) == columns and frame[columns[1]].isna().all()
+    except InvalidInput:
+        empty = False
+    if not empty:
+        raise InvalidInput(
+            f"{path} exists and is not a table of {columns[0]} with an empty {columns[1]}; name "
+            "another file for the people to be measured."
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

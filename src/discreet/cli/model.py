@@ -1,0 +1,138 @@
+"""`discreet model`: search the rows of a release for the best outcome."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.console import check_ending, out, plain, refusing
+from discreet.outsourcing.acquisition import ACQUISITIONS
+from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
+from discreet.outsourcing.search import Search, SearchSettings, Turn
+from discreet.outsourcing.table import ReleasedTable
+from discreet.validation import InvalidInput
+
+_BAR = 30  # characters of the progress bar
+
+
+def model(
+    release: Annotated[Path, typer.Argument(help="The folder that the curator sent.")],
+    rounds: Annotated[int, typer.Option(min=1, help="How many questions there may be in all.")],
+    ask: Annotated[Path, typer.Option(help="File for the questions (.csv or .parquet).")],
+    tell: Annotated[Path, typer.Option(help="File with the answers; need not be there yet.")],
+    batch: Annotated[int, typer.Option(min=1, help="Questions to ask at a time.")] = 1,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="File that remembers the search; beside the ask file if left out."),
+    ] = None,
+    minimize: Annotated[
+        bool, typer.Option("--minimize", help="Search for the lowest outcome.")
+    ] = False,
+    acquisition: Annotated[
+        str, typer.Option(help=f"How rows are chosen: {', '.join(ACQUISITIONS)}.")
+    ] = "upper_confidence",
+    kernel: Annotated[str, typer.Option(help=f"One of {', '.join(FAMILIES)}.")] = "rbf",
+    length_scale: Annotated[
+        list[float] | None,
+        typer.Option(help="Known beforehand, in units of distance; once, or for each column."),
+    ] = None,
+    variance: Annotated[float | None, typer.Option(help="Known variance of outcomes.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Known variance of answers.")] = None,
+    mean: Annotated[float | None, typer.Option(help="Known mean of outcomes.")] = None,
+    stop_below: Annotated[
+        float | None,
+        typer.Option(help="Stop when one more question promises less improvement than this."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first rows, drawn at random.")] = 0,
+    optimum: Annotated[
+        float | None, typer.Option(help="The best outcome that there is, if known, for regret.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="File for a report (one HTML file).")] = None,
+) -> None:
+    """One turn of a search: take over the answers that came, ask the next questions.
+
+    Repeat it whenever answers came. Exit code 0 while questions wait, and when the search is over.
+    """
+    with refusing():
+        check_ending(report, ".html")
+        remembered = ask.with_suffix(".state.json") if state is None else state
+        table = ReleasedTable.read(release)
+        search = Search(
+            table,
+            remembered,
+            SearchSettings(
+                acquisition=acquisition,
+                family=_family(kernel),
+                minimize=minimize,
+                prior=_prior(length_scale, variance, noise, mean, _family(kernel)),
+                seed=seed,
+            ),
+        )
+        turn = search.step(ask, tell, rounds=rounds, batch=batch, least_gain=stop_below)
+        _show(turn, rounds, ask, tell)
+        if report is not None:
+            from discreet.reporting.search_report import write_search_report
+
+            write_search_report(search, turn, rounds, report, optimum)
+            out.print(plain(f"Report:  {report}"), highlight=False)
+
+
+def _family(name: str) -> Family:
+    if name not in FAMILIES:
+        raise InvalidInput(f"the kernel was {name!r}; it must be one of {', '.join(FAMILIES)}.")
+    return name  # type: ignore[return-value]
+
+
+def _prior(
+    length_scale: list[float] | None,
+    variance: float | None,
+    noise: float | None,
+    mean: float | None,
+    family: Family,
+) -> RowPrior | None:
+    """What is known beforehand; None to learn it."""
+    if not length_scale:
+        if (variance, noise, mean) != (None, None, None):
+            raise InvalidInput(
+                f"variance, noise and mean were {variance}, {noise} and {mean} without a length "
+                "scale; give --length-scale and --variance too, or nothing, to learn all of them."
+            )
+        return None
+    if variance is None:
+        raise InvalidInput(
+            "a length scale was given without the variance of outcomes; give --variance too."
+        )
+    scales = length_scale[0] if len(length_scale) == 1 else tuple(length_scale)
+    return RowPrior(
+        scales, variance, 1e-5 * variance if noise is None else noise, mean or 0.0, family
+    )
+
+
+def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
+    lines = []
+    if turn.new_answers:
+        lines.append(f"Took over {turn.new_answers} new answer{'s' * (turn.new_answers > 1)}.")
+    settled = len(turn.asked) - turn.waiting
+    filled = round(_BAR * settled / max(rounds, settled))
+    lines.append(f"[{'█' * filled}{'·' * (_BAR - filled)}] {settled} of {rounds}")
+    if turn.best is not None:
+        best = f"Best so far: row {turn.best.row}, answer {turn.best.answer:.6g}"
+        if math.isfinite(turn.gain):
+            best += (
+                f" (expected {turn.best.expected:.4g} ± {turn.best.deviation:.2g}); one more "
+                f"question promises {turn.gain:.2g}"
+            )
+        lines.append(f"{best}.")
+    if turn.done:
+        lines.append(f"The search is over: {turn.reason}.")
+    elif turn.waiting:
+        state = "" if turn.new_questions else " (asked before, still without an answer)"
+        lines.append(
+            f"{turn.waiting} question{'s' * (turn.waiting > 1)} in {ask}{state}. Send it to the "
+            f"curator, put the answers into {tell} and repeat the command."
+        )
+    for line in lines:
+        out.print(plain(line), highlight=False)

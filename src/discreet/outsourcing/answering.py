@@ -1,0 +1,197 @@
+"""How questions about rows are answered, and what an answer may be drawn from.
+
+Claim. Under protection each person's outcome leaves at most `repeats` times, cut to public bounds,
+with Gaussian noise sized for all of them together, however many releases of the table there are.
+People are different rows, so who is asked for pays for these answers and nobody pays for others'.
+Which rows are asked for is a function of the release and of earlier answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from discreet.outsourcing.answer_noise import AnswerNoise
+from discreet.outsourcing.bounds import PublicBounds
+from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.key import Drawn, Key, LoggedAnswer
+from discreet.outsourcing.questions import Question
+from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.problems.tables import column_of, numbers_of
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
+
+
+class Unmeasured(InvalidInput):
+    """Questions about people whose outcome is not known yet.
+
+    Attributes:
+        ids: of these people; for the curator alone.
+    """
+
+    def __init__(self, ids: tuple[str, ...]) -> None:
+        self.ids = ids
+        shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+        super().__init__(
+            f"the outcome of {len(ids)} of the people asked for is not known ({shown}); measure "
+            "it and give a table with their ids and outcomes. Nothing was answered."
+        )
+
+    def frame(self, columns: tuple[str, str]) -> pd.DataFrame:
+        """A table with these ids and an empty outcome, to fill in."""
+        return pd.DataFrame({columns[0]: list(self.ids), columns[1]: [None] * len(self.ids)})
+
+
+def ids_of(frame: pd.DataFrame, bounds: PublicBounds) -> tuple[str, ...]:
+    """Names of the people, each once."""
+    column = column_of(frame, bounds.id)
+    if column.empty:
+        raise InvalidInput("the table has no rows; give a table with people in it.")
+    ids = tuple(
+        "" if absent else str(value).strip()
+        for value, absent in zip(column.tolist(), column.isna(), strict=True)
+    )
+    if "" in ids:
+        raise InvalidInput(
+            f"the id column {bounds.id!r} is empty in row {ids.index('')} (the first row is 0); "
+            "give every person an id."
+        )
+    counts = Counter(ids)
+    twice = [name for name, times in counts.items() if times > 1]
+    if twice:
+        raise InvalidInput(
+            f"the id {twice[0]!r} is {counts[twice[0]]} times in the table ({len(twice)} such "
+            "ids); the promise is for people with one row each. Join their rows first."
+        )
+    return ids
+
+
+def new_questions(
+    certificate: Certificate, release: str, questions: Sequence[Question], log: list[LoggedAnswer]
+) -> list[Question]:
+    """The questions that have no answer yet.
+
+    Raises:
+        InvalidInput: for a row that does not exist, one that is asked for too often, or a number
+            that stood for another row before.
+    """
+    mine = {one.question: one.row for one in log if one.release == release}
+    times = Counter(mine.values())
+    new = []
+    for question in sorted(questions):
+        if not 0 <= question.row < certificate.rows:
+            raise InvalidInput(
+                f"question {question.number} asks for row {question.row}; the release has the rows "
+                f"0 to {certificate.rows - 1}. Nothing was answered."
+            )
+        before = mine.get(question.number)
+        if before == question.row:
+            continue
+        if before is not None:
+            raise InvalidInput(
+                f"question {question.number} asks for row {question.row}, but it asked for row "
+                f"{before} before; number new questions on. Nothing was answered."
+            )
+        times[question.row] += 1
+        if times[question.row] > certificate.repeats:
+            raise InvalidInput(
+                f"question {question.number} asks for row {question.row} once more; a row may be "
+                f"asked for {certificate.repeats} times. Nothing was answered."
+            )
+        mine[question.number] = question.row
+        new.append(question)
+    return new
+
+
+def outcome_columns(key: Key) -> tuple[str, str]:
+    """What the columns of ids and outcomes are called in a table of outcomes."""
+    return key.bounds.id, key.bounds.outcome or "outcome"
+
+
+def known_outcomes(key: Key, frame: pd.DataFrame | None) -> tuple[FloatArray, BoolArray]:
+    """(n,) outcomes, NaN where there is none, and (n,) whether somebody tried to measure it."""
+    known = np.full(len(key.ids), math.nan) if key.outcomes is None else key.outcomes.copy()
+    tried = np.zeros(len(key.ids), dtype=np.bool_)
+    if frame is None:
+        return known, tried
+    _, name = outcome_columns(key)
+    ids = ids_of(frame, key.bounds)
+    places = {person: place for place, person in enumerate(key.ids)}
+    strangers = [one for one in ids if one not in places]
+    if strangers:
+        raise InvalidInput(
+            f"the table of outcomes has the id {strangers[0]!r} ({len(strangers)} such), which is "
+            "not in the released table; correct it. Nothing was answered."
+        )
+    values = finite_outcomes(frame, name, ids)
+    at = np.array([places[one] for one in ids], dtype=np.int64)
+    known[at], tried[at] = values, True
+    return known, tried
+
+
+def finite_outcomes(frame: pd.DataFrame, name: str, ids: tuple[str, ...]) -> FloatArray:
+    """(n,) the outcomes in a table, NaN where there is none."""
+    values = numbers_of(column_of(frame, name), "drop")
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise InvalidInput(
+            f"the outcome of {ids[int(np.argmax(infinite))]!r} is infinite; an outcome is a finite "
+            "number, or empty if it is not known. Nothing was done."
+        )
+    return values
+
+
+def answered(
+    key: Key,
+    drawn: Drawn,
+    certificate: Certificate,
+    questions: Sequence[Question],
+    people: IntArray,
+    known: FloatArray,
+    log: Sequence[LoggedAnswer],
+) -> list[LoggedAnswer]:
+    """An answer to each question, drawn unless its person was asked for often enough already."""
+    given: dict[int, list[LoggedAnswer]] = {}
+    for one in log:
+        if one.drawn:
+            given.setdefault(one.person, []).append(one)
+    made = []
+    for question, person in zip(questions, people.tolist(), strict=True):
+        before = given.setdefault(person, [])
+        again = len(before) >= certificate.repeats
+        value = (
+            before[-1].value
+            if again
+            else _noisy(float(known[person]), certificate.answers, drawn, person, len(before))
+        )
+        made.append(
+            LoggedAnswer(
+                certificate.release, question.number, question.row, person, value, not again
+            )
+        )
+        if not again:
+            before.append(made[-1])
+    return made
+
+
+def _noisy(
+    outcome: float, answers: AnswerNoise | None, drawn: Drawn, person: int, place: int
+) -> float | None:
+    """One answer. With protection a missing outcome counts as the middle of the bounds: that a
+    person cannot be measured is a fact about them too."""
+    if answers is None:
+        return None if math.isnan(outcome) else outcome
+    inside = min(max(outcome, answers.lower), answers.upper)
+    if math.isnan(outcome):
+        inside = 0.5 * (answers.lower + answers.upper)
+    source: NoiseSource
+    if answers.noise == SimulatedNoise.name:
+        words = f"{drawn.seed} {drawn.release} {person} {place}".encode()
+        source = SimulatedNoise(int.from_bytes(hashlib.sha256(words).digest()[:8], "big"))
+    else:
+        source = SecureNoise()
+    return float(source.add_gaussian(np.array([inside]), answers.scale)[0])

@@ -1,0 +1,137 @@
+"""What a modeler knows of the rows of a table: an independent normal belief about each number.
+
+A curator releases Z = X + N(0, s^2). Z and s are public, so is the box in which the rows of X lie,
+and whatever is made of them is post-processing. With a flat prior on the box each number of X has a
+normal distribution cut to its interval; its mean and variance are in closed form. Near the border
+they know more than Z alone: the variance shrinks and the mean moves inwards.
+
+| array    | shape            | meaning                                        | symbol  |
+|----------|------------------|------------------------------------------------|---------|
+| mean     | (n, r)           | where each row is believed to be               | m       |
+| variance | (n, r) or (1, r) | how uncertain that is; one row for all the same| s^2     |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr
+
+from discreet.validation import FloatArray, InvalidInput, finite_matrix, finite_number
+
+_LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+# Rows worked on together: 2^18 rows of three columns take six megabytes for each temporary array.
+_AT_ONCE = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class RowBeliefs:
+    """Independent normal beliefs about the rows of a table (see the module)."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+    def __post_init__(self) -> None:
+        mean = np.asarray(self.mean, dtype=np.float64)
+        variance = np.asarray(self.variance, dtype=np.float64)
+        if mean.ndim != 2 or min(mean.shape) == 0 or not np.isfinite(mean).all():
+            raise InvalidInput(
+                f"the rows had shape {mean.shape}; they must be finite numbers of shape (n, r) "
+                "with at least one row and one column."
+            )
+        if variance.shape not in (mean.shape, (1, mean.shape[1])):
+            raise InvalidInput(
+                f"the variances had shape {variance.shape}; they must have shape {mean.shape} or "
+                f"{(1, mean.shape[1])}."
+            )
+        if not (np.isfinite(variance).all() and (variance >= 0.0).all()):
+            raise InvalidInput("a variance of a row was negative or not finite.")
+        for name, array in (("mean", mean), ("variance", variance)):
+            # Column by column is how priors read them.
+            array = np.asfortranarray(array).view()
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def count(self) -> int:
+        """How many rows there are, n."""
+        return len(self.mean)
+
+    @property
+    def columns(self) -> int:
+        """How many numbers a row has, r."""
+        return int(self.mean.shape[1])
+
+    @classmethod
+    def exact(cls, points: ArrayLike) -> RowBeliefs:
+        """Rows (n, r) that are known, as in a search without privacy."""
+        mean = _matrix(points)
+        return cls(mean, np.zeros((1, mean.shape[1])))
+
+    @classmethod
+    def noisy(cls, points: ArrayLike, scale: float) -> RowBeliefs:
+        """Rows (n, r) released with normal noise of standard deviation `scale` on each number."""
+        mean = _matrix(points)
+        return cls(mean, np.full((1, mean.shape[1]), _scale(scale) ** 2))
+
+    @classmethod
+    def within(
+        cls, points: ArrayLike, scale: float, lower: ArrayLike, upper: ArrayLike
+    ) -> RowBeliefs:
+        """The same, of rows that lie between `lower` and `upper` (r,), wherever `points` lie.
+
+        With a flat prior on [a, b], alpha = (a - z) / s, beta = (b - z) / s and
+        Z = Phi(beta) - Phi(alpha):
+
+            mean = z + s (phi(alpha) - phi(beta)) / Z
+            variance = s^2 (1 + (alpha phi(alpha) - beta phi(beta)) / Z - ((mean - z) / s)^2)
+        """
+        observed, s = _matrix(points), _scale(scale)
+        low = np.broadcast_to(np.asarray(lower, dtype=np.float64), observed.shape[1:])
+        high = np.broadcast_to(np.asarray(upper, dtype=np.float64), observed.shape[1:])
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise InvalidInput(
+                f"the bounds of the rows were {low} and {high}; each lower bound must be below its "
+                "upper bound, and both finite."
+            )
+        if s == 0.0:
+            return cls.exact(np.clip(observed, low, high))
+        mean, variance = np.empty_like(observed), np.empty_like(observed)
+        for start in range(0, len(observed), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            mean[some], variance[some] = _truncated(observed[some], s, low, high)
+        return cls(mean, variance)
+
+
+def _matrix(points: ArrayLike) -> FloatArray:
+    array = np.asarray(points, dtype=np.float64)
+    columns = array.shape[1] if array.ndim == 2 else 1
+    return finite_matrix(array, "the rows", columns)
+
+
+def _scale(scale: float) -> float:
+    number = finite_number(scale, "the scale of the noise", "a finite number of at least 0")
+    if number < 0.0:
+        raise InvalidInput(f"the scale of the noise was {number}; it must be 0 or more.")
+    return number
+
+
+def _truncated(
+    points: FloatArray, s: float, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of N(points, s^2) cut to [low, high], in logarithms against underflow."""
+    alpha, beta = (low - points) / s, (high - points) / s
+    # log(Phi(b) - Phi(a)) loses everything in the upper tail: look at it from the lower one.
+    flip = alpha + beta > 0.0
+    a, b = np.where(flip, -beta, alpha), np.where(flip, -alpha, beta)
+    mass = log_ndtr(b) + np.log1p(-np.exp(np.minimum(log_ndtr(a) - log_ndtr(b), -1e-300)))
+    density_a = np.exp(-0.5 * a * a - _LOG_ROOT_TWO_PI - mass)
+    density_b = np.exp(-0.5 * b * b - _LOG_ROOT_TWO_PI - mass)
+    shift = density_a - density_b
+    spread = 1.0 + a * density_a - b * density_b - shift**2
+    mean = np.clip(points + s * np.where(flip, -shift, shift), low, high)
+    # No distribution on an interval that falls or rises all along varies more than a flat one.
+    variance = np.clip(s * s * spread, 0.0, (high - low) ** 2 / 12.0)
+    return mean, variance

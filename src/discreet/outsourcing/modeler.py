@@ -1,0 +1,279 @@
+"""The modeler: searches the rows of a released table for the one with the highest outcome.
+
+It sees what was released, never the table. `ask` names rows, `tell` takes what was measured there.
+Everything it does is post-processing of the release and the answers, so it may do anything without
+spending privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.outsourcing.acquisition import (
+    Acquisition,
+    UpperConfidence,
+    expected_improvement,
+)
+from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.learning import first_prior, learn_prior
+from discreet.outsourcing.posterior import RowPosterior
+from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    finite_number,
+    finite_vector,
+    whole_number,
+    whole_vector,
+)
+
+# A prior is learnt anew when so many times as many answers have come.
+_GROWTH = 1.25
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best of the rows that were answered.
+
+    Attributes:
+        row: which one.
+        answer: the best answer; a lucky one if answers are noisy.
+        expected: the posterior mean there.
+        deviation: the posterior standard deviation there.
+    """
+
+    row: int
+    answer: float
+    expected: float
+    deviation: float
+
+
+class Modeler:
+    """Asks for outcomes of rows, one batch after another.
+
+    Args:
+        beliefs: what is known of the rows.
+        prior: of the outcomes; None to learn it from the answers.
+        acquisition: the rule that chooses; None for `UpperConfidence()`.
+        repeats: how often one row may be asked for.
+        family: of the kernel, where the prior is learnt.
+        known_noise: variance of the noise that the curator adds to answers.
+        minimize: search for the lowest outcome instead.
+        seed: of the rows that are drawn at random before a prior can be learnt.
+
+    Raises:
+        InvalidInput: for arguments that do not fit.
+    """
+
+    def __init__(
+        self,
+        beliefs: RowBeliefs,
+        prior: RowPrior | None = None,
+        acquisition: Acquisition | None = None,
+        *,
+        repeats: int = 1,
+        family: Family = "rbf",
+        known_noise: float = 0.0,
+        minimize: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if family not in FAMILIES:
+            raise InvalidInput(
+                f"the kernel family was {family!r}; it must be one of {', '.join(FAMILIES)}."
+            )
+        self.beliefs = beliefs
+        self.acquisition = UpperConfidence() if acquisition is None else acquisition
+        self.repeats = whole_number(repeats, "repeats", minimum=1)
+        self.family = family
+        self.known_noise = finite_number(known_noise, "known_noise")
+        if self.known_noise < 0.0:
+            raise InvalidInput(f"known_noise was {known_noise}; a variance is 0 or more.")
+        self._sign = -1.0 if minimize else 1.0
+        self._given = prior is not None
+        self._seed = whole_number(seed, "seed")
+        self._rows: list[int] = []
+        self._answers: list[float] = []
+        self._waiting: list[int] = []
+        self._closed: set[int] = set()
+        self._learnt_from = 0
+        start = first_prior(beliefs, family) if prior is None else self._signed(prior)
+        self._posterior = RowPosterior(beliefs, start)
+
+    @property
+    def prior(self) -> RowPrior:
+        """What is assumed of the outcomes at present."""
+        return self._signed(self._posterior.prior)
+
+    @property
+    def minimize(self) -> bool:
+        """Whether the lowest outcome is searched."""
+        return self._sign < 0.0
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """Rows that were asked for and not answered, in order."""
+        return tuple(self._waiting)
+
+    @property
+    def answered(self) -> int:
+        """How many answers came."""
+        return len(self._answers)
+
+    @property
+    def warm_up(self) -> int:
+        """How many rows are drawn at random before a prior is learnt; 0 for a given prior."""
+        return 0 if self._given else min(2 + 2 * self.beliefs.columns, 10)
+
+    def ask(self, count: int = 1) -> IntArray:
+        """The next `count` rows to ask for; fewer where no more may be asked.
+
+        The rows of one batch differ from each other as they would if each was answered as expected
+        before the next is chosen (Desautels, Krause and Burdick 2014).
+        """
+        wanted = whole_number(count, "count", minimum=1)
+        used = Counter([*self._rows, *self._waiting])
+        closed = {row for row, times in used.items() if times >= self.repeats} | self._closed
+        chosen: list[int] = []
+        for _ in range(wanted):
+            if len(closed) >= self.beliefs.count:
+                break
+            row = self._choose(closed)
+            self._posterior.ask(row)
+            self._waiting.append(row)
+            chosen.append(row)
+            used[row] += 1
+            if used[row] >= self.repeats:
+                closed.add(row)
+        return np.array(chosen, dtype=np.int64)
+
+    def expect(self, rows: ArrayLike) -> None:
+        """Rows (m,) that were asked for elsewhere and whose answers will come."""
+        for row in whole_vector(rows, "rows", 0, self.beliefs.count - 1).tolist():
+            self._posterior.ask(row)
+            self._waiting.append(row)
+
+    def tell(self, rows: ArrayLike, answers: ArrayLike) -> None:
+        """What was measured at `rows` (m,): answers (m,), in any order, of any rows.
+
+        Raises:
+            InvalidInput: for rows that do not exist or answers that are not finite; nothing is
+                taken over.
+        """
+        which = whole_vector(rows, "rows", 0, self.beliefs.count - 1)
+        values = self._sign * finite_vector(answers, "answers", len(which))
+        in_order = which.tolist() == self._waiting[: len(which)]
+        for row in which.tolist():
+            if row in self._waiting:
+                self._waiting.remove(row)
+        self._rows += which.tolist()
+        self._answers += values.tolist()
+        if self._lesson() > self._learnt_from:
+            self._learn()
+        elif in_order:
+            for value in values:
+                self._posterior.tell(float(value))
+        else:
+            self._posterior.forget_waiting()
+            self._replay(self._posterior.answered)
+
+    def close(self, rows: ArrayLike) -> None:
+        """Rows that cannot be measured: no longer waited for, and never asked for again."""
+        which = whole_vector(rows, "rows", 0, self.beliefs.count - 1)
+        self._closed |= set(which.tolist())
+        kept = [row for row in self._waiting if row not in self._closed]
+        if kept != self._waiting:
+            self._waiting = kept
+            self._posterior.forget_waiting()
+            self._replay(self._posterior.answered)
+
+    def predict(self) -> tuple[FloatArray, FloatArray]:
+        """(n,) means and standard deviations of the outcomes of all rows."""
+        return self._sign * self._posterior.mean, self._posterior.deviation
+
+    def best(self) -> Found | None:
+        """The best answered row; None before the first answer."""
+        if not self._rows:
+            return None
+        place = int(np.argmax(self._answers))
+        row = self._rows[place]
+        return Found(
+            row,
+            self._sign * self._answers[place],
+            self._sign * float(self._posterior.mean[row]),
+            float(self._posterior.deviation[row]),
+        )
+
+    def expected_gain(self) -> float:
+        """The largest expected improvement that one more question promises; infinite at first."""
+        if not self._rows or self.answered < self.warm_up:
+            return math.inf
+        open_rows = np.ones(self.beliefs.count, dtype=np.bool_)
+        used = Counter(self._rows)
+        open_rows[[row for row, times in used.items() if times >= self.repeats]] = False
+        open_rows[list(self._closed)] = False
+        if not open_rows.any():
+            return 0.0
+        gains = expected_improvement(
+            self._posterior.mean, self._posterior.deviation, self._incumbent()
+        )
+        return float(gains[open_rows].max())
+
+    def _signed(self, prior: RowPrior) -> RowPrior:
+        """Inside, outcomes count negative where the lowest is searched."""
+        return replace(prior, mean=self._sign * prior.mean)
+
+    def _choose(self, closed: set[int]) -> int:
+        number = len(self._rows) + len(self._waiting) + 1
+        if number <= self.warm_up:
+            # By the question's number, so that a search that is taken up again asks the same.
+            rng = np.random.default_rng([self._seed, number])
+            free = np.setdiff1d(np.arange(self.beliefs.count), np.array(sorted(closed), dtype=int))
+            return int(rng.choice(free))
+        scores = self.acquisition.scores(
+            self._posterior.mean, self._posterior.deviation, self._incumbent(), number
+        )
+        scores[list(closed)] = -np.inf
+        return int(np.argmax(scores))
+
+    def _incumbent(self) -> float:
+        """The best posterior mean of an answered row: robust against lucky noise."""
+        if not self._rows:
+            return self._posterior.prior.mean
+        return float(self._posterior.mean[self._rows].max())
+
+    def _lesson(self) -> int:
+        """From how many answers a prior is to be learnt by now: at warm_up, and then whenever a
+        quarter more came. It depends on their number alone, not on the batches they came in."""
+        if self._given or self.answered < self.warm_up:
+            return 0
+        lesson = self.warm_up
+        while math.ceil(_GROWTH * lesson) <= self.answered:
+            lesson = math.ceil(_GROWTH * lesson)
+        return lesson
+
+    def _learn(self) -> None:
+        count = self._lesson()
+        prior = learn_prior(
+            self.beliefs,
+            np.array(self._rows[:count]),
+            np.array(self._answers[:count]),
+            self.family,
+            self.known_noise,
+        )
+        self._learnt_from = count
+        self._posterior = RowPosterior(self.beliefs, prior)
+        self._replay(0)
+
+    def _replay(self, start: int) -> None:
+        """Tell the posterior every answer from `start` on, then ask again what waits."""
+        for row, answer in zip(self._rows[start:], self._answers[start:], strict=True):
+            self._posterior.ask(row)
+            self._posterior.tell(answer)
+        for row in self._waiting:
+            self._posterior.ask(row)

@@ -1,0 +1,360 @@
+"""A search that can be stopped: the modeler's side of the workflow, with its state in one file.
+
+`step` does one turn: it takes over the answers that came, and asks the next batch if none is
+waiting. The state file is written before the ask file, and the ask file says nothing that is not in
+the state, so a turn that was cut short can be repeated: no question is asked twice under two
+numbers and no answer is lost. A search without a state begins with the answers that there are, so a
+lost state, or a second search of the same release, costs no question.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from discreet.outsourcing.acquisition import ACQUISITIONS
+from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.files import write_bytes
+from discreet.outsourcing.modeler import Found, Modeler
+from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
+from discreet.outsourcing.questions import (
+    ASK_COLUMNS,
+    Answer,
+    Question,
+    read_answers,
+    read_questions,
+    refuse_foreign,
+    write_questions,
+)
+from discreet.outsourcing.table import ReleasedTable
+from discreet.records import check_path
+from discreet.validation import InvalidInput, positive_number, whole_number
+
+SCHEMA = 1
+Status = Literal["waiting", "answered", "impossible"]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What decides which rows are asked for; fixed when a search begins.
+
+    Attributes:
+        acquisition: `upper_confidence`, `expected_improvement` or `gp_ucb` (as published).
+        family: of the kernel: `rbf`, `matern32`, `matern52`.
+        minimize: whether the lowest outcome is searched.
+        prior: known beforehand; None to learn it from the answers.
+        seed: of the first rows, which are drawn at random.
+    """
+
+    acquisition: str = "upper_confidence"
+    family: Family = "rbf"
+    minimize: bool = False
+    prior: RowPrior | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.acquisition not in ACQUISITIONS:
+            raise InvalidInput(
+                f"the acquisition was {self.acquisition!r}; it must be one of "
+                f"{', '.join(ACQUISITIONS)}."
+            )
+        if self.family not in FAMILIES:
+            raise InvalidInput(
+                f"the kernel was {self.family!r}; it must be one of {', '.join(FAMILIES)}."
+            )
+        whole_number(self.seed, "seed")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question and what became of it.
+
+    Attributes:
+        question: its number and row.
+        status: `waiting`, `answered`, or `impossible` where the row cannot be measured.
+        answer: the outcome, if it was answered.
+    """
+
+    question: Question
+    status: Status = "waiting"
+    answer: float | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn did.
+
+    Attributes:
+        asked: all questions so far.
+        new_answers: how many answers were taken over.
+        new_questions: how many questions were asked.
+        done: whether the search is over.
+        reason: why it is over; "" if it goes on.
+        best: the best answered row; None before the first answer.
+        gain: the largest expected improvement of one more question.
+    """
+
+    asked: tuple[Asked, ...]
+    new_answers: int
+    new_questions: int
+    done: bool
+    reason: str
+    best: Found | None
+    gain: float
+
+    @property
+    def waiting(self) -> int:
+        """How many questions wait."""
+        return sum(one.status == "waiting" for one in self.asked)
+
+    @property
+    def answered(self) -> int:
+        """How many questions were answered."""
+        return sum(one.status == "answered" for one in self.asked)
+
+
+class Search:
+    """One search over one release, resumed from its state file if there is one.
+
+    Args:
+        table: the release.
+        state: the file with what was asked and answered.
+        settings: what decides which rows are asked for; None takes those of the state file.
+
+    Raises:
+        InvalidInput: for a state of another release, of other settings, or a damaged one.
+    """
+
+    def __init__(
+        self, table: ReleasedTable, state: str | Path, settings: SearchSettings | None = None
+    ) -> None:
+        self.table = table
+        self.path = Path(state)
+        found = _read(self.path, table.certificate.release)
+        if found is not None and settings is not None and found[0] != settings:
+            raise InvalidInput(
+                f"the search in {self.path} was begun with other settings "
+                f"({_differing(found[0], settings)}); repeat those, or name another state file to "
+                "begin anew."
+            )
+        self.settings = found[0] if found is not None else settings or SearchSettings()
+        self.asked: tuple[Asked, ...] = found[1] if found is not None else ()
+        self.beliefs: RowBeliefs = table.beliefs()
+        self._make_modeler()
+
+    @property
+    def release(self) -> str:
+        """The name of the release."""
+        return self.table.certificate.release
+
+    def step(
+        self,
+        ask: str | Path,
+        tell: str | Path | None = None,
+        *,
+        rounds: int,
+        batch: int = 1,
+        least_gain: float | None = None,
+    ) -> Turn:
+        """One turn: take over answers from `tell`, then write the next questions to `ask`.
+
+        Args:
+            ask: the file for questions; taken away when there are none left.
+            tell: the file with answers; None, or a file that is not there yet, for none.
+            rounds: how many questions there may be in all.
+            batch: how many are asked at a time.
+            least_gain: stop when one more question promises less improvement than this.
+
+        Raises:
+            InvalidInput: for files of another release or answers to questions that were not asked;
+                nothing is written then.
+        """
+        most = whole_number(rounds, "rounds", minimum=1)
+        size = whole_number(batch, "batch", minimum=1)
+        least = None if least_gain is None else positive_number(least_gain, "the least gain")
+        asking = Path(ask)
+        check_path(asking)
+        refuse_foreign(asking, ASK_COLUMNS)
+        check_path(self.path)
+        taken = 0
+        if tell is not None and Path(tell).exists():
+            taken = self._take(*read_answers(Path(tell)))
+        asked_now, reason = 0, ""
+        if not self._waiting():
+            reason = self._finished(most, least)
+            if not reason:
+                rows = self.modeler.ask(min(size, most - len(self.asked)))
+                asked_now = len(rows)
+                first = 1 + max((one.question.number for one in self.asked), default=0)
+                new = [Asked(Question(first + i, int(row))) for i, row in enumerate(rows)]
+                self.asked = (*self.asked, *new)
+                reason = "" if new else "every row was asked for as often as is allowed"
+        self._save()
+        waiting = self._waiting()
+        if waiting:
+            write_questions(self.release, [one.question for one in waiting], asking)
+        elif asking.exists() and _is_ask_file(asking, self.release):
+            asking.unlink()
+        return Turn(
+            self.asked,
+            taken,
+            asked_now,
+            bool(reason),
+            reason,
+            self.modeler.best(),
+            self.modeler.expected_gain(),
+        )
+
+    def _waiting(self) -> list[Asked]:
+        return [one for one in self.asked if one.status == "waiting"]
+
+    def _finished(self, most: int, least: float | None) -> str:
+        if len(self.asked) >= most:
+            return f"all {most} questions were asked and answered"
+        if least is not None and self.modeler.expected_gain() < least:
+            return f"one more question promises less than {least:g}"
+        return ""
+
+    def _take(self, release: str, answers: list[Answer]) -> int:
+        """Take over what is new; check everything first."""
+        if release != self.release:
+            raise InvalidInput(
+                f"the answers belong to release {release}, the search to {self.release}; give the "
+                "answers file of this release."
+            )
+        if not self.asked:
+            answers = sorted(answers, key=lambda one: one.question)
+            self.asked = tuple(_settled(Asked(one.question), one) for one in answers)
+            self._make_modeler()
+            return len(answers)
+        known = {one.question.number: one for one in self.asked}
+        fresh: dict[int, Answer] = {}
+        for answer in answers:
+            number = answer.question.number
+            if number not in known or known[number].question != answer.question:
+                raise InvalidInput(
+                    f"the answers file answers question {number} about row {answer.question.row}, "
+                    f"which was not asked (asked: {_asked_about(known, number)}). Nothing was "
+                    "taken over."
+                )
+            before = known[number]
+            if before.status == "waiting":
+                fresh[number] = answer
+            elif before.answer != answer.value:
+                raise InvalidInput(
+                    f"the answers file answers question {number} with {answer.value}, but "
+                    f"{before.answer} came before; ask the curator which is right. Nothing was "
+                    "taken over."
+                )
+        if not fresh:
+            return 0
+        settled = [one.question.number for one in self.asked if one.status != "waiting"]
+        self.asked = tuple(
+            _settled(one, fresh[one.question.number]) if one.question.number in fresh else one
+            for one in self.asked
+        )
+        if min(fresh) > max(settled, default=0):
+            self._tell([one for one in self.asked if one.question.number in fresh])
+        else:
+            # Learn from answers in the order of their questions, as a search taken up again does.
+            self._make_modeler()
+        return len(fresh)
+
+    def _tell(self, settled: list[Asked]) -> None:
+        good = [one for one in settled if one.answer is not None]
+        bad = [one.question.row for one in settled if one.status == "impossible"]
+        if good:
+            values = [one.answer for one in good]
+            self.modeler.tell(
+                np.array([one.question.row for one in good]), np.array(values, dtype=np.float64)
+            )
+        if bad:
+            self.modeler.close(np.array(bad))
+
+    def _make_modeler(self) -> None:
+        """A modeler that knows what the state file knows."""
+        certificate = self.table.certificate
+        answers = certificate.answers
+        self.modeler = Modeler(
+            self.beliefs,
+            self.settings.prior,
+            ACQUISITIONS[self.settings.acquisition](),
+            repeats=certificate.repeats,
+            family=self.settings.family,
+            known_noise=0.0 if answers is None else answers.scale**2,
+            minimize=self.settings.minimize,
+            seed=self.settings.seed,
+        )
+        self._tell([one for one in self.asked if one.status != "waiting"])
+        waiting = [one.question.row for one in self._waiting()]
+        self.modeler.expect(np.array(waiting, dtype=np.int64))
+
+    def _save(self) -> None:
+        content = {
+            "kind": "search",
+            "schema": SCHEMA,
+            "release": self.release,
+            "settings": asdict(self.settings),
+            "asked": [
+                [one.question.number, one.question.row, one.status, one.answer]
+                for one in self.asked
+            ],
+        }
+        text = json.dumps(content, allow_nan=False) + "\n"
+        write_bytes(self.path, text.encode("utf-8"), private=True)
+
+
+def _settled(one: Asked, answer: Answer) -> Asked:
+    status: Status = "impossible" if answer.value is None else "answered"
+    return replace(one, status=status, answer=answer.value)
+
+
+def _asked_about(known: dict[int, Asked], number: int) -> str:
+    if number in known:
+        return f"question {number} is about row {known[number].question.row}"
+    return f"questions 1 to {len(known)}" if known else "nothing yet"
+
+
+def _is_ask_file(path: Path, release: str) -> bool:
+    try:
+        return read_questions(path)[0] == release
+    except InvalidInput:
+        return False
+
+
+def _differing(found: SearchSettings, asked: SearchSettings) -> str:
+    before, now = asdict(found), asdict(asked)
+    return ", ".join(f"{name} = {before[name]}" for name in before if before[name] != now[name])
+
+
+def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Asked, ...]] | None:
+    if not path.exists():
+        return None
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if content.get("kind") != "search" or content.get("schema") != SCHEMA:
+            raise InvalidInput(f"{path} is no search of schema {SCHEMA}; name another state file.")
+        if content["release"] != release:
+            raise InvalidInput(
+                f"the search in {path} is about release {content['release']}, not {release}; name "
+                "another state file."
+            )
+        fields = dict(content["settings"])
+        prior = fields.pop("prior")
+        if prior is not None:
+            scales = prior["length_scale"]
+            prior["length_scale"] = tuple(scales) if isinstance(scales, list) else scales
+            prior = RowPrior(**prior)
+        asked = tuple(
+            Asked(Question(int(number), int(row)), status, answer)
+            for number, row, status, answer in content["asked"]
+        )
+        return SearchSettings(prior=prior, **fields), asked
+    except InvalidInput:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"the search in {path} is damaged ({error!r}).") from error

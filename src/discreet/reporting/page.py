@@ -1,0 +1,72 @@
+"""A page: one HTML file that needs no network and no other file.
+
+Figures are drawn as SVG with text as paths and stand in the page as data; every one is there twice,
+wide and narrow, and the reader's screen picks. Everything that a template is given is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+import matplotlib
+from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure as the page holds it: data URIs, and what it shows for who cannot see it."""
+
+    wide: str
+    narrow: str
+    alt: str
+
+
+def image(wide: Figure, narrow: Figure, alt: str) -> Image:
+    """A figure that was drawn for large and for small screens."""
+    return Image(_data_uri(wide), _data_uri(narrow), alt)
+
+
+def render(template: str, **values: object) -> str:
+    """A template of this package as HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_source),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(version=version("discreet"), **values)
+
+
+def write_page(text: str, path: Path) -> None:
+    """The file appears whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def unbroken(text: str) -> str:
+    """Keeps "epsilon = 1" on one line."""
+    return text.replace(" = ", "\u00a0=\u00a0")
+
+
+def _source(name: str) -> str:
+    return files("discreet.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _data_uri(figure: Figure) -> str:
+    """A figure as an SVG data URI, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "discreet"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=200)
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -1,0 +1,1 @@
+"""Kharkovskii, Dai and Low (2020), "Private Outsourced Bayesian Optimization" (PO-GP-UCB)."""

@@ -1,0 +1,266 @@
+"""How a table is searched: as published, privately, without privacy, at random.
+
+All methods of a run ask for the same random row first, and know the same hyperparameters. What a
+modeler sees is made of the table once, before the first question:
+
+    published           Algorithm 1, then GP-UCB (Algorithm 2) on its points as if they were rows
+    ours                X + N(0, scale^2) on every number; a belief about every row that knows the
+                        noise and the public box; the modeler's own rule (mean + sqrt(2 log n)
+                        deviations), or GP-UCB as published
+    non-private         the rows as they are; GP-UCB as published, or expected improvement
+    random              rows drawn without replacement; nothing of the table is looked at
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.outsourcing.acquisition import (
+    Acquisition,
+    ExpectedImprovement,
+    PublishedUCB,
+)
+from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.modeler import Modeler
+from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.release import noise_scale
+from discreet.privacy import (
+    Adjacency,
+    Guarantee,
+    OnceEach,
+    Outsourced,
+    Release,
+    SimulatedNoise,
+    derive_guarantee,
+)
+from discreet.privacy.accounting import GaussianEvent
+from discreet.records import Value
+from discreet.reproduction.kharkovskii2020.data_sets import DataSet, Outcomes
+from discreet.reproduction.kharkovskii2020.settings import UCB_DELTA
+from discreet.reproduction.kharkovskii2020.transformation import (
+    AS_STATED,
+    RADIUS,
+    Branch,
+    RandomProjection,
+)
+from discreet.validation import IntArray
+
+PUBLISHED, PAPERS_BRANCH = "published", "published, paper's branch"
+OURS, OURS_UCB = "ours", "ours, GP-UCB"
+NON_PRIVATE, NON_PRIVATE_EI = "non-private", "non-private, expected improvement"
+RANDOM = "random"
+
+NOISE = SimulatedNoise.name
+PUBLISHED_RULE = PublishedUCB(UCB_DELTA)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One run, the same for every method.
+
+    Attributes:
+        data: the curator's table.
+        outcomes: what is to be found.
+        first: the row that is asked for first.
+        rounds: questions, the first included: T.
+        release: seed of what the curator draws.
+        choice: seed of what the modeler draws.
+    """
+
+    data: DataSet
+    outcomes: Outcomes
+    first: int
+    rounds: int
+    release: np.random.SeedSequence
+    choice: np.random.SeedSequence
+
+
+class Method(ABC):
+    """A way to search a table. Methods that are equal give equal results."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """In tables and records."""
+
+    @abstractmethod
+    def search(self, task: Task) -> IntArray:
+        """(T,) the rows that were asked for, in order."""
+
+    @abstractmethod
+    def guarantee(self, data: DataSet) -> Guarantee | None:
+        """What the release promises each row; None for a reference without any wish for privacy."""
+
+    @property
+    def epsilon(self) -> float | None:
+        """What is asked for, or claimed."""
+        return None
+
+    def facts(self, data: DataSet) -> dict[str, Value]:
+        """What records say about the release, beyond its guarantee."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Published(Method):
+    """Algorithms 1 and 2.
+
+    Attributes:
+        claimed: epsilon.
+        columns: of the release, r.
+        branch: of Algorithm 1.
+    """
+
+    claimed: float
+    columns: int
+    branch: Branch = AS_STATED
+
+    @property
+    def name(self) -> str:
+        return PUBLISHED if self.branch == AS_STATED else PAPERS_BRANCH
+
+    @property
+    def epsilon(self) -> float:
+        return self.claimed
+
+    def algorithm(self, data: DataSet) -> RandomProjection:
+        """Algorithm 1 at the data set's delta."""
+        return RandomProjection(self.claimed, data.setting.delta, self.columns, self.branch)
+
+    def search(self, task: Task) -> IntArray:
+        algorithm, rng = self.algorithm(task.data), np.random.default_rng(task.release)
+        return _asked(
+            task, RowBeliefs.exact(algorithm.release(task.data.rows, rng)), PUBLISHED_RULE
+        )
+
+    def guarantee(self, data: DataSet) -> Guarantee:
+        return self.algorithm(data).guarantee()
+
+    def facts(self, data: DataSet) -> dict[str, Value]:
+        algorithm = self.algorithm(data)
+        return {
+            "r": self.columns,
+            "branch": algorithm.taken(data.rows),
+            "radius": RADIUS,
+            "omega": algorithm.omega,
+        }
+
+
+@dataclass(frozen=True)
+class Ours(Method):
+    """Gaussian noise on every number of the table.
+
+    Attributes:
+        wanted: epsilon.
+        published_rule: whether rows are chosen by Algorithm 2; otherwise by the modeler's own rule.
+        radius: how far a row may move between neighbours.
+    """
+
+    wanted: float
+    published_rule: bool = False
+    radius: float = RADIUS
+
+    @property
+    def name(self) -> str:
+        return OURS_UCB if self.published_rule else OURS
+
+    @property
+    def epsilon(self) -> float:
+        return self.wanted
+
+    def scale(self, data: DataSet) -> float:
+        """The standard deviation of the noise, in the units of the rows."""
+        budget = Outsourced(self.wanted, data.setting.delta, self.radius)
+        return noise_scale(budget, self.radius, SimulatedNoise(0), data.rows.size)
+
+    def search(self, task: Task) -> IntArray:
+        scale = self.scale(task.data)
+        points = SimulatedNoise(task.release).add_gaussian(task.data.rows, scale)
+        beliefs = RowBeliefs.within(points, scale, *task.data.box)
+        return _asked(task, beliefs, PUBLISHED_RULE if self.published_rule else None)
+
+    def guarantee(self, data: DataSet) -> Guarantee:
+        """Derived from the noise: one Gaussian release of sensitivity `radius`."""
+        scale = self.scale(data)
+        release = Release(
+            mechanism="Gaussian noise on every number of the table",
+            event=GaussianEvent(
+                SimulatedNoise(0).gaussian_multiplier(self.radius, scale, data.rows.size)
+            ),
+            sensitivity=self.radius,
+            sensitivity_source="the radius: one row moves so far, all others stay",
+            scale=scale,
+            people=OnceEach("released table"),
+            data="the row",
+            noise=NOISE,
+        )
+        adjacency = Adjacency("row", radius=self.radius)
+        return derive_guarantee([release], "outsourced", adjacency, data.setting.delta)
+
+    def facts(self, data: DataSet) -> dict[str, Value]:
+        return {"radius": self.radius, "noise_scale": self.scale(data)}
+
+
+@dataclass(frozen=True)
+class NonPrivate(Method):
+    """A search that sees the rows.
+
+    Attributes:
+        published_rule: whether rows are chosen by Algorithm 2; otherwise by expected improvement.
+    """
+
+    published_rule: bool = True
+
+    @property
+    def name(self) -> str:
+        return NON_PRIVATE if self.published_rule else NON_PRIVATE_EI
+
+    def search(self, task: Task) -> IntArray:
+        rule = PUBLISHED_RULE if self.published_rule else ExpectedImprovement()
+        return _asked(task, RowBeliefs.exact(task.data.rows), rule)
+
+    def guarantee(self, data: DataSet) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Random(Method):
+    """Rows drawn without replacement, after the first."""
+
+    @property
+    def name(self) -> str:
+        return RANDOM
+
+    def search(self, task: Task) -> IntArray:
+        drawn = np.random.default_rng(task.choice).permutation(len(task.data.rows))
+        others: IntArray = drawn[drawn != task.first][: task.rounds - 1]
+        return np.concatenate([[task.first], others])
+
+    def guarantee(self, data: DataSet) -> None:
+        return None
+
+
+def _asked(task: Task, beliefs: RowBeliefs, rule: Acquisition | None) -> IntArray:
+    """(T,) the rows that a modeler with the known hyperparameters asks for; None: its own rule.
+
+    Algorithm 2 may ask for a row again; no other rule does.
+    """
+    prior = RowPrior(task.data.length_scale, noise=task.data.noise)
+    repeats = task.rounds if rule is PUBLISHED_RULE else 1
+    modeler = Modeler(beliefs, prior, rule, repeats=repeats)
+    asked, answers = [task.first], task.outcomes.answers
+    modeler.tell(asked, answers[asked])
+    while len(asked) < task.rounds:
+        rows = modeler.ask()
+        modeler.tell(rows, answers[rows])
+        asked += rows.tolist()
+    return np.array(asked, dtype=np.int64)
+
+
+def power(epsilon: float) -> str:
+    """Epsilon as the paper writes it: e^1.1."""
+    return f"e^{math.log(epsilon):.3g}"

@@ -1,0 +1,37 @@
+"""What every runner of repetitions needs: work shared among processes, and means with errors."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike
+
+Result = TypeVar("Result")
+# As `joblib.delayed` makes them.
+Task = tuple[Callable[..., Result], Sequence[Any], Mapping[str, Any]]
+
+
+def carried_out(tasks: Iterable[Task[Result]], jobs: int) -> Iterator[Result]:
+    """The results of tasks by `jobs` processes, in the order in which they finish."""
+    # Each task is one thread of arithmetic: BLAS threads would only fight over the cores.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    if jobs == 1:
+        return (function(*arguments, **keywords) for function, arguments, keywords in tasks)
+    found: Iterator[Result] = joblib.Parallel(
+        n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
+    )(tasks)
+    return found
+
+
+def mean_and_error(values: ArrayLike) -> tuple[float, float]:
+    """The mean of values (m,) and its standard error, NaN for a single one."""
+    array = np.asarray(values, dtype=np.float64)
+    count = len(array)
+    error = float(array.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+    return float(array.mean()), error

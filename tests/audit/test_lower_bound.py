@@ -1,0 +1,106 @@
+"""What counts of right and wrong guesses prove about epsilon."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from discreet.audit.lower_bound import (
+    attack,
+    best_threshold,
+    empirical_epsilon,
+    rate_bounds,
+)
+from discreet.validation import InvalidInput
+
+
+def test_clopper_pearson_at_the_ends_is_a_power() -> None:
+    # P(no success in 10 trials) = (1 - p)^10 = 0.025.
+    assert rate_bounds(0, 10, 0.025) == (0.0, pytest.approx(1.0 - 0.025**0.1))
+    assert rate_bounds(10, 10, 0.025) == (pytest.approx(0.025**0.1), 1.0)
+
+
+def test_clopper_pearson_as_in_printed_tables() -> None:
+    # 95% intervals of 5 and 2 of 10.
+    assert rate_bounds(5, 10, 0.025) == pytest.approx((0.1871, 0.8129), abs=5e-5)
+    assert rate_bounds(2, 10, 0.025) == pytest.approx((0.0252, 0.5561), abs=5e-5)
+
+
+def test_clopper_pearson_inverts_the_binomial_tails() -> None:
+    low, high = rate_bounds(37, 200, 0.01)
+    assert binom.sf(36, 200, low) == pytest.approx(0.01)
+    assert binom.cdf(37, 200, high) == pytest.approx(0.01)
+
+
+def test_certain_guesses_are_limited_by_the_number_of_trials() -> None:
+    miss = 1.0 - 0.025 ** (1.0 / 20_000)
+    by_hand = math.log((1.0 - miss - 1e-5) / miss)
+    assert empirical_epsilon(20_000, 0, 20_000, 1e-5) == pytest.approx(by_hand)
+    assert by_hand == pytest.approx(8.6, abs=0.01)
+
+
+def test_both_kinds_of_error_count() -> None:
+    low, _ = rate_bounds(900, 1000, 0.025)
+    _, high = rate_bounds(300, 1000, 0.025)
+    first = math.log((low - 0.01) / high)
+    second = math.log((1.0 - high - 0.01) / (1.0 - low))
+    assert empirical_epsilon(900, 300, 1000, 0.01) == pytest.approx(max(first, second))
+    # With the two tables exchanged, 100 and 700 are guesses of the first.
+    mirrored = empirical_epsilon(700, 100, 1000, 0.01)
+    assert mirrored == pytest.approx(max(first, second))
+
+
+def test_guesses_at_random_prove_nothing() -> None:
+    assert empirical_epsilon(500, 500, 1000) == 0.0
+    assert empirical_epsilon(3, 0, 1000, 0.5) == 0.0
+    # A delta as large as the difference pays for it.
+    assert empirical_epsilon(600, 500, 1000, 0.2) == 0.0
+
+
+def test_the_bound_holds_with_its_confidence_on_randomized_response() -> None:
+    # Epsilon = 1 exactly: the truth is told with probability e / (1 + e).
+    truth, trials, repeats = math.e / (1.0 + math.e), 500, 400
+    rng = np.random.default_rng(1)
+    right = rng.binomial(trials, truth, repeats)
+    wrong = rng.binomial(trials, 1.0 - truth, repeats)
+    proved = [empirical_epsilon(int(a), int(b), trials) for a, b in zip(right, wrong, strict=True)]
+    assert np.mean(np.array(proved) > 1.0) <= 0.05
+    assert np.mean(proved) > 0.6
+
+
+def test_the_threshold_parts_scores_that_do_not_overlap() -> None:
+    rng = np.random.default_rng(2)
+    for size in (2, 7, 300):
+        high, low = 1e-6 + rng.random(size), -1e-6 - rng.random(size)
+        found = attack(high, low, best_threshold(high, low, 1e-5), 1e-5)
+        assert (found.true_positives, found.false_positives) == (size, 0)
+        assert (found.true_positive_rate, found.false_positive_rate) == (1.0, 0.0)
+
+
+def test_a_gaussian_shift_is_found_and_not_overestimated() -> None:
+    # Two normal laws at distance 2: mu = 2, epsilon = 10.97 at delta = 1e-5.
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(2.0, 1.0, (2, 4000)), rng.normal(0.0, 1.0, (2, 4000))
+    threshold = best_threshold(first[0], second[0], 1e-5)
+    assert 2.0 < attack(first[1], second[1], threshold, 1e-5).epsilon < 10.97
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="true_positives"):
+        empirical_epsilon(11, 0, 10)
+    with pytest.raises(InvalidInput, match="false_positives"):
+        empirical_epsilon(0, -1, 10)
+    with pytest.raises(InvalidInput, match="trials"):
+        empirical_epsilon(0, 0, 0)
+    for delta in (-0.1, 1.0, math.nan):
+        with pytest.raises(InvalidInput, match="delta"):
+            empirical_epsilon(1, 0, 10, delta)
+    with pytest.raises(InvalidInput, match="confidence"):
+        empirical_epsilon(1, 0, 10, confidence=1.0)
+    with pytest.raises(InvalidInput, match="count"):
+        rate_bounds(11, 10, 0.05)
+    with pytest.raises(InvalidInput, match="as many trials"):
+        attack(np.zeros(3), np.zeros(4), 0.0, 0.0)
