@@ -54,7 +54,7 @@ def test_it_says_what_was_found_and_what_is_promised(tmp_path: Path) -> None:
     best = played.turn.best
     assert best is not None
     assert f"After 12 questions the highest answer is {best.answer:.6g}, of row {best.row}" in said
-    assert "The search is over: all 12 questions were asked and answered." in said
+    assert "The search is over: all 12 questions were asked and are settled." in said
     certificate = played.search.table.certificate
     for sentence in certificate.sentences:
         assert sentence in said
@@ -167,6 +167,12 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     text = report(play(tmp_path / "search", bounds))
     assert "<script" not in text
     assert text.count(escape(EVIL)) >= 3
+
+
+def test_one_column_before_the_first_answer(tmp_path: Path) -> None:
+    said = words(report(play(tmp_path / "search", ONE, turns=1)))
+    assert "Marks along the bottom: where rows are believed to be." in said
+    assert "Curve and band" not in said
 
 
 @pytest.mark.parametrize("count", [5, 8])

@@ -13,7 +13,7 @@ from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
 from discreet.outsourcing.search import Search, SearchSettings, Turn
 from discreet.outsourcing.table import ReleasedTable
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, finite_number
 
 _BAR = 30  # characters of the progress bar
 
@@ -58,6 +58,8 @@ def model(
     """
     with refusing():
         check_ending(report, ".html")
+        if optimum is not None:
+            finite_number(optimum, "optimum")
         remembered = ask.with_suffix(".state.json") if state is None else state
         table = ReleasedTable.read(release)
         search = Search(
@@ -73,6 +75,12 @@ def model(
         )
         turn = search.step(ask, tell, rounds=rounds, batch=batch, least_gain=stop_below)
         _show(turn, rounds, ask, tell)
+        if 0 < rounds <= search.modeler.warm_up:
+            out.print(
+                f"With {rounds} questions all rows are drawn at random; a search that learns needs "
+                f"more than {search.modeler.warm_up}.",
+                highlight=False,
+            )
         if report is not None:
             from discreet.reporting.search_report import write_search_report
 

@@ -10,9 +10,11 @@ curator's word.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
@@ -103,22 +105,22 @@ class Certificate:
             return tuple(column.name for column in self.bounds.columns)
         return tuple(f"z{place + 1}" for place in range(self.projection.matrix.shape[1]))
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """What all releases of the table so far promise for neighbours within the radius."""
         return self._derived(self.radius, answers=False)
 
-    @property
+    @cached_property
     def full_replacement(self) -> Guarantee:
         """The same for any other row that the public bounds allow."""
         return self._derived(self.bounds.diameter, answers=False)
 
-    @property
+    @cached_property
     def with_answers(self) -> Guarantee | None:
         """What is promised if also the outcome may be any other; None without such a promise."""
         return None if self.answers is None else self._derived(self.radius, answers=True)
 
-    @property
+    @cached_property
     def alone(self) -> Guarantee:
         """What this release would promise if it was the only one."""
         return replace(self, earlier=()).guarantee
@@ -298,7 +300,8 @@ class Certificate:
             cost = composed_epsilon([self.answers.event], self.answers.delta)
             achieved["epsilon of the answers"] = (self.answers.epsilon, cost)
         for name, (wanted, epsilon) in achieved.items():
-            if not wanted >= epsilon * (1.0 - _FORGIVEN):
+            # Where mu is beyond all sense epsilon is infinite, and nothing is promised.
+            if math.isfinite(epsilon) and not wanted >= epsilon * (1.0 - _FORGIVEN):
                 raise InvalidInput(
                     f"the certificate says that the {name} is {wanted:g}, but it is {epsilon:g}; "
                     "do not trust this release."

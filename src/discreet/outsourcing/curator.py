@@ -163,6 +163,8 @@ class Curator:
             _check_same_answers(plan, before)
             if key.drawn and not again:
                 raise InvalidInput(_refusal(key, plan))
+            # What is drawn must be readable afterwards, here and by the modeler.
+            Certificate.from_json(plan.to_json())
             certificate, content, order = _drawn(plan, coordinates, noise, progress)
             key.with_release(Drawn(plan.release, asked, seed), certificate, content, order)
             return certificate

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import hashlib
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,9 @@ Format = Literal["csv", "parquet"]
 # What others may do with a file; of the second the user's umask takes its share.
 _PRIVATE_FILE, _OPEN_FILE = 0o600, 0o666
 _BINARY = getattr(os, "O_BINARY", 0)
+# Since 3.1 pandas reads numbers to the last digit without being asked, and warns who asks.
+_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+_EXACTLY = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
 def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
@@ -55,6 +60,15 @@ def draft_name(name: str) -> str:
 def is_draft(name: str) -> bool:
     """Whether `draft_name` made this name."""
     return name.startswith(".") and name.endswith(".draft")
+
+
+def sweep_drafts(folder: Path, name: str) -> None:
+    """Take away what was left of `name` by whoever was killed before it was whole."""
+    for one in folder.glob(f".{glob.escape(name)}.{'[0-9a-f]' * 8}.draft"):
+        if one.is_dir():
+            shutil.rmtree(one)
+        else:
+            one.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -119,7 +133,7 @@ def read_numbers(path: Path, text_columns: tuple[str, ...] = ()) -> pd.DataFrame
         return read_table(path)
     if not path.is_file():
         raise InvalidInput(f"the table {path} is not a file that exists; check the path.")
-    return read_csv(path, dtype=dict.fromkeys(text_columns, str), float_precision="round_trip")
+    return read_csv(path, dtype=dict.fromkeys(text_columns, str), **_EXACTLY)
 
 
 def sha256_of(content: bytes) -> str:

@@ -39,6 +39,7 @@ from discreet.outsourcing.files import (
     locked,
     read_numbers,
     sha256_of,
+    sweep_drafts,
     sync_folder,
     write_bytes,
 )
@@ -296,7 +297,9 @@ def publish(key: Key, release: str, out: Path) -> bool:
     contents = {name: (key.folder / release / name).read_bytes() for name in names}
     if sha256_of(contents[certificate.file]) != certificate.sha256:
         raise InvalidInput(f"the release {release} in {key.folder} was changed; restore the key.")
-    if out.is_dir() and any(out.iterdir()):
+    sweep_drafts(out.parent, out.name)
+    damaged = out.is_dir() and any(out.iterdir())
+    if damaged:
         there = {path.name for path in out.iterdir()}
         if there != set(names) or (out / CERTIFICATE).read_bytes() != contents[CERTIFICATE]:
             raise InvalidInput(
@@ -306,17 +309,19 @@ def publish(key: Key, release: str, out: Path) -> bool:
         if (out / certificate.file).read_bytes() == contents[certificate.file]:
             _mark_published(key.folder / release)
             return False
-        shutil.rmtree(out)
     draft = out.with_name(draft_name(out.name))
     draft.mkdir()
     try:
         for name, content in contents.items():
             write_bytes(draft / name, content)
+        if damaged:
+            os.replace(out, out.with_name(draft_name(out.name)))
         os.replace(draft, out)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     sync_folder(out.parent)
+    sweep_drafts(out.parent, out.name)
     # Whoever is stopped before this line and asks for a new release gets this one once more.
     _mark_published(key.folder / release)
     return True

@@ -127,7 +127,8 @@ class Modeler:
 
     @property
     def warm_up(self) -> int:
-        """How many rows are drawn at random before a prior is learnt; 0 for a given prior."""
+        """How many answers a prior is first learnt from; 0 for a given prior. Rows are drawn at
+        random until then."""
         return 0 if self._given else min(2 + 2 * self.beliefs.columns, 10)
 
     def ask(self, count: int = 1) -> IntArray:
@@ -229,8 +230,9 @@ class Modeler:
         return replace(prior, mean=self._sign * prior.mean)
 
     def _choose(self, closed: set[int]) -> int:
-        number = len(self._rows) + len(self._waiting) + 1
-        if number <= self.warm_up:
+        number = len(self._rows) + len(self._waiting) + len(self._closed) + 1
+        # Until a prior could be learnt, nothing is known that a choice could rest on.
+        if not self._given and self._learnt_from == 0:
             # By the question's number, so that a search that is taken up again asks the same.
             rng = np.random.default_rng([self._seed, number])
             free = np.setdiff1d(np.arange(self.beliefs.count), np.array(sorted(closed), dtype=int))

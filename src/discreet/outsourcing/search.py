@@ -214,7 +214,7 @@ class Search:
 
     def _finished(self, most: int, least: float | None) -> str:
         if len(self.asked) >= most:
-            return f"all {most} questions were asked and answered"
+            return f"all {len(self.asked)} questions were asked and are settled"
         if least is not None and self.modeler.expected_gain() < least:
             return f"one more question promises less than {least:g}"
         return ""

@@ -28,6 +28,7 @@ from discreet.validation import FloatArray
 _BOTTOM, _TOP, _NAME, _RIGHT = 0.5, 0.32, 0.36, 0.15
 _SMOOTH = 0.04  # inches: a step of the curve
 _TICKS = 5
+_BARE, _RUG = 0.45, 0.14  # inches: how high axes without answers are, and marks of rows
 # So many rows have a mark each; more are shades of grey.
 MOST_TICKS = 300
 
@@ -50,7 +51,7 @@ def curve_figure(view: SearchView, width: float) -> Figure:
     ticks = [value for value in MaxNLocator(_TICKS).tick_values(low, high) if low <= value <= high]
     left = _NAME + tick_width(ticks)
     inside = width - left - _RIGHT
-    tall = min(0.62 * inside, 2.8)
+    tall = min(0.62 * inside, 2.8) if len(view.answers) else _BARE
     height = _BOTTOM + tall + _TOP
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
@@ -61,7 +62,8 @@ def curve_figure(view: SearchView, width: float) -> Figure:
         axes.fill_between(curve.at, *band, color=BLUE, alpha=0.18, linewidth=0)
         axes.plot(curve.at, curve.mean, color=BLUE, linewidth=1.8)
     axes.set_ylim(low, high)
-    bottom = low + 0.05 * (high - low)
+    axes.yaxis.set_visible(len(view.answers) > 0)
+    bottom = low + _RUG / tall * (high - low)
     _draw_rug(axes, across, cells, (low, bottom))
     places = np.full(len(across.values), bottom)
     places[view.rows] = view.answers

@@ -191,7 +191,7 @@ def _radius(view: SearchView) -> str:
     certificate = view.certificate
     if certificate.radius >= certificate.bounds.diameter:
         return "any: neighbours are tables that differ in one row, wherever it moves"
-    apart = number_text(certificate.bounds.diameter, 4)
+    apart = rounded_up(certificate.bounds.diameter)
     return (
         f"{_units(certificate.radius)}: neighbours are tables that differ in one row, which moves "
         f"by at most that; rows can be {apart} apart"
