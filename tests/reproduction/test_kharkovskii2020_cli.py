@@ -162,6 +162,7 @@ def test_figures_hold_for_few_methods_and_keep_labels_apart() -> None:
             (PO_GP_UCB_TABLES, columns_figure),
         ):
             figure = draw(what.lines(wish, data, runs=1), log_scale)
+            figure.set_dpi(50)
             figure.canvas.draw()
             assert figure.axes
     lines = PO_GP_UCB_FIGURES.lines(Wish(["synthetic-5"], rounds=5), data, runs=2)

@@ -17,9 +17,17 @@ _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 @runtime_checkable
 class Acquisition(Protocol):
-    """A rule that scores rows; the largest score is asked for."""
+    """A rule that scores rows; the largest score is asked for.
+
+    Attributes:
+        name: as settings call it.
+        shared: whether it is given the deviation of what a row shares with others, in place of the
+            whole. With noisy rows the rest is luck of the row's own, the same for all that were
+            not asked.
+    """
 
     name: str
+    shared: bool
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -39,10 +47,13 @@ class Acquisition(Protocol):
 class ExpectedImprovement:
     """log E max(f - best, 0) (Jones, Schonlau and Welch 1998, eq. 15).
 
-    The logarithm keeps rows apart whose improvement would underflow.
+    The logarithm keeps rows apart whose improvement would underflow. Of a noisy row only what it
+    shares with others counts: with its own luck in, the rule would buy tickets beside the best row
+    instead of looking elsewhere.
     """
 
     name = "expected_improvement"
+    shared = True
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -62,6 +73,7 @@ class PublishedUCB:
 
     delta: float = 0.025
     name = "gp_ucb"
+    shared = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", probability(self.delta, "delta of GP-UCB"))
@@ -86,6 +98,7 @@ class UpperConfidence:
 
     multiplier: float | None = None
     name = "upper_confidence"
+    shared = False
 
     def __post_init__(self) -> None:
         if self.multiplier is not None:
@@ -102,7 +115,7 @@ class UpperConfidence:
 
 
 ACQUISITIONS: dict[str, Callable[[], Acquisition]] = {
-    kind.name: kind for kind in (UpperConfidence, ExpectedImprovement, PublishedUCB)
+    kind.name: kind for kind in (ExpectedImprovement, UpperConfidence, PublishedUCB)
 }
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -171,8 +172,7 @@ class Curator:
 
     def publish(self, release: str, out: str | Path) -> bool:
         """Write a release to the folder `out`, for the modeler; False if it was there already."""
-        with open_folder(self.folder):
-            key = self._key()
+        with self._opened() as key:
             key.find(release)
             return publish(key, release, Path(out))
 
@@ -194,8 +194,7 @@ class Curator:
             Unmeasured: when an outcome is not known.
             InvalidInput: for questions that cannot be; nothing was answered then.
         """
-        with open_folder(self.folder):
-            key = self._key()
+        with self._opened() as key:
             drawn, certificate = key.find(release), key.certificate(release)
             log = key.answers()
             new = new_questions(certificate, release, questions, log)
@@ -216,6 +215,14 @@ class Curator:
     def outcome_columns(self) -> tuple[str, str]:
         """What the columns of ids and outcomes are called in a table of outcomes."""
         return outcome_columns(self._key())
+
+    @contextmanager
+    def _opened(self) -> Iterator[Key]:
+        """The key, for this process alone."""
+        if not self.folder.is_dir():
+            self._key()
+        with open_folder(self.folder):
+            yield self._key()
 
     def _key(self) -> Key:
         key = read_key(self.folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import gzip
 import hashlib
@@ -105,7 +106,11 @@ def format_of(path: Path) -> Format:
 def table_bytes(frame: pd.DataFrame, form: Format) -> bytes:
     """A table as CSV (numbers in full) or Parquet."""
     if form == "csv":
-        return frame.to_csv(index=False, lineterminator="\n").encode("utf-8")
+        text = frame.to_csv(index=False, lineterminator="\n")
+        if "\r" in text:
+            # It would end a line for readers, but pandas does not put quotes around it.
+            text = frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        return text.encode("utf-8")
     buffer = io.BytesIO()
     try:
         frame.to_parquet(buffer, index=False)

@@ -41,6 +41,7 @@ from discreet.outsourcing.files import (
     sha256_of,
     sweep_drafts,
     sync_folder,
+    table_bytes,
     write_bytes,
 )
 from discreet.validation import FloatArray, IntArray, InvalidInput
@@ -204,8 +205,7 @@ class Key:
             people = pd.DataFrame({"id": list(self.ids)})
             if self.outcomes is not None:
                 people["outcome"] = self.outcomes
-            table = people.to_csv(index=False, lineterminator="\n")
-            write_bytes(path, table.encode("utf-8"), private=True)
+            write_bytes(path, table_bytes(people, "csv"), private=True)
         content = {
             "notice": NOTICE,
             "kind": "curator key",

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from discreet.outsourcing.acquisition import (
     Acquisition,
-    UpperConfidence,
+    ExpectedImprovement,
     expected_improvement,
 )
 from discreet.outsourcing.beliefs import RowBeliefs
@@ -60,7 +60,7 @@ class Modeler:
     Args:
         beliefs: what is known of the rows.
         prior: of the outcomes; None to learn it from the answers.
-        acquisition: the rule that chooses; None for `UpperConfidence()`.
+        acquisition: the rule that chooses; None for `ExpectedImprovement()`.
         repeats: how often one row may be asked for.
         family: of the kernel, where the prior is learnt.
         known_noise: variance of the noise that the curator adds to answers.
@@ -88,7 +88,7 @@ class Modeler:
                 f"the kernel family was {family!r}; it must be one of {', '.join(FAMILIES)}."
             )
         self.beliefs = beliefs
-        self.acquisition = UpperConfidence() if acquisition is None else acquisition
+        self.acquisition = ExpectedImprovement() if acquisition is None else acquisition
         self.repeats = whole_number(repeats, "repeats", minimum=1)
         self.family = family
         self.known_noise = finite_number(known_noise, "known_noise")
@@ -237,9 +237,9 @@ class Modeler:
             rng = np.random.default_rng([self._seed, number])
             free = np.setdiff1d(np.arange(self.beliefs.count), np.array(sorted(closed), dtype=int))
             return int(rng.choice(free))
-        scores = self.acquisition.scores(
-            self._posterior.mean, self._posterior.deviation, self._incumbent(), number
-        )
+        posterior, rule = self._posterior, self.acquisition
+        deviation = posterior.shared_deviation if rule.shared else posterior.deviation
+        scores = rule.scores(posterior.mean, deviation, self._incumbent(), number)
         scores[list(closed)] = -np.inf
         return int(np.argmax(scores))
 

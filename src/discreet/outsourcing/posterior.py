@@ -42,6 +42,7 @@ class RowPosterior:
         self.asked: list[int] = []
         self.mean = np.full(beliefs.count, prior.mean)
         self.variance = np.full(beliefs.count, prior.variance)
+        self._own = prior.own_variance(beliefs)
         self._blocks: list[FloatArray] = []
         self._corners: list[float] = []
         self._white: list[float] = []
@@ -55,6 +56,12 @@ class RowPosterior:
     def deviation(self) -> FloatArray:
         """(n,) posterior standard deviations."""
         deviation: FloatArray = np.sqrt(self.variance)
+        return deviation
+
+    @property
+    def shared_deviation(self) -> FloatArray:
+        """(n,) standard deviations of what rows share with others: without each row's own part."""
+        deviation: FloatArray = np.sqrt(np.maximum(self.variance - self._own, 0.0))
         return deviation
 
     def ask(self, row: int) -> None:

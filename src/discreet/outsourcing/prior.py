@@ -131,3 +131,17 @@ class RowPrior:
         found *= self.variance
         found[row if others is None else np.asarray(others) == row] = self.variance
         return found
+
+    def own_variance(self, beliefs: RowBeliefs) -> FloatArray:
+        """(n,) or (1,) the part of a row's prior variance that no other row tells about.
+
+        Another row that is believed to be at the same place has covariance c with it, so 1 - c is
+        the row's own: it is 0 for rows that are known.
+        """
+        squares = self.scales(beliefs.columns) ** 2
+        common = np.zeros(len(beliefs.variance))
+        for weight, factor in self.mixture:
+            ratio = factor * squares / (factor * squares + 2.0 * beliefs.variance)
+            common += weight * np.sqrt(np.prod(ratio, axis=1))
+        own: FloatArray = self.variance * (1.0 - np.minimum(common, 1.0))
+        return own

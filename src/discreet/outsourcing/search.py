@@ -43,14 +43,14 @@ class SearchSettings:
     """What decides which rows are asked for; fixed when a search begins.
 
     Attributes:
-        acquisition: `upper_confidence`, `expected_improvement` or `gp_ucb` (as published).
+        acquisition: `expected_improvement`, `upper_confidence` or `gp_ucb` (as published).
         family: of the kernel: `rbf`, `matern32`, `matern52`.
         minimize: whether the lowest outcome is searched.
         prior: known beforehand; None to learn it from the answers.
         seed: of the first rows, which are drawn at random.
     """
 
-    acquisition: str = "upper_confidence"
+    acquisition: str = "expected_improvement"
     family: Family = "rbf"
     minimize: bool = False
     prior: RowPrior | None = None
@@ -239,7 +239,8 @@ class Search:
                 raise InvalidInput(
                     f"the answers file answers question {number} about row {answer.question.row}, "
                     f"which was not asked (asked: {_asked_about(known, number)}). Nothing was "
-                    "taken over."
+                    "taken over. If another search asked it, name a state file that is not there "
+                    "yet: a new search takes over all answers."
                 )
             before = known[number]
             if before.status == "waiting":

@@ -26,7 +26,7 @@ Facts = tuple[tuple[str, str], ...]
 _ROWS, _PLACES, _COLUMNS = 10, 6, 30
 _RULES = {
     "upper_confidence": "the highest mean + sqrt(2 log n) standard deviations",
-    "expected_improvement": "the largest expected improvement",
+    "expected_improvement": "the largest expected improvement of what a row shares with others",
     "gp_ucb": "GP-UCB as published, which widens its bounds with every question",
 }
 _KERNELS = {

@@ -1,0 +1,71 @@
+"""A small table, its bounds, and a watch on what others get to see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from discreet.outsourcing.bounds import PublicBounds, PublicColumn
+from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
+from discreet.problems.tables import Column
+
+BUDGET = Outsourced(2.0, 1e-5, 1.0)
+PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
+
+
+def bounds(columns: int = 2, outcome: str | None = "expense", width: float = 10.0) -> PublicBounds:
+    """Columns a, b, ... from 0 to `width` in units of 1."""
+    names = "abcdefghijkl"[:columns]
+    made = tuple(PublicColumn(Column(name, 0.0, width), 1.0) for name in names)
+    return PublicBounds(made, "citizen", outcome)
+
+
+def table(rows: int = 12, columns: int = 2, seed: int = 0, width: float = 10.0) -> pd.DataFrame:
+    """People with ids that are easily found again, and outcomes."""
+    rng = np.random.default_rng(seed)
+    names = "abcdefghijkl"[:columns]
+    return pd.DataFrame(
+        {
+            "citizen": [f"Mrs Secret-{row:04d}" for row in range(rows)],
+            **{name: (rng.random(rows) * width).round(5) for name in names},
+            "expense": (rng.random(rows) * 10.0).round(7),
+        }
+    )
+
+
+def release(
+    key: Path,
+    frame: pd.DataFrame | None = None,
+    *,
+    budget: Outsourced = BUDGET,
+    noise: NoiseSource | None = None,
+    seed: int | None = 7,
+    public: PublicBounds | None = None,
+    answers: AnswerRules | None = None,
+    projected: int | None = None,
+    again: bool = False,
+) -> Certificate:
+    """A simulated release of the small table, unless told otherwise."""
+    return Curator(key).release(
+        table() if frame is None else frame,
+        bounds() if public is None else public,
+        budget,
+        SimulatedNoise(seed) if noise is None else noise,
+        projected=projected,
+        answers=answers,
+        again=again,
+        seed=seed,
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file in a folder, however deep, by its name; locks are left out."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }

@@ -1,0 +1,547 @@
+"""The whole search between two parties, in files: to its end, and interrupted on the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.questions import (
+    Answer,
+    Question,
+    read_questions,
+    write_answers,
+    write_questions,
+)
+from discreet.outsourcing.search import Search, SearchSettings, Turn
+from discreet.outsourcing.table import ReleasedTable
+from discreet.privacy import Outsourced
+from discreet.validation import InvalidInput
+from tests.outsourcing.cases import contents, release, table
+from tests.outsourcing.stopping import WAYS, Stopped
+
+ROWS, ROUNDS, BATCH = 40, 14, 4
+
+
+def hills(rows: int = ROWS) -> pd.DataFrame:
+    """People whose outcome is a smooth function of where they are."""
+    frame = table(rows)
+    high = (frame["a"] - 7.0) ** 2 + (frame["b"] - 3.0) ** 2
+    return frame.assign(expense=10.0 - 0.1 * high)
+
+
+class Parties:
+    """A folder with both parties in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.key, self.out = folder / "key", folder / "release"
+        self.ask, self.answers = folder / "ask.csv", folder / "answers.csv"
+        self.state = folder / "search.json"
+
+    @classmethod
+    def begin(
+        cls, folder: Path, answers: AnswerRules | None = None, frame: pd.DataFrame | None = None
+    ) -> Parties:
+        made = cls(folder)
+        certificate = release(
+            made.key,
+            hills() if frame is None else frame,
+            budget=Outsourced(8.0, 1e-5, 0.5),
+            answers=answers,
+        )
+        Curator(made.key).publish(certificate.release, made.out)
+        return made
+
+    def twin(self, folder: Path) -> Parties:
+        """The same at this moment, in another folder."""
+        shutil.copytree(self.folder, folder)
+        return Parties(folder)
+
+    @property
+    def table(self) -> ReleasedTable:
+        return ReleasedTable.read(self.out)
+
+    def search(self, settings: SearchSettings | None = None) -> Search:
+        return Search(self.table, self.state, settings)
+
+    def model(self, settings: SearchSettings | None = None, **change: object) -> Turn:
+        """One turn of the modeler, who remembers nothing but the files."""
+        options = {"rounds": ROUNDS, "batch": BATCH, **change}
+        return self.search(settings).step(self.ask, self.answers, **options)  # type: ignore[arg-type]
+
+    def curate(self, outcomes: pd.DataFrame | None = None) -> None:
+        """One turn of the curator."""
+        name, questions = read_questions(self.ask)
+        write_answers(name, Curator(self.key).answer(name, questions, outcomes), self.answers)
+
+    def play(self, settings: SearchSettings | None = None, **change: object) -> Turn:
+        """To the end."""
+        turn = self.model(settings, **change)
+        while not turn.done:
+            self.curate()
+            turn = self.model(settings, **change)
+        return turn
+
+    def rewrite(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        """Edit the answers file."""
+        frame = pd.read_csv(self.answers, dtype={"release": str})
+        change(frame).to_csv(self.answers, index=False)
+
+
+@pytest.fixture
+def parties(tmp_path: Path) -> Parties:
+    (tmp_path / "work").mkdir()
+    return Parties.begin(tmp_path / "work")
+
+
+def story(turn: Turn) -> list[tuple[int, int, str, float | None]]:
+    return [(one.question.number, one.question.row, one.status, one.answer) for one in turn.asked]
+
+
+class TestTheWholeSearch:
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            None,
+            SearchSettings(acquisition="expected_improvement", family="matern52"),
+            SearchSettings(acquisition="gp_ucb", prior=RowPrior((3.0, 3.0), 4.0, 0.01, 7.0)),
+        ],
+        ids=["default", "improvement", "as published, known prior"],
+    )
+    def test_it_ends_with_a_good_row(
+        self, parties: Parties, settings: SearchSettings | None
+    ) -> None:
+        turn = parties.play(settings)
+        assert turn.done
+        assert (turn.answered, turn.waiting) == (ROUNDS, 0)
+        assert f"all {ROUNDS} questions" in turn.reason
+        assert [one.question.number for one in turn.asked] == list(range(1, ROUNDS + 1))
+        rows = [one.question.row for one in turn.asked]
+        assert len(set(rows)) == ROUNDS
+        assert turn.best is not None
+        assert turn.best.answer == max(one.answer for one in turn.asked if one.answer is not None)
+        best = sorted(hills()["expense"])
+        assert turn.best.answer >= best[-4]
+        # No questions are left, so there is no file of them.
+        assert not parties.ask.exists()
+        # Who looks again sees the same.
+        assert story(parties.model(settings)) == story(turn)
+
+    def test_the_lowest_outcome(self, parties: Parties) -> None:
+        turn = parties.play(SearchSettings(minimize=True))
+        assert turn.best is not None
+        assert turn.best.answer <= sorted(hills()["expense"])[3]
+
+    def test_protected_answers(self, tmp_path: Path) -> None:
+        rules = AnswerRules(2, 20.0, 1e-6, (0.0, 10.0))
+        parties = Parties.begin(tmp_path, rules)
+        turn = parties.play()
+        assert turn.answered == ROUNDS
+        answers = parties.table.certificate.answers
+        assert answers is not None
+        assert parties.search().modeler.prior.noise >= answers.scale**2
+
+    def test_repeats_are_asked_for_where_they_are_allowed(self, tmp_path: Path) -> None:
+        frame = hills(3)
+        parties = Parties.begin(tmp_path, AnswerRules(2), frame)
+        turn = parties.play(rounds=50, batch=5)
+        rows = [one.question.row for one in turn.asked]
+        assert sorted(rows) == [0, 0, 1, 1, 2, 2]
+        assert "as often as is allowed" in turn.reason
+
+    def test_it_stops_where_little_is_to_be_gained(self, parties: Parties) -> None:
+        turn = parties.play(least_gain=5.0, rounds=ROWS)
+        assert turn.done
+        assert "promises less than 5" in turn.reason
+        assert len(turn.asked) < ROWS
+        # And goes on if more is wanted.
+        turn = parties.play(rounds=len(turn.asked) + 2)
+        assert turn.answered == len(turn.asked)
+
+    def test_rows_that_cannot_be_measured(self, tmp_path: Path) -> None:
+        frame = hills()
+        parties = Parties.begin(tmp_path, frame=frame.assign(expense=None))
+        truth = frame[["citizen", "expense"]]
+        # Every third person cannot be measured.
+        truth = truth.assign(expense=truth["expense"].where(np.arange(ROWS) % 3 > 0))
+        turn = parties.model()
+        while not turn.done:
+            parties.curate(truth)
+            turn = parties.model()
+        lost = [one for one in turn.asked if one.status == "impossible"]
+        assert lost
+        assert all(one.answer is None for one in lost)
+        assert turn.answered == ROUNDS - len(lost)
+        assert len({one.question.row for one in turn.asked}) == ROUNDS
+
+    def test_parquet_files(self, parties: Parties, tmp_path: Path) -> None:
+        pytest.importorskip("pyarrow")
+        other = parties.twin(tmp_path / "other")
+        other.ask, other.answers = (other.folder / f"{n}.parquet" for n in ("ask", "answers"))
+        assert story(other.play()) == story(parties.play())
+
+    def test_compressed_files(self, parties: Parties) -> None:
+        parties.ask, parties.answers = (
+            parties.folder / name for name in ("ask.csv.gz", "answers.csv.gz")
+        )
+        assert parties.play().answered == ROUNDS
+
+
+class TestInterruptions:
+    def test_one_search_is_many_processes(self, parties: Parties, tmp_path: Path) -> None:
+        """A modeler who keeps everything in memory asks the same as one who forgets it."""
+        other = parties.twin(tmp_path / "other")
+        forgetful = parties.play()
+        search = other.search()
+        turn = search.step(other.ask, other.answers, rounds=ROUNDS, batch=BATCH)
+        while not turn.done:
+            other.curate()
+            turn = search.step(other.ask, other.answers, rounds=ROUNDS, batch=BATCH)
+        assert story(turn) == story(forgetful)
+
+    def test_a_repeated_turn_does_nothing(self, parties: Parties) -> None:
+        first = parties.model()
+        written = contents(parties.folder)
+        again = parties.model()
+        assert story(again) == story(first)
+        assert (again.new_answers, again.new_questions) == (0, 0)
+        assert (first.new_answers, first.new_questions) == (0, BATCH)
+        assert contents(parties.folder) == written
+        parties.curate()
+        answered = contents(parties.folder)
+        parties.curate()
+        assert contents(parties.folder) == answered
+
+    @pytest.mark.parametrize("stopped", WAYS.values(), ids=WAYS)
+    @pytest.mark.parametrize("turns", [pytest.param(0, marks=pytest.mark.slow), 2])
+    def test_a_turn_that_is_stopped_at_any_step(
+        self, tmp_path: Path, stopped: Stopped, turns: int
+    ) -> None:
+        """After a few turns, both sides' next turns are stopped and repeated."""
+        (tmp_path / "whole").mkdir()
+        whole = Parties.begin(tmp_path / "whole")
+        for _ in range(turns):
+            whole.model()
+            whole.curate()
+        before = whole.twin(tmp_path / "before")
+        whole.model()
+        whole.curate()
+        expected = whole.model()
+        for step in range(60):
+            parties = before.twin(tmp_path / f"at {step}")
+            reached = stopped(step, parties.model)
+            parties.model()
+            reached |= stopped(step, parties.curate)
+            parties.curate()
+            assert story(parties.model()) == story(expected)
+            names = ("ask.csv", "answers.csv", "search.json", "key/answers.jsonl")
+            for name in names:
+                assert (parties.folder / name).read_bytes() == (whole.folder / name).read_bytes(), (
+                    name
+                )
+            if not reached:
+                break
+        assert 4 < step < 59
+
+    def test_a_lost_answers_file_is_made_good_by_the_next(self, parties: Parties) -> None:
+        parties.model()
+        parties.curate()
+        parties.answers.unlink()
+        # Nothing came, so the same questions wait; the curator gives the same answers.
+        turn = parties.model()
+        assert turn.waiting == BATCH
+        parties.curate()
+        assert parties.model().answered == BATCH
+
+    def test_a_lost_ask_file_is_written_again(self, parties: Parties) -> None:
+        parties.model()
+        written = parties.ask.read_bytes()
+        parties.ask.unlink()
+        parties.model()
+        assert parties.ask.read_bytes() == written
+
+    def test_a_lost_state_costs_no_question(self, parties: Parties) -> None:
+        for _ in range(2):
+            parties.model()
+            parties.curate()
+        parties.state.unlink()
+        turn = parties.model()
+        assert turn.new_answers == 2 * BATCH
+        assert [one.question.number for one in turn.asked] == list(range(1, 3 * BATCH + 1))
+        # What is asked next does not clash with what was asked before.
+        parties.curate()
+        assert parties.model().answered == 3 * BATCH
+
+    def test_a_second_search_begins_with_what_the_first_found(self, parties: Parties) -> None:
+        first = parties.play()
+        parties.state = parties.folder / "second.json"
+        turn = parties.model(SearchSettings(minimize=True), rounds=ROUNDS + BATCH)
+        assert turn.new_answers == ROUNDS
+        assert story(turn)[:ROUNDS] == story(first)
+        parties.curate()
+        parties.model(SearchSettings(minimize=True), rounds=ROUNDS + BATCH)
+
+    def test_old_answers_teach_nothing_new(self, parties: Parties) -> None:
+        parties.model()
+        parties.curate()
+        old = parties.answers.read_bytes()
+        turn = parties.model()
+        parties.curate()
+        parties.answers.write_bytes(old)
+        stale = parties.model()
+        assert story(stale) == story(turn)
+        assert (stale.new_answers, stale.waiting) == (0, BATCH)
+
+    def test_some_answers_of_a_batch(self, parties: Parties) -> None:
+        asked = parties.model()
+        parties.curate()
+        parties.rewrite(lambda frame: frame.iloc[[2, 0]])
+        turn = parties.model()
+        assert (turn.new_answers, turn.new_questions, turn.waiting) == (2, 0, 2)
+        # Only what still waits is asked for.
+        _, questions = read_questions(parties.ask)
+        assert questions == [asked.asked[1].question, asked.asked[3].question]
+        parties.curate()
+        assert parties.model().answered == BATCH
+
+    def test_the_order_in_which_answers_come_does_not_matter(
+        self, parties: Parties, tmp_path: Path
+    ) -> None:
+        """Not even within one process, and across the moment at which a prior is learnt."""
+        other = parties.twin(tmp_path / "other")
+        usual = parties.play()
+        search = other.search()
+        options = {"rounds": ROUNDS, "batch": BATCH}
+        turn = search.step(other.ask, other.answers, **options)  # type: ignore[arg-type]
+        while not turn.done:
+            other.curate()
+            whole = other.answers.read_bytes()
+            for places in ([3], [3, 1], [3, 1, 0, 2]):
+                settled = turn.answered
+                other.answers.write_bytes(whole)
+                other.rewrite(
+                    lambda frame, settled=settled, places=places: frame[  # type: ignore[misc]
+                        (frame["question"] <= len(frame) // BATCH * BATCH - BATCH)
+                        | frame["question"].sub(1).mod(BATCH).isin(places)
+                    ]
+                )
+                latest = search.step(other.ask, other.answers, **options)  # type: ignore[arg-type]
+                if latest.new_questions or latest.done:
+                    break
+            turn = latest
+        assert story(turn) == story(usual)
+
+
+class TestRefusals:
+    def refused(self, parties: Parties, message: str, act: Callable[[], object]) -> None:
+        before = contents(parties.folder)
+        with pytest.raises(InvalidInput, match=message):
+            act()
+        assert contents(parties.folder) == before
+
+    def begun(self, parties: Parties) -> None:
+        parties.model()
+        parties.curate()
+        parties.model()
+        parties.curate()
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda f: f.assign(row=(f["row"] + 1) % ROWS), "which was not asked"),
+            (lambda f: f.assign(question=f["question"] + 50), "which was not asked"),
+            (lambda f: f.assign(answer=f["answer"] + 1.0), "came before"),
+            (lambda f: f.assign(answer=[None, *f["answer"][1:]]), "with None, but"),
+            (lambda f: f.assign(release="f" * 32), "the answers belong to release ffff"),
+            (lambda f: f.assign(answer=["high", *f["answer"][1:]]), "a finite number"),
+            (lambda f: f.assign(answer=np.inf), "a finite number"),
+            (lambda f: pd.concat([f, f]), "question 1 twice"),
+            (lambda f: f.assign(question=0), "at least 1"),
+            (lambda f: f.assign(question=1.5), "at least 1"),
+            (lambda f: f.assign(row=-1), "at least 0"),
+            (lambda f: f.drop(columns="row"), "has release, question, row, answer"),
+            (lambda f: f.rename(columns={"answer": "outcome"}), "has the columns"),
+            (lambda f: f[:0], "is empty"),
+            (
+                lambda f: f.assign(release=["f" * 32, *f["release"][1:]]),
+                "belongs to 2 releases",
+            ),
+        ],
+    )
+    def test_answers(
+        self, parties: Parties, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
+    ) -> None:
+        self.begun(parties)
+        parties.rewrite(change)
+        self.refused(parties, message, parties.model)
+
+    def test_answers_about_rows_that_there_are_not(self, parties: Parties) -> None:
+        """Where no question is known, answers are taken over, but not any."""
+        name = parties.table.certificate.release
+        write_answers(name, [Answer(Question(1, ROWS), 1.0)], parties.answers)
+        self.refused(parties, "every entry must be", parties.model)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            SearchSettings(minimize=True),
+            SearchSettings(seed=1),
+            SearchSettings(acquisition="gp_ucb"),
+            SearchSettings(family="matern32"),
+            SearchSettings(prior=RowPrior(1.0)),
+        ],
+    )
+    def test_other_settings(self, parties: Parties, other: SearchSettings) -> None:
+        parties.model(SearchSettings())
+        self.refused(parties, "begun with other settings", lambda: parties.model(other))
+        # Without settings those of the state are kept.
+        assert parties.search().settings == SearchSettings()
+
+    def test_settings_come_back(self, parties: Parties) -> None:
+        mine = SearchSettings(
+            "gp_ucb", "matern52", True, RowPrior((1.0, 2.0), 3.0, 0.1, -4.0, "matern52"), 5
+        )
+        parties.model(mine)
+        assert parties.search().settings == mine
+        parties.model(replace(mine))
+
+    def test_another_release(self, parties: Parties, tmp_path: Path) -> None:
+        self.begun(parties)
+        (tmp_path / "other").mkdir()
+        other = Parties.begin(tmp_path / "other")
+        other.state = parties.state
+        self.refused(parties, "is about release", other.model)
+        other.state = other.folder / "search.json"
+        other.answers = parties.answers
+        with pytest.raises(InvalidInput, match="the answers belong to release"):
+            other.model()
+        assert not other.state.exists()
+        other.ask = parties.ask
+        self.refused(parties, "is not one of the 1", other.curate)
+
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "ten years of work", '{"kind": "search", "schema": 9}']
+    )
+    def test_state_files_that_are_none(self, parties: Parties, text: str) -> None:
+        parties.state.write_text(text)
+        self.refused(parties, "is damaged|is no search", parties.model)
+
+    def test_damaged_states(self, parties: Parties) -> None:
+        self.begun(parties)
+        whole = json.loads(parties.state.read_text())
+        for field, to in (
+            ("asked", [[1]]),
+            ("asked", 3),
+            ("settings", {}),
+            ("settings", {**whole["settings"], "family": "cubic"}),
+            ("settings", {**whole["settings"], "more": 1}),
+            ("asked", [[1, ROWS, "waiting", None]]),
+        ):
+            parties.state.write_text(json.dumps({**whole, field: to}))
+            self.refused(parties, "damaged|must be one of|every entry", parties.search)
+
+    @pytest.mark.parametrize("name", ["thesis.csv", "thesis.parquet", "thesis.txt"])
+    def test_other_peoples_files_are_not_overwritten(self, parties: Parties, name: str) -> None:
+        if name.endswith("parquet"):
+            pytest.importorskip("pyarrow")
+        thesis = parties.folder / name
+        thesis.write_text("a,b\n1,2\n")
+        parties.ask = thesis
+        self.refused(parties, "is not a file with the columns|must end in", parties.model)
+        parties.ask = parties.folder / "ask.csv"
+        parties.model()
+        parties.answers = thesis
+        release_, questions = read_questions(parties.ask)
+        given = Curator(parties.key).answer(release_, questions)
+        self.refused(
+            parties,
+            "is not a file with the columns|must end in",
+            lambda: write_answers(release_, given, thesis),
+        )
+        self.refused(parties, "has the columns|must end in|could not be read", parties.model)
+
+    def test_a_foreign_ask_file_stays_when_the_search_is_over(self, parties: Parties) -> None:
+        parties.play()
+        write_questions("f" * 32, [Question(1, 2)], parties.ask)
+        written = parties.ask.read_bytes()
+        parties.model()
+        assert parties.ask.read_bytes() == written
+
+    def test_folders_that_are_not_there(self, parties: Parties) -> None:
+        parties.ask = parties.folder / "no" / "ask.csv"
+        self.refused(parties, "does not exist", parties.model)
+        parties.ask = parties.folder / "ask.csv"
+        parties.state = parties.folder / "no" / "search.json"
+        self.refused(parties, "does not exist", parties.model)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"rounds": 0}, "rounds was 0"),
+            ({"batch": 0}, "batch was 0"),
+            ({"batch": 1.5}, "batch was 1.5"),
+            ({"least_gain": 0.0}, "least gain was 0"),
+        ],
+    )
+    def test_bad_wishes(self, parties: Parties, change: dict[str, object], message: str) -> None:
+        self.refused(parties, message, lambda: parties.model(**change))  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"acquisition": "guess"}, "acquisition was 'guess'"),
+            ({"family": "cubic"}, "kernel was 'cubic'"),
+            ({"seed": -1}, "seed was -1"),
+        ],
+    )
+    def test_bad_settings(self, change: dict[str, object], message: str) -> None:
+        with pytest.raises(InvalidInput, match=message):
+            SearchSettings(**change)  # type: ignore[arg-type]
+
+
+class TestReleasedTables:
+    def test_edited_rows_are_refused(self, parties: Parties) -> None:
+        rows = parties.out / "rows.csv"
+        rows.write_text(rows.read_text().replace("0", "1", 1))
+        with pytest.raises(InvalidInput, match="not the file that the certificate"):
+            ReleasedTable.read(parties.out)
+        rows.unlink()
+        with pytest.raises(InvalidInput, match="cannot be read"):
+            ReleasedTable.read(parties.out)
+
+    def test_folders_without_a_release(self, tmp_path: Path) -> None:
+        for folder in (tmp_path, tmp_path / "none"):
+            with pytest.raises(InvalidInput, match="there is no release"):
+                ReleasedTable.read(folder)
+        (tmp_path / "certificate.json").write_bytes(b"\xff")
+        with pytest.raises(InvalidInput, match="there is no release"):
+            ReleasedTable.read(tmp_path)
+
+    def test_rows_and_beliefs_lie_in_the_public_box(self, parties: Parties) -> None:
+        found = parties.table
+        low, high = found.box
+        assert low.tolist() == [0.0, 0.0]
+        assert high.tolist() == [10.0, 10.0]
+        inside, beliefs = found.in_box(), found.beliefs()
+        assert ((inside >= low) & (inside <= high)).all()
+        assert ((beliefs.mean >= low) & (beliefs.mean <= high)).all()
+        assert (beliefs.variance <= found.certificate.mechanism.scale**2 * (1 + 1e-9)).all()
+
+    def test_projected_rows_lie_in_the_box_of_the_projection(self, tmp_path: Path) -> None:
+        made = release(tmp_path / "key", hills(), projected=1)
+        Curator(tmp_path / "key").publish(made.release, tmp_path / "out")
+        found = ReleasedTable.read(tmp_path / "out")
+        assert found.points.shape == (ROWS, 1)
+        assert made.projection is not None
+        images = hills()[["a", "b"]].to_numpy() @ made.projection.matrix
+        low, high = found.box
+        assert ((images >= low) & (images <= high)).all()

@@ -1,0 +1,432 @@
+"""`discreet curate`, `discreet curate answer` and `discreet model`, as two parties meet them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from discreet.cli import app
+from tests.outsourcing.cases import contents
+
+runner = CliRunner()
+
+BOUNDS = """
+id = "patient"
+outcome = "cost"
+radius = 0.5
+
+[columns.age]
+lower = 18
+upper = 90
+scale = 10
+
+[columns.weight]
+lower = 40
+upper = 140
+scale = 20
+outside = "clip"
+"""
+WISH = ("--epsilon", 4, "--delta", 1e-5, "--simulate", 3)
+
+
+def invoke(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, and what was printed with line breaks taken out."""
+    result = runner.invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
+
+
+def patients(count: int = 25) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "patient": [f"{number:05d}" for number in range(count)],
+            "age": rng.integers(18, 90, count),
+            "weight": rng.uniform(45.0, 150.0, count).round(1),
+        }
+    )
+    return frame.assign(cost=100.0 - 0.02 * (frame["age"] - 50.0) ** 2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with a table and its bounds."""
+    monkeypatch.chdir(tmp_path)
+    patients().to_csv("patients.csv", index=False)
+    Path("bounds.toml").write_text(BOUNDS)
+    return tmp_path
+
+
+def curate(*options: object, table: object = "patients.csv") -> tuple[int, str, str]:
+    return invoke("curate", table, "--bounds", "bounds.toml", *WISH, "--out", "release", *options)
+
+
+def model(*options: object) -> tuple[int, str, str]:
+    wish = ("--rounds", 9, "--batch", 3, "--ask", "ask.csv", "--tell", "answers.csv")
+    return invoke("model", "release", *wish, *options)
+
+
+def answer(*options: object) -> tuple[int, str, str]:
+    return invoke("curate", "answer", "ask.csv", "--out", "answers.csv", *options)
+
+
+class TestRelease:
+    def test_what_is_written_and_said(self, folder: Path) -> None:
+        code, out, err = curate()
+        assert (code, err) == (0, "")
+        for words in (
+            "written to release",
+            "25 rows in a random order; age, weight; noise of",
+            "% of the width of its bounds",
+            "epsilon = 4, delta = 1e-05",
+            "within distance 0.5",
+            "this run protects nobody",
+            "Answers are not protected",
+            "Keep key to yourself",
+        ):
+            assert words in out
+        assert sorted(contents(folder / "release")) == ["certificate.json", "rows.csv"]
+        rows = pd.read_csv("release/rows.csv")
+        assert rows.columns.tolist() == ["row", "age", "weight"]
+        assert rows["row"].tolist() == list(range(25))
+
+    def test_the_long_form_and_the_short_one(self, folder: Path) -> None:
+        assert curate()[0] == 0
+        long = invoke(
+            "curate", "release", "patients.csv", "--bounds", "bounds.toml", *WISH, "--out", "two"
+        )
+        assert long[0] == 0
+        assert contents(folder / "two") == contents(folder / "release")
+        assert invoke("curate", "--help")[0] == 0
+        assert invoke("curate", "answer", "--help")[0] == 0
+
+    def test_repeated_it_gives_what_was_drawn(self, folder: Path) -> None:
+        curate()
+        before = contents(folder)
+        code, out, _ = curate()
+        assert code == 0
+        assert "was drawn before and is in release" in out
+        assert contents(folder) == before
+
+    def test_another_wish_needs_a_word(self, folder: Path) -> None:
+        curate()
+        before = contents(folder)
+        code, out, err = curate("--radius", 0.7, "--out", "two")
+        assert (code, out) == (2, "")
+        for words in ("released before", "everybody's promise would become", "--new-release"):
+            assert words in err
+        assert contents(folder) == before
+        code, out, _ = curate("--radius", 0.7, "--out", "two", "--new-release")
+        assert code == 0
+        assert "released 2 times" in out
+        assert len(json.loads(Path("two/certificate.json").read_text())["earlier"]) == 1
+
+    def test_options_reach_the_certificate(self, folder: Path) -> None:
+        code, out, err = curate(
+            *("--answers-epsilon", 1, "--answers-delta", 1e-6, "--answers-bounds", 0, 200),
+            *("--repeats", 2, "--project", 1, "--radius", 2, "--key", "secret", "--format", "csv"),
+        )
+        assert code == 0, err
+        assert "row and outcome both replaced" in out
+        assert "25 rows in a random order; z1; noise of" in out
+        fields = json.loads(Path("release/certificate.json").read_text())
+        assert fields["budget"] == {"epsilon": 4.0, "delta": 1e-5, "radius": 2.0}
+        assert fields["answers"]["upper"] == 200.0
+        assert fields["repeats"] == 2
+        assert np.shape(fields["projection"]) == (2, 1)
+        assert Path("secret/key.json").exists()
+        assert not Path("key").exists()
+
+    def test_without_a_radius_any_row_is_covered(self, folder: Path) -> None:
+        Path("bounds.toml").write_text(BOUNDS.replace("radius = 0.5", ""))
+        code, out, _ = curate()
+        assert code == 0
+        assert "within distance" not in out
+        assert json.loads(Path("release/certificate.json").read_text())["budget"]["radius"] is None
+
+    def test_parquet_in_and_out(self, folder: Path) -> None:
+        pytest.importorskip("pyarrow")
+        patients().to_parquet("patients.parquet")
+        code, _, err = curate("--format", "parquet", table="patients.parquet")
+        assert code == 0, err
+        assert sorted(contents(folder / "release")) == ["certificate.json", "rows.parquet"]
+        # The same table as CSV is the same table.
+        assert "was drawn before" in curate("--format", "parquet")[1]
+        assert curate(table="patients.parquet")[0] == 2
+
+    def test_secure_noise_is_the_default(self, folder: Path) -> None:
+        pytest.importorskip("opendp")
+        wish = ("--epsilon", 4, "--delta", 1e-5, "--out", "release")
+        code, out, err = invoke("curate", "patients.csv", "--bounds", "bounds.toml", *wish)
+        assert code == 0, err
+        assert "protects nobody" not in out
+        assert "epsilon = 4, delta = 1e-05" in out
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--epsilon", 0), "epsilon was 0"),
+            (("--delta", 2), "delta was 2"),
+            (("--radius", -1), "radius was -1"),
+            (("--project", 3), "number of projected columns"),
+            (("--format", "xlsx"), "must be csv or parquet"),
+            (("--answers-epsilon", 1), "need all three"),
+            (("--out", "no/release"), "does not exist"),
+            (("--out", "patients.csv"), "is a file"),
+            (("--out", "key"), "inside the other"),
+            (("--out", "key/release"), "does not exist"),
+            (("--key", "release/key"), "inside the other"),
+            (("--key", "patients.csv"), "is a file"),
+            (("--key", "no/key"), "does not exist"),
+            (("--bounds", "none.toml"), "cannot be read"),
+            (("--repeats", 0), "--repeats"),
+            (("--simulate", -1), "--simulate"),
+        ],
+    )
+    def test_bad_wishes_write_nothing(
+        self, folder: Path, options: tuple[object, ...], message: str
+    ) -> None:
+        before = contents(folder)
+        code, out, err = curate(*options)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert contents(folder) == before
+        assert sorted(path.name for path in folder.iterdir()) == ["bounds.toml", "patients.csv"]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"age": 17}, "outside its declared bounds"),
+            ({"age": None}, "had no value in 25 of 25"),
+            ({"patient": "twin"}, "25 times in the table"),
+            ({"patient": None}, "is empty in row 0"),
+            ({"weight": "heavy"}, "held text"),
+        ],
+    )
+    def test_bad_tables_write_nothing(
+        self, folder: Path, change: dict[str, object], message: str
+    ) -> None:
+        patients().assign(**change).to_csv("patients.csv", index=False)
+        code, out, err = curate()
+        assert (code, out) == (2, "")
+        assert message in err
+        assert sorted(path.name for path in folder.iterdir()) == ["bounds.toml", "patients.csv"]
+
+    def test_tables_that_are_none(self, folder: Path) -> None:
+        assert (
+            "does not exist" in (curate(table="none.csv")[2])
+            or "is not a file" in (curate(table="none.csv")[2])
+        )
+        assert curate(table="none.csv")[0] == 2
+        Path("table.txt").write_text("x")
+        code, _, err = curate(table="table.txt")
+        assert code == 2
+        assert "must end in" in err
+        Path("empty.csv").write_text("patient,age,weight,cost\n")
+        code, _, err = curate(table="empty.csv")
+        assert code == 2
+        assert "no rows" in err
+
+
+class TestTheWholeWay:
+    def test_from_a_table_to_its_best_row(self, folder: Path) -> None:
+        curate()
+        code, out, err = model()
+        assert code == 0, err
+        assert "0 of 9" in out
+        assert "3 questions in ask.csv. Send it to the curator" in out
+        for turn in range(3):
+            code, out, err = answer()
+            assert code == 0, err
+            assert f"3 questions answered; answers.csv holds all {3 * turn + 3} answers" in out
+            code, out, err = model()
+            assert code == 0, err
+            assert "Took over 3 new answers" in out
+            assert "Best so far: row" in out
+        assert "The search is over: all 9 questions" in out
+        assert not Path("ask.csv").exists()
+        # What they said to each other is about rows, never about people.
+        frame = pd.read_csv("answers.csv")
+        assert frame.columns.tolist() == ["release", "question", "row", "answer"]
+        assert len(frame) == frame["row"].nunique() == 9
+        assert set(frame["answer"].round(9)) <= set(patients()["cost"].round(9))
+
+    def test_every_step_can_be_repeated(self, folder: Path) -> None:
+        curate()
+        model()
+        asked = Path("ask.csv").read_bytes()
+        code, out, _ = model()
+        assert code == 0
+        assert "asked before, still without an answer" in out
+        assert Path("ask.csv").read_bytes() == asked
+        answer()
+        given = Path("answers.csv").read_bytes()
+        assert answer()[0] == 0
+        assert Path("answers.csv").read_bytes() == given
+
+    def test_people_who_are_measured_on_request(self, folder: Path) -> None:
+        patients().drop(columns="cost").to_csv("patients.csv", index=False)
+        Path("bounds.toml").write_text(BOUNDS.replace('outcome = "cost"', ""))
+        curate()
+        model()
+        code, out, err = answer()
+        assert (code, out) == (2, "")
+        assert "--to-measure" in err
+        assert not Path("answers.csv").exists()
+        code, out, err = answer("--to-measure", "todo.csv")
+        assert (code, out) == (3, "")
+        assert "3 people must be measured first; their ids are in todo.csv" in err
+        assert Path("todo.csv").stat().st_mode & 0o077 == 0
+        # Repeated, it writes the same people again.
+        todo = pd.read_csv("todo.csv", dtype=str)
+        assert answer("--to-measure", "todo.csv")[0] == 3
+        assert todo.columns.tolist() == ["patient", "outcome"]
+        assert set(todo["patient"]) <= set(patients()["patient"])
+        truth = patients().set_index("patient")["cost"]
+        todo["outcome"] = [truth[one] for one in todo["patient"][:2]] + [None]
+        todo.to_csv("todo.csv", index=False)
+        code, out, err = answer("--outcomes", "todo.csv")
+        assert code == 0, err
+        assert "of which 1 say that a row cannot be measured" in out
+        frame = pd.read_csv("answers.csv")
+        assert frame["answer"].isna().tolist() == [False, False, True]
+        assert model()[0] == 0
+
+    def test_what_was_measured_is_not_overwritten(self, folder: Path) -> None:
+        patients().assign(cost=None).to_csv("patients.csv", index=False)
+        curate()
+        model()
+        answer("--to-measure", "todo.csv")
+        filled = pd.read_csv("todo.csv", dtype=str).assign(cost=[1.0, None, None])
+        filled.to_csv("todo.csv", index=False)
+        written = Path("todo.csv").read_bytes()
+        Path("other.csv").write_text("a,b\n1,2\n")
+        for name in ("todo.csv", "other.csv", "patients.csv"):
+            before = Path(name).read_bytes()
+            code, _, err = answer("--to-measure", name)
+            assert code == 2
+            assert "name another file" in err
+            assert Path(name).read_bytes() == before
+        # Those without an outcome in the table of outcomes cannot be measured, so that is all.
+        assert answer("--outcomes", "todo.csv")[0] == 0
+        assert Path("todo.csv").read_bytes() == written
+
+    def test_protected_answers(self, folder: Path) -> None:
+        rules = ("--answers-epsilon", 5, "--answers-delta", 1e-6, "--answers-bounds", 0, 100)
+        curate(*rules)
+        model()
+        assert answer()[0] == 0
+        frame = pd.read_csv("answers.csv")
+        assert not set(frame["answer"].round(9)) & set(patients()["cost"].round(9))
+        assert model()[0] == 0
+
+    def test_parquet_between_the_parties(self, folder: Path) -> None:
+        pytest.importorskip("pyarrow")
+        curate()
+        model("--ask", "ask.parquet", "--tell", "answers.parquet")
+        code, _, err = invoke("curate", "answer", "ask.parquet", "--out", "answers.parquet")
+        assert code == 0, err
+        code, out, _ = model("--ask", "ask.parquet", "--tell", "answers.parquet")
+        assert code == 0
+        assert "Took over 3 new answers" in out
+        assert Path("ask.state.json").exists()
+
+
+class TestMistakes:
+    @pytest.fixture
+    def begun(self, folder: Path) -> Path:
+        assert curate()[0] == 0
+        assert model()[0] == 0
+        return folder
+
+    def refused(self, folder: Path, found: tuple[int, str, str], message: str) -> None:
+        code, out, err = found
+        assert (code, out) == (2, "")
+        assert message in err
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--kernel", "cubic"), "kernel was 'cubic'"),
+            (("--acquisition", "guess"), "acquisition was 'guess'"),
+            (("--variance", 1), "without a length scale"),
+            (("--mean", 1), "without a length scale"),
+            (("--length-scale", 1), "give --variance too"),
+            (("--length-scale", -1, "--variance", 1), "length_scale was -1"),
+            (("--minimize",), "begun with other settings"),
+            (("--seed", 5), "begun with other settings"),
+            (("--ask", "patients.csv"), "is not a file with the columns"),
+            (("--ask", "ask.txt"), "must end in"),
+            (("--tell", "patients.csv"), "has the columns"),
+            (("--state", "patients.csv"), "is damaged"),
+            (("--report", "report.pdf"), "must end in .html"),
+            (("--stop-below", 0), "least gain was 0"),
+            (("--rounds", 0), "--rounds"),
+            (("--batch", 0), "--batch"),
+        ],
+    )
+    def test_of_the_modeler(self, begun: Path, options: tuple[object, ...], message: str) -> None:
+        before = contents(begun)
+        self.refused(begun, model(*options), message)
+        assert contents(begun) == before
+
+    def test_length_scales_that_do_not_fit(self, folder: Path) -> None:
+        curate()
+        options = [part for _ in range(3) for part in ("--length-scale", 1.0)]
+        before = contents(folder)
+        self.refused(folder, model(*options, "--variance", 1), "3 length scales for 2 columns")
+        assert contents(folder) == before
+
+    def test_no_release(self, folder: Path) -> None:
+        self.refused(folder, model(), "there is no release")
+
+    def test_an_edited_release(self, begun: Path) -> None:
+        certificate = Path("release/certificate.json")
+        text = certificate.read_text()
+        certificate.write_text(text.replace('"epsilon": 4.0', '"epsilon": 1.0'))
+        self.refused(begun, model(), "do not trust this release")
+        certificate.write_text(text)
+        Path("release/rows.csv").write_text("row,age,weight\n0,1,1\n")
+        self.refused(begun, model(), "not the file that the certificate was made for")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--key", "none"), "there is no key"),
+            (("--outcomes", "none.csv"), "not a file"),
+            (("--outcomes", "bounds.toml"), "must end in"),
+            (("--out", "patients.csv"), "is not a file with the columns"),
+            (("--out", "no/answers.csv"), "does not exist"),
+        ],
+    )
+    def test_of_the_curator(self, begun: Path, options: tuple[object, ...], message: str) -> None:
+        self.refused(begun, answer(*options), message)
+        assert not Path("answers.csv").exists()
+        assert not Path("none").exists()
+        # It is no loss: the same command with the right file gives the answers.
+        assert answer()[0] == 0
+
+    def test_questions_that_are_none(self, begun: Path) -> None:
+        ask = Path("ask.csv")
+        good = pd.read_csv(ask)
+        for bad, message in (
+            (good.assign(row=25), "has the rows 0 to 24"),
+            (good.assign(release="f" * 32), "is not one of the 1"),
+            (good.assign(release="../key"), "is not one of the 1"),
+            (good.assign(question=1), "question 1 twice"),
+            (good.drop(columns="row"), "has the columns"),
+        ):
+            bad.to_csv(ask, index=False)
+            self.refused(begun, answer(), message)
+        assert not Path("answers.csv").exists()
+        assert not Path("key/answers.jsonl").exists()
+
+    def test_names_are_never_markup(self, folder: Path) -> None:
+        Path("[red]").mkdir()
+        code, out, err = curate("--out", "[red]/[bold]release")
+        assert code == 0, err
+        assert "[red]/[bold]release" in out
