@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -52,12 +53,17 @@ def patients(count: int = 25) -> pd.DataFrame:
     return frame.assign(cost=100.0 - 0.02 * (frame["age"] - 50.0) ** 2)
 
 
+def begin() -> None:
+    """A table and its bounds, here."""
+    patients().to_csv("patients.csv", index=False)
+    Path("bounds.toml").write_text(BOUNDS)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, with a table and its bounds."""
     monkeypatch.chdir(tmp_path)
-    patients().to_csv("patients.csv", index=False)
-    Path("bounds.toml").write_text(BOUNDS)
+    begin()
     return tmp_path
 
 
@@ -336,12 +342,24 @@ class TestTheWholeWay:
         assert Path("ask.state.json").exists()
 
 
-class TestMistakes:
-    @pytest.fixture
-    def begun(self, folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the first questions were asked."""
+    folder = tmp_path_factory.mktemp("asked")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        begin()
         assert curate()[0] == 0
         assert model()[0] == 0
-        return folder
+    return folder
+
+
+class TestMistakes:
+    @pytest.fixture
+    def begun(self, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        shutil.copytree(asked, tmp_path / "work")
+        monkeypatch.chdir(tmp_path / "work")
+        return tmp_path / "work"
 
     def refused(self, folder: Path, found: tuple[int, str, str], message: str) -> None:
         code, out, err = found

@@ -20,7 +20,9 @@ import numpy as np
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import make_learner
+from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
+from discreet.problems.auxiliary import AuxiliaryData
 from discreet.problems.base import Crowd, Problem
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
@@ -102,6 +104,77 @@ def run_learner(
         learner.update(policy.report(contexts, actions, rewards, noise))
         start = stop
     return values
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """An auxiliary source as a simulation plays it.
+
+    Attributes:
+        name: what the learner calls it.
+        epsilon: what a report of its people costs.
+        data: what happened to them.
+    """
+
+    name: str
+    epsilon: float
+    data: AuxiliaryData
+
+
+def feed_source(
+    learner: SourceLearner[Any, Any], name: str, data: AuxiliaryData, noise: SimulatedNoise
+) -> None:
+    """Let the people of an open source report in order, batch by batch under its policies."""
+    policy, under, start = None, 0, 0
+    while start < len(data):
+        current = learner.source_policy(name)
+        under = under if current is policy else 0
+        policy = current
+        left = max(learner.source_batch(name) - under, 1)
+        stop = min(start + left, len(data))
+        rows = slice(start, stop)
+        learner.update_source(
+            current.report(data.contexts[rows], data.arms[rows], data.rewards[rows], noise)
+        )
+        under += stop - start
+        start = stop
+
+
+def feed_sources(
+    learner: Learner[Any, Any, Any], sources: Sequence[Source], noise: SimulatedNoise
+) -> None:
+    """Open all sources, then let each report in the order given (the jump-start).
+
+    Raises:
+        InvalidInput: for a learner that hears from no sources, before anything is opened.
+    """
+    if not sources:
+        return
+    if not isinstance(learner, SourceLearner):
+        raise InvalidInput(
+            f"{learner.name} was given {len(sources)} sources, but it hears from none; use a "
+            "learner that does, such as partition, or leave the sources away."
+        )
+    for source in sources:
+        learner.open_source(source.name, source.epsilon)
+    for source in sources:
+        feed_source(learner, source.name, source.data, noise)
+
+
+def run_with_sources(
+    learner: Learner[Any, Any, Any],
+    people: Crowd,
+    sources: Sequence[Source],
+    rng: np.random.Generator,
+    noise: SimulatedNoise,
+) -> FloatArray:
+    """Let all sources report, and then the learner serve all people in order.
+
+    Returns:
+        (n,) what each person of the target contributed to the metric.
+    """
+    feed_sources(learner, sources, noise)
+    return run_learner(learner, people, rng, noise)
 
 
 def simulate(

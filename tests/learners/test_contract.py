@@ -74,6 +74,11 @@ def epochs(name: str, scene: Scene, budget: Budget, **options: Any) -> Row:
     return Row(made, not isinstance(budget, Local), True, scene)
 
 
+def gradients(name: str, budget: Budget, **options: Any) -> Row:
+    # Sums of gradients may have any sign.
+    return Row(maker(name, ARM, budget, batch=100, growth=0.01, **options), any_sums=True)
+
+
 PRIVATE = Joint(2.0, 1e-5)
 
 ROWS = {
@@ -83,6 +88,13 @@ ROWS = {
     "published_partition": Row(
         partial(make, "published_partition", budget=Local(4.0), options={"batch_size": 50})
     ),
+    "private_linear": gradients("private_linear", Local(1.0)),
+    "private_linear, privunit": gradients("private_linear", Local(4.0), mechanism="privunit"),
+    "private_linear, non-private": gradients("private_linear", NonPrivate()),
+    "private_linear, greedy at once": gradients("private_linear", Local(4.0), warm_up=0),
+    "private_neural": gradients("private_neural", Local(1.0)),
+    "private_neural, greedy at once": gradients("private_neural", Local(9.0), warm_up=0, hidden=3),
+    "private_neural, non-private": gradients("private_neural", NonPrivate()),
     "abse": Row(partial(make, "abse", budget=NonPrivate(), options={"batch_size": 50})),
     "gp_ucb, joint sets": gp_ucb(SETS, PRIVATE, exact=True),
     "gp_ucb, local sets": gp_ucb(SETS, Local(2.0, 1e-5)),

@@ -73,7 +73,11 @@ ALL_SORTS = {
     "many columns, projected": certificate(columns=12, projected=11),
     "again": certificate(earlier=(certificate(1.0).mechanism, certificate(projected=2).mechanism)),
     "protected answers": certificate(answers=answer_noise(0.5, 3)),
-    "no promise": certificate(epsilon=1e14),
+    "no promise": replace(
+        certificate(),
+        budget=Outsourced(1e14, DELTA, 1.0),
+        mechanism=replace(certificate().mechanism, scale=1e-8),
+    ),
 }
 
 
@@ -418,6 +422,8 @@ class TestForgeries:
             (setter("projection", to="x"), "projection"),
             (setter("answers", to={"epsilon": 1.0}), "damaged"),
             (setter("promise", to={}), "damaged"),
+            (setter("promise", "guarantee", "delta", to=10**400), "damaged"),
+            (setter("promise", "guarantee", "releases", to=math.inf), "damaged"),
             (setter("promise", "guarantee", to="all"), "guarantee"),
         ],
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -85,10 +86,11 @@ def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
 
 
 def test_a_new_release(tmp_path: Path, stopped: Stopped) -> None:
+    (tmp_path / "first").mkdir()
+    first = draw(tmp_path / "first")
     for step in range(MANY):
         folder = tmp_path / str(step)
-        folder.mkdir()
-        first = draw(folder)
+        shutil.copytree(tmp_path / "first", folder)
         reached = stopped(
             step,
             lambda folder=folder: draw(folder, again=True, out="two"),  # type: ignore[misc]
@@ -111,10 +113,11 @@ def test_a_new_release(tmp_path: Path, stopped: Stopped) -> None:
 
 
 def test_a_release_that_is_written_out_again(tmp_path: Path, stopped: Stopped) -> None:
+    (tmp_path / "first").mkdir()
+    made = draw(tmp_path / "first")
     for step in range(MANY):
         folder = tmp_path / str(step)
-        folder.mkdir()
-        made = draw(folder)
+        shutil.copytree(tmp_path / "first", folder)
         (folder / "out" / "rows.csv").write_text("damaged")
         reached = stopped(step, lambda folder=folder: draw(folder))  # type: ignore[misc]
         assert draw(folder).release == made.release
@@ -183,7 +186,7 @@ def test_a_line_that_was_cut_short_was_seen_by_nobody(
     whole = log.read_bytes()
     lines = [json.loads(line)["value"] for line in whole.splitlines()]
     ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
-    for cut in range(len(kept), len(whole) + 1, 7):
+    for cut in range(len(kept), len(whole) + 1, 11):
         log.write_bytes(whole[:cut])
         complete = sum(end <= cut for end in ends)
         values = [one.value for one in Curator(key).answer(made.release, questions)]

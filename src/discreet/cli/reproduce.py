@@ -21,9 +21,13 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.cli.reproduce_outsourced import attack, figures, tables
+from discreet.cli.reproduce_table_2 import setting, table_2
+from discreet.cli.reproduce_transfer import experiment_command
 from discreet.records import write_records
 from discreet.reproduction.kharkovskii2020.experiments import PO_GP_UCB_FIGURES, PO_GP_UCB_TABLES
 from discreet.reproduction.kharkovskii2020.findings import ATTACKS
+from discreet.reproduction.ma2025.experiments import EXPERIMENTS, FIGURES_4_5
+from discreet.reproduction.ma2025.table import TABLE_2
 from discreet.reproduction.registry import LISTED, REPRODUCTIONS
 from discreet.reproduction.runner import Reproduction, lines_of
 
@@ -124,5 +128,11 @@ for _name, _title, _command in (
     (PO_GP_UCB_TABLES.name, PO_GP_UCB_TABLES.title, tables),
     (PO_GP_UCB_FIGURES.name, PO_GP_UCB_FIGURES.title, figures),
     (ATTACKS.name, ATTACKS.title, attack),
+    (FIGURES_4_5.name, FIGURES_4_5.title, setting),
 ):
     reproduce_app.command(_name, help=f"{_title}.")(_command)
+
+for _figure in EXPERIMENTS:
+    reproduce_app.command(_figure.name, help=f"{_figure.title}.")(experiment_command(_figure))
+
+reproduce_app.command(TABLE_2.name, help=f"{TABLE_2.title}.")(table_2)

@@ -11,6 +11,8 @@ from discreet.domain import Box
 from discreet.learners.base import Common, Learner
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
+from discreet.learners.baselines.gradients.linear import PrivateLinear
+from discreet.learners.baselines.gradients.neural import PrivateNeural
 from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.released_thompson import ReleasedThompson
@@ -31,6 +33,8 @@ LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
         Capri,
         Usca,
         ExactGPUCB,
+        PrivateLinear,
+        PrivateNeural,
         Abse,
         Uniform,
     )

@@ -17,8 +17,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from pydantic import ValidationError
-
 from discreet.arrays import decode_array, encode_array
 from discreet.outsourcing.answer_noise import AnswerNoise, sensible_number
 from discreet.outsourcing.bounds import PublicBounds
@@ -41,6 +39,8 @@ from discreet.validation import (
 )
 
 SCHEMA = 1
+# What reading a file that somebody edited may run into.
+DAMAGE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError)
 FILES = ("rows.csv", "rows.parquet")
 _ID = re.compile(r"[0-9a-f]{32}")
 # What reading a certificate forgives: OpenDP may be absent here and present there, and its grid
@@ -238,14 +238,7 @@ class Certificate:
             found._check_promises(fields["promise"])
         except InvalidInput:
             raise
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            ValidationError,
-        ) as error:
+        except (*DAMAGE, RecursionError) as error:
             raise InvalidInput(
                 f"the certificate is damaged ({error!r:.200}); take it as the curator wrote it."
             ) from error

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import errno
 import glob
 import gzip
 import hashlib
 import io
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from discreet.validation import InvalidInput
 Format = Literal["csv", "parquet"]
 # What others may do with a file; of the second the user's umask takes its share.
 _PRIVATE_FILE, _OPEN_FILE = 0o600, 0o666
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{8}\.draft", re.DOTALL)
 _BINARY = getattr(os, "O_BINARY", 0)
 # Since 3.1 pandas reads numbers to the last digit without being asked, and warns who asks.
 _OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
@@ -60,7 +63,7 @@ def draft_name(name: str) -> str:
 
 def is_draft(name: str) -> bool:
     """Whether `draft_name` made this name."""
-    return name.startswith(".") and name.endswith(".draft")
+    return _DRAFT.fullmatch(name) is not None
 
 
 def sweep_drafts(folder: Path, name: str) -> None:
@@ -79,6 +82,10 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        # Some network file systems know no such thing.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(handle)
 

@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.certificate import DAMAGE, Certificate
 from discreet.outsourcing.files import (
     append_durably,
     draft_name,
@@ -280,7 +280,7 @@ def read_key(folder: Path) -> Key | None:
         )
     except InvalidInput:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, *DAMAGE) as error:
         raise InvalidInput(f"the key in {folder} is damaged ({error!r}).") from error
 
 

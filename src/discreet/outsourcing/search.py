@@ -18,6 +18,7 @@ import numpy as np
 
 from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.certificate import DAMAGE
 from discreet.outsourcing.files import write_bytes
 from discreet.outsourcing.modeler import Found, Modeler
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
@@ -357,5 +358,5 @@ def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Asked, ...]] 
         return SearchSettings(prior=prior, **fields), asked
     except InvalidInput:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, *DAMAGE) as error:
         raise InvalidInput(f"the search in {path} is damaged ({error!r}).") from error

@@ -274,10 +274,13 @@ class LaplaceOnCells:
     Attributes:
         cells: C, the number of (bin, arm) pairs that are active.
         epsilon: the budget; the scale is 4 / epsilon as published.
+        partial: whether a person may be in none of them (an auxiliary person, eq. (24), whose arm
+            was given up in their bin); such a person has the cell -1.
     """
 
     cells: int
     epsilon: float
+    partial: bool = False
 
     def __post_init__(self) -> None:
         whole_number(self.cells, "cells", minimum=1)
@@ -299,7 +302,7 @@ class LaplaceOnCells:
         few = min(self.cells, 2)
         points = [
             self._place(np.array([cell]), np.array([float(reward)]))
-            for cell, reward in product(range(few), (0, 1))
+            for cell, reward in product(range(-1 if self.partial else 0, few), (0, 1))
         ]
         return max(float(np.abs(one - two).sum()) for one, two in product(points, points))
 
@@ -309,7 +312,7 @@ class LaplaceOnCells:
 
     def privatise(self, cells: IntArray, rewards: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, 2C) noisy numbers: C columns of U, then C columns of V."""
-        own = whole_vector(cells, "cells", 0, self.cells - 1)
+        own = whole_vector(cells, "cells", -1 if self.partial else 0, self.cells - 1)
         received = finite_vector(rewards, "rewards", len(own))
         if ((received < 0.0) | (received > 1.0)).any():
             raise InvalidInput(
@@ -321,9 +324,9 @@ class LaplaceOnCells:
 
     def _place(self, cells: IntArray, rewards: FloatArray) -> FloatArray:
         exact = np.zeros((len(cells), 2 * self.cells))
-        rows = np.arange(len(cells))
-        exact[rows, cells] = 1.0
-        exact[rows, self.cells + cells] = rewards
+        rows = np.flatnonzero(cells >= 0)
+        exact[rows, cells[rows]] = 1.0
+        exact[rows, self.cells + cells[rows]] = rewards[rows]
         return exact
 
     def estimate(self, reports: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -41,6 +41,7 @@ from discreet.problems.tables import (
     read_csv,
 )
 from discreet.validation import (
+    BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
@@ -132,6 +133,17 @@ class ClassificationProblem(TableProblem):
     def rewards_of(self, rows: IntArray) -> FloatArray:
         one_hot: FloatArray = np.eye(self.arms)[self._labels[rows]]
         return one_hot
+
+    def part(self, rows: BoolArray) -> ClassificationProblem:
+        """The people in some rows alone, rows (n,); `InvalidInput` where nobody is left."""
+        if rows.shape != (self.size,) or not rows.any():
+            raise InvalidInput(
+                f"rows had shape {rows.shape} and {int(rows.sum())} people; give one truth value "
+                f"for each of the {self.size} people, true for at least one."
+            )
+        return ClassificationProblem(
+            self._contexts[rows], self._labels[rows], self.domain, self.arm_names, self.source
+        )
 
 
 class TableBandit(TableProblem):

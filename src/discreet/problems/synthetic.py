@@ -60,6 +60,12 @@ class SyntheticProblem(Problem):
     def metric(self) -> Metric:
         return "regret"
 
+    def under(self, contexts: ContextSampler) -> SyntheticProblem:
+        """The same mean rewards for people with another law of contexts."""
+        return SyntheticProblem(
+            self._means, contexts, self.domain.dimension, self.arms, self.source
+        )
+
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         contexts = self._contexts(people, rng)

@@ -10,6 +10,9 @@ from typing import Protocol
 from discreet.reproduction.dubey2021.figures import REPRODUCTIONS as DUBEY_2021
 from discreet.reproduction.kharkovskii2020.experiments import SEARCHES as KHARKOVSKII_2020
 from discreet.reproduction.kharkovskii2020.findings import ATTACKS
+from discreet.reproduction.ma2025.experiments import EXPERIMENTS as MA_2025
+from discreet.reproduction.ma2025.experiments import FIGURES_4_5
+from discreet.reproduction.ma2025.table import TABLE_2
 from discreet.reproduction.pavlovic2025.figures import REPRODUCTIONS as PAVLOVIC_2025
 from discreet.reproduction.runner import Reproduction
 from discreet.validation import InvalidInput
@@ -37,7 +40,14 @@ class Listed(Protocol):
         """People, or questions, in a trial; empty where there are none."""
 
 
-LISTED: tuple[Listed, ...] = (*REPRODUCTIONS.values(), *KHARKOVSKII_2020, ATTACKS)
+LISTED: tuple[Listed, ...] = (
+    *REPRODUCTIONS.values(),
+    *KHARKOVSKII_2020,
+    ATTACKS,
+    FIGURES_4_5,
+    *MA_2025,
+    TABLE_2,
+)
 """Everything that `discreet reproduce` can do, with or without learners."""
 
 

@@ -19,12 +19,13 @@ import numpy as np
 from discreet.learners.base import Learner
 from discreet.learners.gp_ucb.calibration import Calibration
 from discreet.learners.registry import learner_class
+from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
 from discreet.problems.base import Crowd, Problem
 from discreet.records import ReproductionRecord, Value
 from discreet.reproduction.repeats import carried_out, mean_and_error
-from discreet.simulation import run_learner
+from discreet.simulation import Source, run_with_sources
 from discreet.validation import FloatArray, IntArray, InvalidInput, probability, whole_number
 
 # Points of a trace.
@@ -44,6 +45,8 @@ class Measured(Protocol):
 
 # What the learner is like when everybody has been served, by name.
 Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
+# The auxiliary sources of a trial.
+DrawSources = Callable[[np.random.Generator], Sequence[Source]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +70,7 @@ class Case:
         arguments: of the learner, which no study file can hold.
         measure: what is measured of the learner when everybody has been served.
         rounds: people in a trial; None for as many as the run is asked for.
+        sources: draws what auxiliary sources report before anybody is served, in their order.
     """
 
     method: str
@@ -84,6 +88,7 @@ class Case:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     measure: Measure | None = None
     rounds: int | None = None
+    sources: DrawSources | None = None
 
     @property
     def private(self) -> bool:
@@ -123,6 +128,7 @@ class Trial:
         excess_noise: the noise over the least that keeps the budget, below 1 where the budget is
             not kept; None without Gaussian noise.
         finals: what the case measures of the learner at the end, besides `totals`.
+        source_epsilons: what the people of each source were really promised.
     """
 
     case: int
@@ -134,6 +140,7 @@ class Trial:
     guarantee: Guarantee
     excess_noise: float | None
     finals: Mapping[str, float] = field(default_factory=dict)
+    source_epsilons: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +186,9 @@ class Line:
             "protects": self.trials[0].guarantee.adjacency.record if self.case.private else None,
             "seconds": round(self.seconds, 3),
         }
+        held = [e for trial in self.trials for e in trial.source_epsilons.values()]
+        if held:
+            promised["true_epsilon_auxiliary"] = max(held)
         made = []
         found = [{**trial.totals, **trial.finals} for trial in self.trials]
         for metric in found[0]:
@@ -340,12 +350,14 @@ def run_all(
 
 def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Trial:
     """One trial of case number `place`; the same arguments give the same result anywhere."""
-    crowd, acting, drawn, public = np.random.SeedSequence([seed, number]).spawn(4)
+    crowd, acting, drawn, public, elsewhere = np.random.SeedSequence([seed, number]).spawn(5)
     people = case.problem.sample(rounds, np.random.default_rng(crowd))
     noise = SimulatedNoise(drawn)
+    draw = case.sources
+    sources = () if draw is None else draw(np.random.default_rng(elsewhere))
     started = time.perf_counter()
     learner = case.make(rounds, int(public.generate_state(1)[0]), noise)
-    values = run_learner(learner, people, np.random.default_rng(acting), noise)
+    values = run_with_sources(learner, people, sources, np.random.default_rng(acting), noise)
     seconds = time.perf_counter() - started
     measured = {case.metric: values}
     if isinstance(case.problem, Measured):
@@ -366,6 +378,11 @@ def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Tr
         guarantee=learner.guarantee(),
         excess_noise=_excess_noise(case.budget, learner),
         finals=finals,
+        source_epsilons=(
+            {name: one.epsilon for name, one in learner.source_guarantees().items()}
+            if isinstance(learner, SourceLearner)
+            else {}
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from discreet.domain import Box, unit_cube
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.partition.learner import Partition, Rules
 from discreet.learners.partition.published import PublishedPartition
-from discreet.learners.partition.statistics import TARGET, PartitionStatistics
+from discreet.learners.partition.statistics import TARGET
 from discreet.learners.registry import make_learner
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.base import Problem
@@ -98,24 +98,6 @@ def test_reports_for_bins_that_were_split_still_count() -> None:
     assert learner._sums.sources[TARGET].offered[0].sum() >= 2000
     assert learner.beliefs()[0] is before
     assert learner.beliefs()[1].variance.sum() < spread
-
-
-def test_other_sources_sharpen_beliefs() -> None:
-    """Statistics of a second source, under another epsilon, enter the same posterior."""
-    problem = exponential()
-    learner = taught(problem, 6000, 2, Local(1.0))
-    spread = learner.beliefs()[1].variance.sum()
-    rng = np.random.default_rng(3)
-    people = problem.sample(3000, rng)
-    policy = learner.policy()
-    actions, _ = policy.act(people.contexts, rng)
-    rewards = people.rewards[np.arange(3000), actions.arms]
-    sums = learner.statistics(policy.report(people.contexts, actions, rewards, SimulatedNoise(5)))
-    other = PartitionStatistics(3, {"last year": sums.sources[TARGET]}, reports=0)
-    learner.merge(other)
-    assert set(learner._sums.sources) == {TARGET, "last year"}
-    assert learner.beliefs()[1].variance.sum() < spread
-    learner.policy()
 
 
 def test_columns_with_few_values_are_not_split_further() -> None:

@@ -7,8 +7,9 @@ reads reports that are private already, so none of it costs privacy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -29,7 +30,11 @@ from discreet.learners.partition.posterior import (
     node_masses,
     observations,
 )
+from discreet.learners.partition.projection import Projection
+from discreet.learners.partition.rules import Rules
 from discreet.learners.partition.smoothness import Smoothness, box_roughness
+from discreet.learners.partition.source_beliefs import added, trust
+from discreet.learners.partition.source_learning import HearsSources
 from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
 from discreet.learners.partition.tree import Tree, splittable
 from discreet.privacy import Local, NonPrivate
@@ -38,82 +43,53 @@ from discreet.validation import (
     BoolArray,
     FloatArray,
     InvalidInput,
-    positive_number,
     read_array,
     whole_number,
 )
 
-# Deeper than this the closed form of the prior has lost its digits (smoothness.py).
-_DEEPEST = 16
+# A source that is believed less than this is given up. One that does share the reward functions
+# falls so low by chance with probability e^-5 at most.
+_LEAST_TRUST = 0.1
+# Sources that could tell so many bins apart know how smooth rewards are along which axis.
+_INFORMED = 8
+# Where sources were heard, an arm must lie so many standard deviations behind by the target's own
+# reports too. More would wait for arms that are hardly ever offered.
+_AGREEMENT = 0.5
 
 
-@dataclass(frozen=True)
-class Rules:
-    """When the partition learner acts; the defaults were tuned in simulation.
+@dataclass(frozen=True, eq=False)
+class View:
+    """What all reports so far say about the present leaves.
 
     Attributes:
-        batch: least number of reports between two policies.
-        growth: later, that number is this share of all reports so far.
-        caution: an arm is given up when it lies this many standard deviations, plus the margin,
-            below the leading one.
-        contention: arms within this many standard deviations, plus the margin, of the leading one
-            are contenders; only bins with contenders are split.
-        margin: the multiple of the variation within a bin that is added to either, because an arm
-            that is behind on average may lead in a part of the bin.
-        resolution: a bin is split only if as many people again would tell arms apart in one half
-            with a standard deviation below this multiple of the variation within the bin.
-        temperatures: posterior draws deviate from the mean by these factors, in equal parts.
-        max_depth: no bin is split below this depth.
-        max_bins: no bin is split while there are this many.
-        first_learning: reports before length scales are first learnt.
-        learning_growth: they are learnt again whenever the reports have grown by this factor.
+        mass: (N,) the share of the target's people in every node.
+        target: what the target's reports say.
+        joint: the same with all sources that are believed.
+        trust: for each source that reported the probability that it shares the reward functions.
+        used: the sources that are believed.
+        doubt: the probability that those that are believed together do not share them.
     """
 
-    batch: int = 200
-    growth: float = 0.01
-    caution: float = 3.0
-    contention: float = 2.0
-    margin: float = 2.0
-    resolution: float = 1.0
-    temperatures: tuple[float, ...] = (0.7,)
-    max_depth: int = 10
-    max_bins: int = 400
-    first_learning: int = 500
-    learning_growth: float = 1.15
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.temperatures, Sequence) or not self.temperatures:
-            raise InvalidInput(
-                f"temperatures was {self.temperatures!r}; give a list of factors above 0."
-            )
-        for value in self.temperatures:
-            positive_number(value, "each of temperatures")
-        object.__setattr__(self, "temperatures", tuple(self.temperatures))
-        for name in ("batch", "max_depth", "max_bins", "first_learning"):
-            most = _DEEPEST if name == "max_depth" else None
-            object.__setattr__(self, name, whole_number(getattr(self, name), name, 1, most))
-        for name in ("growth", "caution", "contention", "margin", "resolution", "learning_growth"):
-            object.__setattr__(self, name, positive_number(getattr(self, name), name))
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Rules:
-        """Rules from the options of a study file."""
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidInput(
-                f"partition got the option {unknown[0]!r}; its options are {', '.join(known)}."
-            )
-        return cls(**options)
+    mass: FloatArray
+    target: Information
+    joint: Information
+    trust: Mapping[str, float]
+    used: tuple[str, ...]
+    doubt: float
 
 
-class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistics]):
+class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistics], HearsSources):
     """Learns which arm is best where, from reports that are private when they leave a person.
 
     Contexts are cut into bins that are halved where arms contend and the reports can tell halves
     apart. In each bin arms are offered with the probability that they are best (Thompson
     sampling) under a Gaussian posterior that shares strength between bins, arms that are clearly
     behind are given up, and bins with one arm left stop costing noise.
+
+    Auxiliary sources (`open_source`, see sources.py) refine the bins and enter the same posterior
+    with their own noise. With the probability that a source does not share the target's reward
+    functions, arms are offered as if there were no source, so a source that contradicts is found
+    out; and arms are given up only where the target's own reports are against them too.
 
     Args:
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
@@ -134,11 +110,18 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         rules: Rules | None = None,
         **common: Unpack[Common],
     ) -> None:
-        super().__init__(domain, arms, budget, **common)
+        ArmLearner.__init__(self, domain, arms, budget, **common)
+        HearsSources.__init__(self, domain.dimension)
         if rules is not None and not isinstance(rules, Rules):
             raise InvalidInput(f"rules was {rules!r}; pass Rules(...).")
         self.rules = rules or Rules()
         self._bins = Bins.whole(domain.dimension, self.arms)
+        # Trees that the target reported on before it started anew, and the version of the policy
+        # from which on each later tree was in use.
+        self._left_behind: list[Tree] = []
+        self._started: list[int] = []
+        self._believed = False
+        self._given_up: set[str] = set()
         self._length_scales = [(FIRST_LENGTH_SCALE,) * domain.dimension]
         self._learn_at = self.rules.first_learning
         self._priors: dict[tuple[float, ...], Smoothness] = {}
@@ -155,72 +138,160 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         self, policy: PartitionPolicy, reports: PartitionReports
     ) -> PartitionStatistics:
         policy.check(reports)
-        return policy.sums(reports)
+        found = policy.sums(reports)
+        name = _target(bisect_right(self._started, policy.version))
+        return replace(found, sources={name: found.sources[TARGET]})
 
     def _check_sums(self, statistics: PartitionStatistics) -> None:
+        trees = {_target(place): tree for place, tree in enumerate(self._trees)}
         for name, sums in statistics.sources.items():
             nodes, arms = sums.offered.shape
-            if arms != self.arms or nodes > len(self._bins.tree):
+            known = len(trees[name]) if name in trees else 0
+            if arms != self.arms or nodes > known:
                 raise InvalidInput(
-                    f"the statistics of source {name!r} had {nodes} nodes and {arms} arms; this "
-                    f"learner has {len(self._bins.tree)} nodes and {self.arms} arms."
+                    f"the statistics of {name!r} had {nodes} nodes and {arms} arms; this learner "
+                    f"has {known} nodes and {self.arms} arms there."
                 )
             counts = (sums.offered, sums.noise_other, sums.noise_own, sums.mass_weight)
             # |h / (p - b)| is at most 1 / (p - b) <= 1 + (p + b) / (p - b)^2.
             most = sums.offered + sums.noise_own + sums.noise_other
             if any((count < 0.0).any() for count in counts) or (np.abs(sums.signed) > most).any():
                 raise InvalidInput(
-                    f"the statistics of source {name!r} had negative counts or sums that no "
-                    "reports add up to; send them as statistics() made them."
+                    f"the statistics of {name!r} had negative counts or sums that no reports add "
+                    "up to; send them as statistics() made them."
                 )
+
+    @property
+    def _trees(self) -> list[Tree]:
+        """All trees that the target reported on, the present one last."""
+        return [*self._left_behind, self._bins.tree]
 
     def beliefs(self) -> tuple[Bins, Posterior]:
         """The present bins and what is believed of each arm in each: for plots and for auditors."""
-        return self._bins, self._posterior(self._information()[1])[0]
+        return self._bins, self._posterior(self._view().joint)[0]
+
+    def source_trust(self) -> Mapping[str, float]:
+        """For each source that reported, the probability that it shares the reward functions; 0
+        for those that were given up."""
+        return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._view().trust}
 
     def masses(self) -> FloatArray:
         """(L,) the estimated share of people in each present bin."""
-        return self._information()[0][self._bins.tree.leaves]
+        return self._view().mass[self._bins.tree.leaves]
 
     def _publish(self) -> PartitionPolicy:
-        mass, information = self._information()
-        learning = self.people >= self._learn_at
-        if learning:
-            best = self._length_scales[0]
-            self._length_scales = likely_length_scales(best, self._prior, information)
-            grown = int(self.people * self.rules.learning_growth)
-            self._learn_at = max(self.people + self.rules.first_learning, grown)
-        state, scales = self._posterior(information)
-        if self.people:
+        first = self.people == 0 and len(self._source_tree.leaves) >= _INFORMED
+        if first:
+            self._length_scales = list(self._source_scales)
+        view, state = self._refine()
+        # A source that contradicted is not asked again: on fewer bins it would contradict less.
+        self._given_up |= set(view.trust) - set(view.used)
+        if self._believed and not view.used:
+            # Bins that were made on the word of sources are too many for the target alone.
+            self._start_anew()
+            view, state = self._grown()
+        elif first:
+            view, state = self._grown()
+        self._believed = bool(view.used)
+        offers = self._thompson(state)
+        if view.doubt > 0.0:
+            own = self._thompson(self._posterior(view.target)[0])
+            offers = (1.0 - view.doubt) * offers + view.doubt * own
+        return PartitionPolicy(
+            **self.policy_header(),
+            tree=self._bins.tree,
+            active=self._bins.active,
+            offers=offers,
+            epsilon=self.budget.epsilon,
+        )
+
+    def _start_anew(self) -> None:
+        """Begin with one bin again; what the target told so far is told on the new bins."""
+        self._left_behind.append(self._bins.tree)
+        self._started.append(len(self._policies))
+        self._bins = Bins.whole(self.domain.dimension, self.arms)
+        self._believed = False
+
+    def _grown(self) -> tuple[View, Posterior]:
+        """Split for as long as there is reason to."""
+        found = self._refine()
+        for _ in range(self.rules.max_depth):
             before = self._bins.tree
-            # While length scales are uncertain, a split may take an axis that does not matter,
-            # and bins cannot be joined again: wait until they are learnt anew.
-            may_split = learning or len(self._length_scales) == 1
-            self._decide(state, scales, mass[before.leaves], may_split)
-            if self._bins.tree is not before:
-                state, _ = self._posterior(self._information()[1])
+            found = self._refine()
+            if self._bins.tree is before:
+                break
+        return found
+
+    def _thompson(self, state: Posterior) -> FloatArray:
+        """(L, K) how often each arm is offered."""
         deviation = np.sqrt(state.variance)
         offers = [
             thompson_probabilities(state.mean, factor * deviation, self._bins.active)
             for factor in self.rules.temperatures
         ]
-        return PartitionPolicy(
-            **self.policy_header(),
-            tree=self._bins.tree,
-            active=self._bins.active,
-            offers=np.mean(offers, axis=0),
-            epsilon=self.budget.epsilon,
-        )
+        mean: FloatArray = np.mean(offers, axis=0)
+        return mean
 
-    def _information(self) -> tuple[FloatArray, Information]:
-        """Masses of all nodes (N,) and what the sums say about the leaves."""
-        tree = self._bins.tree
-        sources = {name: sums.grown(len(tree)) for name, sums in self._sums.sources.items()}
-        masses = {name: node_masses(tree, sums) for name, sums in sources.items()}
-        mass = masses[TARGET].mass
-        roughness = box_roughness(tree.lower, tree.upper, np.array(self._length_scales[0]))
-        seen = observations(tree, sources, masses, roughness)
-        return mass, leaf_information(tree, mass, seen)
+    def _refine(self) -> tuple[View, Posterior]:
+        """Learn length scales when it is time, then give up arms and split bins; returns what is
+        known of the bins that are left."""
+        view = self._view()
+        # Until enough people of the target came, the sources' own tree tells length scales.
+        learning = self.people >= self._learn_at
+        if learning:
+            best = self._length_scales[0]
+            self._length_scales = likely_length_scales(best, self._prior, view.joint)
+            grown = int(self.people * self.rules.learning_growth)
+            self._learn_at = max(self.people + self.rules.first_learning, grown)
+        state, scales = self._posterior(view.joint)
+        if self.people or self.heard:
+            before = self._bins.tree
+            # Nothing is given up for good on the word of sources alone, which may yet contradict.
+            own = self._posterior(view.target)[0] if view.trust else None
+            # While length scales are uncertain, a split may take an axis that does not matter,
+            # and bins cannot be joined again: wait until they are learnt anew.
+            informed = self.people == 0 and len(self._source_tree.leaves) >= _INFORMED
+            may_split = learning or len(self._length_scales) == 1 or informed
+            self._decide(state, scales, view.mass[before.leaves], may_split, own)
+            if self._bins.tree is not before:
+                view = self._view()
+                state, _ = self._posterior(view.joint)
+        return view, state
+
+    def _view(self) -> View:
+        """What all reports so far say about the present leaves."""
+        mass, target, roughness = self._information()
+        told = self._told_on(self._bins.tree, roughness)
+        told = {name: one for name, one in told.items() if name not in self._given_up}
+        trusted = trust(self._prior(self._length_scales[0]), target, told) if told else {}
+        used = tuple(name for name, w in trusted.items() if w >= _LEAST_TRUST)
+        if not used:
+            return View(mass, target, target, trusted, used, 0.0)
+        # Together: a weak source that little is known about does little harm.
+        together = added([told[name] for name in used])
+        prior = self._prior(self._length_scales[0])
+        doubt = 1.0 - trust(prior, target, {"all": together})["all"]
+        return View(mass, target, added([target, together]), trusted, used, doubt)
+
+    def _information(self) -> tuple[FloatArray, Information, FloatArray]:
+        """Masses of all nodes (N,), what the target says about the leaves, and the roughness of
+        the leaves (L,)."""
+        parts = []
+        now = self._bins.tree
+        leaf_roughness = self._roughness(now)[now.leaves]
+        for place, tree in enumerate(self._trees):
+            name = _target(place)
+            sums = self._sums.sources.get(name, NodeSums.zeros(1, self.arms)).grown(len(tree))
+            masses = node_masses(tree, sums)
+            seen = observations(tree, {name: sums}, {name: masses}, self._roughness(tree))
+            found = leaf_information(tree, masses.mass, seen)
+            if tree is not now:
+                found = Projection.between(tree, now, leaf_roughness).apply(found)
+            parts.append(found)
+        return masses.mass, added(parts), leaf_roughness
+
+    def _roughness(self, tree: Tree) -> FloatArray:
+        return box_roughness(tree.lower, tree.upper, np.array(self._length_scales[0]))
 
     def _prior(self, length_scales: tuple[float, ...]) -> Smoothness:
         """The prior of the present leaves; kept while the tree stays the same."""
@@ -236,12 +307,25 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         return state, np.exp(weights @ np.log(np.array(self._length_scales)))
 
     def _decide(
-        self, state: Posterior, scales: FloatArray, mass: FloatArray, may_split: bool
+        self,
+        state: Posterior,
+        scales: FloatArray,
+        mass: FloatArray,
+        may_split: bool,
+        own: Posterior | None,
     ) -> None:
-        """Give up arms that are clearly behind, and split bins where that will tell more."""
+        """Give up arms that are clearly behind, and split bins where that will tell more.
+
+        Where sources were heard, `own` is the posterior of the target's reports alone, which must
+        be against an arm too.
+        """
         rules, tree = self.rules, self._bins.tree
         gap, spread, variation = rivals(state, self._bins.active)
-        active = self._bins.active & ~(gap > rules.caution * spread + rules.margin * variation)
+        behind = gap > rules.caution * spread + rules.margin * variation
+        if own is not None:
+            own_gap, own_spread, _ = rivals(own, self._bins.active)
+            behind &= own_gap > _AGREEMENT * own_spread
+        active = self._bins.active & ~behind
         contend = (
             active & (gap > 0.0) & (gap <= rules.contention * spread + rules.margin * variation)
         )
@@ -258,16 +342,19 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         if chosen.sum() > room:  # the bins with the most to gain come first
             worth = np.where(chosen, variation[:, 0] * mass, -1.0)
             chosen[np.argsort(-worth)[max(room, 0) :]] = False
-        edges = (tree.upper[tree.leaves] - tree.lower[tree.leaves]) / scales
-        self._bins = Bins(tree, active).split(chosen, np.where(allowed, edges, -1.0).argmax(axis=1))
+        edges = tree.upper[tree.leaves] - tree.lower[tree.leaves]
+        axes = np.where(allowed, edges / scales, -1.0).argmax(axis=1)
+        self._bins = Bins(tree, active).split(chosen, axes)
 
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
         arms = active.sum(axis=1)
         mechanism = SignedSubsetSelection.best(int((arms > 1).sum()) + 1, self.budget.epsilon)
         half = 0.5 * mass
-        variance = mechanism.variance(half) * arms / self.people
-        noise: FloatArray = np.sqrt(2.0 * variance) / half
+        precision = self.people * half**2 / (mechanism.variance(half) * arms)
+        if self._believed or self.people == 0:
+            precision = precision + self._precision_in_halves(self._bins.tree)
+        noise: FloatArray = np.sqrt(2.0 / precision)
         return noise
 
     @classmethod
@@ -282,6 +369,11 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
             **self._bins.to_fields(),
             "length_scales": [list(scales) for scales in self._length_scales],
             "learn_at": self._learn_at,
+            "left_behind": [tree.to_fields() for tree in self._left_behind],
+            "started": list(self._started),
+            "believed": self._believed,
+            "given_up": sorted(self._given_up),
+            "heard": self._source_state(),
         }
 
     def _restore(self, fields_: dict[str, Any]) -> None:
@@ -294,3 +386,13 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
             )
         self._length_scales = [tuple(row) for row in scales.tolist()]
         self._learn_at = whole_number(fields_["learn_at"], "learn_at")
+        self._left_behind = [Tree.from_fields(one, dimension) for one in fields_["left_behind"]]
+        self._started = [whole_number(one, "started") for one in fields_["started"]]
+        self._believed = bool(fields_["believed"])
+        self._given_up = {str(name) for name in fields_["given_up"]}
+        self._restore_sources(fields_["heard"])
+
+
+def _target(generation: int) -> str:
+    """What the target's reports are called on its first tree, its second, ..."""
+    return TARGET if generation == 0 else f"{TARGET} {generation}"

@@ -1,152 +1,46 @@
-"""Algorithm 2 of Ma et al. (2025), with the paper's mechanism and rules (eqs (8) to (17)).
+"""Algorithms 2 and 3 of Ma et al. (2025), with the paper's mechanism and rules.
 
 Every person reports, for every active bin and every arm active in it, the pair U, V with
-Laplace(4 / epsilon) noise, whether they are in the bin or not. It is kept as published for
-comparison; `Partition` loses about ten times less at the same epsilon.
+Laplace(4 / epsilon) noise, whether they are in the bin or not (eqs (8) to (17)). Auxiliary sources
+report likewise before the target does (eqs (24) to (29); published_sources.py, weighted.py). It is
+kept as published for comparison; `Partition` loses about ten times less at the same epsilon.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import Common
-from discreet.learners.messages import Actions, Reports
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.elimination import (
-    CellSums,
-    EliminationLearner,
-    EliminationPolicy,
+from discreet.learners.partition.elimination import CellSums, EliminationLearner
+from discreet.learners.partition.published_policy import LaplaceReports, PublishedPolicy
+from discreet.learners.partition.published_sources import (
+    LaplaceSourceReports,
+    PublishedSourcePolicy,
 )
-from discreet.privacy import Local, NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
-from discreet.privacy.frequency import LaplaceOnCells
-from discreet.privacy.noise import laplace_epsilon
+from discreet.learners.partition.weighted import SeveralSources
+from discreet.learners.schema import decode, encode
+from discreet.learners.source_states import states_from_fields, states_to_fields
+from discreet.learners.sources import SourceLearner, SourcePolicy, SourceReports, SourceState
+from discreet.privacy import Local
 from discreet.validation import (
     BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
     positive_number,
-    read_array,
+    whole_number,
 )
 
 
-@dataclass(frozen=True, eq=False)
-class LaplaceReports(Reports):
-    """Noisy U and V of n people.
-
-    Attributes:
-        values: (n, 2C) for the C active (bin, arm) pairs, C columns of U and then C of V.
-    """
-
-    kind: ClassVar[str] = "laplace-reports"
-
-    values: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.origin_fields(),
-            "values": self.values.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(
-            **cls.read_origin(fields),
-            values=read_array(fields["values"], "values", "number", 2),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class PublishedPolicy(EliminationPolicy):
-    """Uniform choice among active arms; Laplace noise on every active (bin, arm) pair."""
-
-    kind: ClassVar[str] = "published-partition-policy"
-
-    epsilon: float
-
-    @cached_property
-    def mechanism(self) -> LaplaceOnCells:
-        """The noise on the active pairs of this policy."""
-        return LaplaceOnCells(int(self.active.sum()), self.epsilon)
-
-    @cached_property
-    def _cell(self) -> IntArray:
-        """(L, K) the number of each active pair, -1 for others."""
-        cell = np.full(self.active.shape, -1)
-        cell[self.active] = np.arange(self.mechanism.cells)
-        return cell
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> LaplaceReports:
-        leaves = self.leaf_of(unit)
-        self.check_active(leaves, actions.arms)
-        values = self.mechanism.privatise(self._cell[leaves, actions.arms], rewards, noise)
-        return LaplaceReports(**self.origin(noise.name), values=values)
-
-    def release(self, noise: str) -> Release | None:
-        mechanism = self.mechanism
-        return Release(
-            mechanism=f"Laplace on U and V of {mechanism.cells} (bin, arm) pairs, eq. (12)",
-            event=PureEvent(
-                laplace_epsilon(noise, mechanism.sensitivity, mechanism.scale, 2 * mechanism.cells)
-            ),
-            sensitivity=mechanism.sensitivity,
-            sensitivity_source="largest l1 distance of (U, V) over records at the reward bounds",
-            scale=mechanism.scale,
-            people=self.group,
-            data="the bin of the context, the arm and the reward",
-            noise=noise,
-        )
-
-    def sums(self, reports: LaplaceReports) -> CellSums:
-        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        values = reports.values
-        cells = self.mechanism.cells
-        if values.ndim != 2 or values.shape[1] != 2 * cells or len(values) == 0:
-            raise InvalidInput(
-                f"reports had values of shape {values.shape}; under policy {self.version} it must "
-                f"be (people, {2 * cells}) with at least one person."
-            )
-        # Laplace noise exceeds 60 scales with probability e^-60; one such value could undo
-        # everything that others reported.
-        most = 1.0 + 60.0 * self.mechanism.scale
-        if not (np.abs(values) <= most).all():
-            raise InvalidInput(
-                f"reports had NaN or values beyond {most:g}, which this policy's noise does not "
-                "reach; send them as the policy made them."
-            )
-        result = CellSums.zeros(len(self.tree), self.arms)
-        leaf, arm = np.nonzero(self.active)
-        node = self.tree.leaves[leaf]
-        total = values.sum(axis=0)
-        result.chosen[node, arm] = total[:cells]
-        result.rewards[node, arm] = total[cells:]
-        result.times[self.tree.leaves] = len(values)
-        return replace(result, reports=len(values))
-
-    def to_fields(self) -> dict[str, Any]:
-        return {**super().to_fields(), "epsilon": self.epsilon}
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        header = cls.read_header(fields)
-        bins = Bins.from_fields(fields, header["domain"].dimension, header["arms"])
-        return cls(**header, **vars(bins), epsilon=positive_number(fields["epsilon"], "epsilon"))
-
-
-class PublishedPartition(EliminationLearner[PublishedPolicy, LaplaceReports]):
+class PublishedPartition(
+    EliminationLearner[PublishedPolicy, LaplaceReports],
+    SourceLearner[PublishedSourcePolicy, LaplaceSourceReports],
+):
     """The paper's learner.
 
     With sums U and V over the t people since a leaf was made: estimate V / U (13), radius
@@ -154,14 +48,22 @@ class PublishedPartition(EliminationLearner[PublishedPolicy, LaplaceReports]):
     is given up once t >= log(n)^2 and its upper bound estimate + 2 r lies below another's
     estimate - 2 r (16); a leaf is split when r < 2 sqrt(d) 2^(-depth/d) for an active arm (17).
 
+    From the first source on that is opened, estimates and radii are those of Algorithm 3
+    (weighted.py). Sources share the target's bins and are heard in the order in which they report;
+    what they said about a leaf is not used once it is split. n is the largest of the horizon,
+    `source_horizon` and the number of people that any source has had so far.
+
     Args:
         confidence_constant: c in C_n = c log(n); the paper leaves its value to the supplement.
-        horizon, batch_size: see `EliminationLearner`; a batch of 1 is Algorithm 2 to the letter.
+        source_horizon: the number of people of the largest source, where it is known beforehand.
+        horizon, batch_size: see `EliminationLearner`; a batch of 1 is the paper to the letter.
     """
 
     name: ClassVar[str] = "published_partition"
     trust_models: ClassVar[tuple[str, ...]] = ("local",)
     reports_type = LaplaceReports
+    source_policy_type: ClassVar[type[SourcePolicy]] = PublishedSourcePolicy
+    source_reports_type: ClassVar[type[SourceReports]] = LaplaceSourceReports
 
     def __init__(
         self,
@@ -170,12 +72,23 @@ class PublishedPartition(EliminationLearner[PublishedPolicy, LaplaceReports]):
         budget: Local,
         *,
         confidence_constant: float = 1.0,
+        source_horizon: int = 0,
         batch_size: int = 100,
         **common: Unpack[Common],
     ) -> None:
         self.confidence_constant = positive_number(confidence_constant, "confidence_constant")
+        self.source_horizon = whole_number(source_horizon, "source_horizon")
+        SourceLearner.__init__(self)
+        self._source_sums: dict[str, CellSums] = {}
         super().__init__(domain, arms, budget, batch_size=batch_size, **common)
-        self._log_horizon = math.log(max(self.expected, 2))
+
+    @property
+    def log_people(self) -> float:
+        """log(n)."""
+        if not self._sources:
+            return math.log(max(self.expected, 2))
+        heard = max(state.people for state in self._sources.values())
+        return math.log(max(self.expected, self.source_horizon, heard, 2))
 
     def _publish(self) -> PublishedPolicy:
         self._decide()
@@ -189,27 +102,84 @@ class PublishedPartition(EliminationLearner[PublishedPolicy, LaplaceReports]):
     def _statistics(self, policy: PublishedPolicy, reports: LaplaceReports) -> CellSums:
         return policy.sums(reports)
 
-    def _radius(self, leaves: IntArray, sums: CellSums) -> FloatArray:
-        """(L, K) eq. (14), infinity where nothing is known or the arm is given up."""
+    # Sources.
+
+    def source_batch(self, name: str) -> int:
+        return self._batch_size
+
+    def _publish_source(
+        self, name: str, state: SourceState[PublishedSourcePolicy]
+    ) -> PublishedSourcePolicy:
+        self._decide()
+        return PublishedSourcePolicy(
+            name=name,
+            version=len(state.policies),
+            domain=self.domain,
+            reward_bounds=self.reward_bounds,
+            arms=self.arms,
+            epsilon=state.epsilon,
+            public_seed=self.public_seed,
+            tree=self._bins.tree,
+            active=self._bins.active,
+        )
+
+    def _check_source(self, policy: PublishedSourcePolicy, reports: LaplaceSourceReports) -> None:
+        policy.check(reports)
+
+    def _add_source(
+        self, name: str, policy: PublishedSourcePolicy, reports: LaplaceSourceReports
+    ) -> None:
+        sums = policy.sums(reports)
+        before = self._source_sums.get(name)
+        self._source_sums[name] = sums if before is None else before + sums
+
+    def _several(self, leaves: IntArray, sums: CellSums) -> SeveralSources:
+        """The sums of the target and of all sources about some leaves."""
+        nodes = len(self._bins.tree)
+        none = CellSums.zeros(nodes, self.arms)
+        found = [self._source_sums.get(name, none).grown(nodes) for name in self._sources]
+        everyone = [sums, *found]
+        budgets = [self.budget.epsilon, *(state.epsilon for state in self._sources.values())]
+        return SeveralSources(
+            np.array(budgets),
+            np.stack([one.times[leaves] for one in everyone]),
+            np.stack([one.chosen[leaves] for one in everyone]),
+            np.stack([one.rewards[leaves] for one in everyone]),
+        )
+
+    # Rules.
+
+    def _bounds(self, leaves: IntArray, sums: CellSums) -> tuple[FloatArray, FloatArray]:
+        """(L, K) estimates, and radii: infinity where nothing is known or the arm is given up."""
+        constant = self.confidence_constant * self.log_people
+        if self._sources:  # (26), (28)
+            several = self._several(leaves, sums)
+            weights = several.weights(self.log_people)
+            estimate, radius = several.estimate(weights), several.radius(weights, constant)
+            return estimate, np.where(self._bins.active, radius, np.inf)
         chosen, times = sums.chosen[leaves], sums.times[leaves][:, None]
         spread = np.maximum(times / self.budget.epsilon**2, chosen)
-        constant = self.confidence_constant * self._log_horizon
         known = self._bins.active & (chosen != 0.0)
         radius = np.full(chosen.shape, np.inf)
         np.divide(np.sqrt(constant * spread), np.abs(chosen), out=radius, where=known)
-        return radius
-
-    def _beaten(self, leaves: IntArray, sums: CellSums) -> BoolArray:
-        radius = self._radius(leaves, sums)
-        chosen = sums.chosen[leaves]
         estimate = np.divide(
             sums.rewards[leaves], chosen, out=np.zeros_like(chosen), where=chosen != 0.0
         )
+        return estimate, radius  # (13), (14)
+
+    def _radius(self, leaves: IntArray, sums: CellSums) -> FloatArray:
+        """(L, K) eq. (14), or (28) with sources."""
+        return self._bounds(leaves, sums)[1]
+
+    def _beaten(self, leaves: IntArray, sums: CellSums) -> BoolArray:
+        estimate, radius = self._bounds(leaves, sums)
         lower = np.where(np.isfinite(radius), estimate - 2.0 * radius, -np.inf)
         upper = np.where(np.isfinite(radius), estimate + 2.0 * radius, np.inf)
-        explored = sums.times[leaves] >= self._log_horizon**2
-        beaten: BoolArray = (upper < lower.max(axis=1, keepdims=True)) & explored[:, None]
-        return beaten
+        beaten: BoolArray = upper < lower.max(axis=1, keepdims=True)
+        if self._sources:  # (29); the weights see to it that there were enough people.
+            return beaten
+        explored = sums.times[leaves] >= self.log_people**2
+        return beaten & explored[:, None]  # (16)
 
     def _known(self, leaves: IntArray, sums: CellSums) -> BoolArray:
         dimension = self.domain.dimension
@@ -218,5 +188,33 @@ class PublishedPartition(EliminationLearner[PublishedPolicy, LaplaceReports]):
         sharp = self._radius(leaves, sums) < error[:, None]
         return np.asarray(sharp.any(axis=1))
 
+    # Options and state.
+
     def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "confidence_constant": self.confidence_constant}
+        return {
+            **super()._options(),
+            "confidence_constant": self.confidence_constant,
+            "source_horizon": self.source_horizon,
+        }
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **super()._state(),
+            "sources": states_to_fields(self._sources),
+            "source_sums": {name: encode(sums) for name, sums in self._source_sums.items()},
+        }
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        self._sources = states_from_fields(fields["sources"], PublishedSourcePolicy)
+        self._source_sums = {}
+        for name, text in fields["source_sums"].items():
+            sums = decode(text, CellSums)
+            nodes, arms = sums.chosen.shape
+            if name not in self._sources or arms != self.arms or nodes > len(self._bins.tree):
+                raise InvalidInput(
+                    f"the sums of source {name!r:.80} had {nodes} nodes and {arms} arms; this "
+                    f"learner has {len(self._bins.tree)} nodes, {self.arms} arms and the sources "
+                    f"{', '.join(map(repr, self._sources)) or 'none'}."
+                )
+            self._source_sums[name] = sums

@@ -47,6 +47,11 @@ class NodeSums:
         cells = [np.zeros((nodes, arms)) for _ in range(4)]
         return cls(cells[0], cells[1], cells[2], cells[3], np.zeros(nodes), np.zeros(nodes))
 
+    @classmethod
+    def cells(cls, nodes: int, arms: int) -> NodeSums:
+        """The same for a source whose arms are private too: masses of cells, (N, K)."""
+        return cls(*(np.zeros((nodes, arms)) for _ in range(6)))
+
     def __len__(self) -> int:
         return len(self.mass_weight)
 

@@ -1,0 +1,376 @@
+"""Auxiliary sources: people elsewhere whose actions were chosen by somebody else.
+
+A source has its own people, its own epsilon and a behaviour policy that nobody knows. Each person
+of a source has a context, the arm that was chosen for them and the reward that followed; one
+private report of these leaves their side:
+
+    learner.open_source("other hospital", epsilon=8.0)
+    policy = learner.source_policy("other hospital")           # public
+    reports = policy.report(contexts, arms, rewards, noise)     # on their side, private now
+    learner.update_source(reports)
+
+What a learner makes of it is its own affair; what it owes is that reports of a source add like all
+others, that a policy lasts until `source_batch` reports came, and that `source_guarantees` says
+for each source what its people are promised, apart from the target's guarantee: nobody is in two.
+
+*Claim.* Given the policy, which is public, no two people with contexts in the domain, any arm and
+rewards in their bounds make any report more than e^epsilon times as likely one as the other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+
+from numpy.typing import ArrayLike
+
+from discreet.action_space import arm_count
+from discreet.domain import Box, RewardBounds
+from discreet.learners.messages import TICKETS, Message, Terms
+from discreet.privacy import (
+    Adjacency,
+    Guarantee,
+    NoiseSource,
+    OnceEach,
+    Release,
+    derive_guarantee,
+)
+from discreet.privacy.accounting import composed_epsilon
+from discreet.privacy.noise import NO_NOISE, check_noise_name
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    positive_number,
+    whole_number,
+    whole_vector,
+)
+
+SOURCE_RECORD = Adjacency(record="context, arm and reward")
+TARGET_NAME = "target"
+
+
+@dataclass(frozen=True)
+class SourceReports(Message):
+    """Reports of n people of one source, made under one version of its policy.
+
+    Attributes:
+        policy_version: the version of the source policy that made them.
+        source: the identity of that policy (`SourcePolicy.identity`).
+        noise: the name of the noise source that protects them, as their side declares it.
+    """
+
+    policy_version: int
+    source: str
+    noise: str
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def origin_fields(self) -> dict[str, Any]:
+        """The fields that all source reports share, as JSON values."""
+        return {
+            "policy_version": self.policy_version,
+            "source": self.source,
+            "noise": self.noise,
+        }
+
+    @staticmethod
+    def read_origin(fields: dict[str, Any]) -> dict[str, Any]:
+        """The inverse of `origin_fields`, as keyword arguments."""
+        if not isinstance(fields["source"], str):
+            raise InvalidInput(f"source was {fields['source']!r:.80}; it must be text.")
+        return {
+            "policy_version": whole_number(fields["policy_version"], "policy_version"),
+            "source": fields["source"],
+            "noise": check_noise_name(fields["noise"]),
+        }
+
+
+@dataclass(frozen=True)
+class SourcePolicy(Message):
+    """How the people of a source report; public, and the same for all of them.
+
+    Attributes:
+        name: of the source.
+        version: 0 for the first policy of a source, then 1, 2, ...
+        domain: the public bounds of contexts.
+        reward_bounds: the public bounds of rewards.
+        arms: the number of arms K.
+        epsilon: what one report costs.
+        public_seed: of the learner.
+    """
+
+    name: str
+    version: int
+    domain: Box
+    reward_bounds: RewardBounds
+    arms: int
+    epsilon: float
+    public_seed: int
+
+    def report(
+        self,
+        contexts: ArrayLike,
+        arms: ArrayLike,
+        rewards: ArrayLike,
+        noise: NoiseSource,
+        terms: Terms | None = None,
+    ) -> SourceReports:
+        """Turn what happened to each person into what the learner may see; draw it once.
+
+        Args:
+            contexts: (n, d), within the domain.
+            arms: (n,) the arms that were chosen for them, 0 .. K - 1.
+            rewards: (n,), within `reward_bounds`.
+            noise: the source of the randomness that protects them.
+            terms: what this side agreed to; required with `SecureNoise`.
+
+        Raises:
+            InvalidInput: for input of the wrong shape or outside its bounds, or other terms.
+        """
+        if not isinstance(noise, NoiseSource):
+            raise InvalidInput(
+                f"noise was {type(noise).__name__}; pass SecureNoise() for people, or "
+                "SimulatedNoise(seed) in simulations."
+            )
+        if terms is None and noise.secure:
+            raise InvalidInput(
+                "terms was not given; with SecureNoise say what this side agreed to: "
+                "Terms(domain, arms, most_epsilon)."
+            )
+        if terms is not None:
+            self.check_terms(terms)
+        unit = self.domain.people_to_unit(contexts)
+        chosen = whole_vector(arms, "arms", 0, self.arms - 1, len(unit))
+        scaled = self.reward_bounds.to_unit(rewards, len(unit))
+        return self._report(unit, chosen, scaled, noise)
+
+    def check_terms(self, terms: Terms) -> None:
+        """`InvalidInput` for a policy on other terms; looks at public facts only."""
+        for what, agreed, offered in (
+            ("domain", terms.domain, self.domain),
+            ("arms", arm_count(terms.arms) or terms.arms, self.arms),
+            ("reward_bounds", terms.reward_bounds, self.reward_bounds),
+        ):
+            if agreed != offered:
+                raise InvalidInput(
+                    f"the policy of source {self.name!r} has {what} {offered}, but this side "
+                    f"agreed to {agreed}; do not report under it."
+                )
+        held = composed_epsilon([self.release(NO_NOISE).event], terms.delta)
+        if held > terms.most_epsilon:
+            raise InvalidInput(
+                f"the policy of source {self.name!r} promises epsilon = {held!r}, but this side "
+                f"agreed to at most {terms.most_epsilon!r}; do not report under it."
+            )
+
+    @abstractmethod
+    def _report(
+        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
+    ) -> SourceReports:
+        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
+
+    @abstractmethod
+    def release(self, noise: str) -> Release:
+        """The record of one report under this policy."""
+
+    @property
+    def group(self) -> OnceEach:
+        """Of these releases each person of the source enters one."""
+        return OnceEach(f"one report to source {self.name} of {self.kind} {self.public_seed}")
+
+    @cached_property
+    def identity(self) -> str:
+        """Which source of which learner this policy is for."""
+        return f"{self.kind} {self.public_seed} {self.name} epsilon {self.epsilon!r}"
+
+    def origin(self, noise: str) -> dict[str, Any]:
+        """`policy_version`, `source` and `noise` of a report, as keyword arguments."""
+        return {"policy_version": self.version, "source": self.identity, "noise": noise}
+
+    def header(self) -> dict[str, Any]:
+        """The fields that all source policies share, as JSON values."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "domain": self.domain.to_dict(),
+            "reward_bounds": [self.reward_bounds.lower, self.reward_bounds.upper],
+            "arms": self.arms,
+            "epsilon": self.epsilon,
+            "public_seed": self.public_seed,
+        }
+
+    @staticmethod
+    def read_header(fields: dict[str, Any]) -> dict[str, Any]:
+        """The inverse of `header`, as keyword arguments."""
+        return {
+            "name": check_source_name(fields["name"]),
+            "version": whole_number(fields["version"], "version", maximum=TICKETS - 1),
+            "domain": Box.from_dict(fields["domain"]),
+            "reward_bounds": RewardBounds(*fields["reward_bounds"]),
+            "arms": whole_number(fields["arms"], "arms", minimum=2),
+            "epsilon": positive_number(fields["epsilon"], "epsilon"),
+            "public_seed": whole_number(fields["public_seed"], "public_seed", maximum=TICKETS - 1),
+        }
+
+
+P = TypeVar("P", bound=SourcePolicy)
+R = TypeVar("R", bound=SourceReports)
+
+
+@dataclass
+class SourceState(Generic[P]):
+    """What a learner keeps of one source, beside its sums.
+
+    Attributes:
+        epsilon: what a report of it costs.
+        policies: all that were published, in order.
+        people: how many reports came.
+        published_at: how many had come when the last policy was published.
+        noise: the names of the noise sources that protect them.
+    """
+
+    epsilon: float
+    policies: list[P] = field(default_factory=list)
+    people: int = 0
+    published_at: int = 0
+    noise: tuple[str, ...] = ()
+
+
+class SourceLearner(ABC, Generic[P, R]):
+    """The part of a learner that hears from auxiliary sources (see the module).
+
+    Attributes:
+        source_policy_type: the class of its source policies.
+        source_reports_type: the class of the reports it takes.
+    """
+
+    source_policy_type: ClassVar[type[SourcePolicy]]
+    source_reports_type: ClassVar[type[SourceReports]]
+
+    def __init__(self) -> None:
+        self._sources: dict[str, SourceState[P]] = {}
+
+    @abstractmethod
+    def source_batch(self, name: str) -> int:
+        """How many reports lie between the present policy of a source and the next."""
+
+    @abstractmethod
+    def _publish_source(self, name: str, state: SourceState[P]) -> P:
+        """The next policy of a source, from what is known now."""
+
+    @abstractmethod
+    def _add_source(self, name: str, policy: P, reports: R) -> None:
+        """Add checked reports made under `policy`; `InvalidInput` if it cannot have made them."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources that were opened."""
+        return tuple(self._sources)
+
+    def open_source(self, name: str, epsilon: float) -> None:
+        """Announce a source whose people report once each under `epsilon`.
+
+        Raises:
+            InvalidInput: for a name that is taken, or an epsilon that is not above 0.
+        """
+        checked = check_source_name(name)
+        if checked in self._sources:
+            raise InvalidInput(
+                f"the source {checked!r} is open already, with epsilon = "
+                f"{self._sources[checked].epsilon:g}; give each source its own name."
+            )
+        self._sources[checked] = SourceState(positive_number(epsilon, "epsilon of a source"))
+
+    def source_people(self, name: str) -> int:
+        """How many people of a source have reported."""
+        return self._source(name).people
+
+    def source_policy(self, name: str) -> P:
+        """The current policy of a source; a new one once `source_batch` new reports have come."""
+        state = self._source(name)
+        if not state.policies or state.people - state.published_at >= self.source_batch(name):
+            state.policies.append(self._publish_source(name, state))
+            state.published_at = state.people
+        return state.policies[-1]
+
+    def update_source(self, reports: R | Sequence[R]) -> None:
+        """Add any number of reports of any sources.
+
+        Raises:
+            InvalidInput: for reports of another learner or source, of a policy that was never
+                published, or malformed ones; then nothing is added.
+        """
+        batches = list(reports) if isinstance(reports, Sequence) else [reports]
+        if not batches:
+            raise InvalidInput("reports was empty; pass at least one report.")
+        found = [(*self._origin(batch), batch) for batch in batches]
+        for _, policy, batch in found:
+            self._check_source(policy, batch)
+        for name, policy, batch in found:
+            self._add_source(name, policy, batch)
+            state = self._sources[name]
+            state.people += len(batch)
+            state.noise = tuple(sorted({*state.noise, batch.noise}))
+
+    @abstractmethod
+    def _check_source(self, policy: P, reports: R) -> None:
+        """Refuse reports that `policy` cannot have made."""
+
+    def source_guarantees(self) -> dict[str, Guarantee]:
+        """For each source what its people are promised, derived from its policies."""
+        return {
+            name: derive_guarantee(
+                [
+                    policy.release(noise)
+                    for policy in state.policies
+                    for noise in (state.noise or ("no report yet",))
+                ],
+                "local",
+                SOURCE_RECORD,
+            )
+            for name, state in self._sources.items()
+        }
+
+    def _source(self, name: str) -> SourceState[P]:
+        if name not in self._sources:
+            known = ", ".join(map(repr, self._sources)) or "none"
+            raise InvalidInput(
+                f"the source {name!r:.80} is not open (open: {known}); call open_source first."
+            )
+        return self._sources[name]
+
+    def _origin(self, reports: R) -> tuple[str, P]:
+        """The source and the policy that reports name."""
+        if not isinstance(reports, self.source_reports_type):
+            raise InvalidInput(
+                f"reports had type {type(reports).__name__}; this learner takes "
+                f"{self.source_reports_type.__name__} from sources."
+            )
+        for name, state in self._sources.items():
+            if state.policies and state.policies[0].identity == reports.source:
+                version = whole_number(reports.policy_version, "policy_version")
+                if version >= len(state.policies):
+                    raise InvalidInput(
+                        f"the reports name version {version} of source {name!r}, which has "
+                        f"{len(state.policies)} versions, counted from 0."
+                    )
+                return name, state.policies[version]
+        raise InvalidInput(
+            f"the reports are for {reports.source!r:.120}, which is no source of this learner; "
+            "send reports to the learner whose source policy made them."
+        )
+
+
+def check_source_name(name: object) -> str:
+    """A name of a source: text that is not empty and not that of the target."""
+    if not isinstance(name, str) or not name.strip() or name == TARGET_NAME or len(name) > 200:
+        raise InvalidInput(
+            f"a source was called {name!r:.80}; its name must be text of at most 200 characters "
+            f"other than {TARGET_NAME!r}."
+        )
+    return name

@@ -1,0 +1,171 @@
+"""The settings of Ma et al. (2025), section 4.1, and what the published program logged for them.
+
+The paper prints Figures 6 to 9 without numbers. `published_logs.csv` holds means over repetitions
+that its program logged: github.com/Karlmyh/LDP-Contextual-MAB, exponential rewards, K = 3, d = 2.
+That program adds noise only for people inside a bin, so it does not keep its epsilon for contexts;
+its numbers stand beside ours as what the paper shows, not as what its mechanism reaches.
+
+| column of published_logs.csv | meaning                                              |
+|------------------------------|------------------------------------------------------|
+| experiment                   | the program's name of it                             |
+| epsilon, epsilon_auxiliary   | budgets of target and sources; or which source first |
+| gamma, kappa                 | covariate shift and exploration of sources           |
+| rounds, n_auxiliary, sources | n_P, n_Qm, M                                         |
+| repeats                      | how many repetitions                                 |
+| mean_regret, sd_regret       | their mean and standard deviation                    |
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from discreet.problems.auxiliary import draw_auxiliary
+from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential
+from discreet.simulation import Source
+from discreet.validation import InvalidInput, positive_number, whole_number
+
+# Base of the trials' seeds; nothing was ever tuned on it.
+SEED = 20250901
+TRIALS = 100
+ARMS, DIMENSION = 3, 2
+
+EPSILONS = (1.0, 2.0, 4.0, 8.0, 1024.0)
+TARGET_SIZES = (10_000, 20_000, 40_000, 60_000, 80_000, 120_000, 160_000)
+SOURCE_SIZES = (10_000, 20_000, 50_000, 100_000)
+KAPPAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+
+LOW_FIRST, HIGH_FIRST = "low quality first", "high quality first"
+# As the program calls them: the source with the smallest epsilon first, or that with the largest.
+_ORDERS = {LOW_FIRST: "first_inf", HIGH_FIRST: "first_sup"}
+
+
+def problem() -> SyntheticProblem:
+    """Uniform contexts in the square and three arms, with the program's centres k / (K + 1)."""
+    return exponential(ARMS, DIMENSION)
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A synthetic source.
+
+    Attributes:
+        name: of the source; its data depend on it, not on its place.
+        people: n_Qm.
+        epsilon: epsilon_m.
+        gamma: of its contexts, with density proportional to ||x - 1/2||_inf^gamma.
+        kappa: of its behaviour policy.
+    """
+
+    name: str
+    people: int
+    epsilon: float
+    gamma: float = 0.0
+    kappa: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole_number(self.people, "people of a source", minimum=1)
+        positive_number(self.epsilon, "epsilon of a source")
+
+
+@dataclass(frozen=True)
+class SyntheticSources:
+    """Draws the data of some sources, which report in the order given.
+
+    A source has the same data wherever it stands, so that orders are compared on the same people.
+    """
+
+    specs: tuple[SourceSpec, ...]
+
+    def __call__(self, rng: np.random.Generator) -> list[Source]:
+        names = sorted(spec.name for spec in self.specs)
+        own = dict(zip(names, rng.spawn(len(names)), strict=True))
+        target = problem()
+        return [
+            Source(
+                spec.name,
+                spec.epsilon,
+                draw_auxiliary(
+                    target,
+                    spec.people,
+                    own[spec.name],
+                    contexts=CornerContexts(DIMENSION, spec.gamma),
+                    kappa=spec.kappa,
+                ),
+            )
+            for spec in self.specs
+        ]
+
+
+def alike(
+    number: int, people: int, epsilon: float, gamma: float = 0.0, kappa: float = 1.0
+) -> SyntheticSources:
+    """`number` sources of one kind."""
+    return SyntheticSources(
+        tuple(SourceSpec(f"source {m + 1}", people, epsilon, gamma, kappa) for m in range(number))
+    )
+
+
+@cache
+def _logs() -> dict[tuple[str, str, float, float, int, int, int, str], float]:
+    """Mean regret by experiment and setting."""
+    text = files("discreet.reproduction.ma2025").joinpath("published_logs.csv").read_text()
+    return {
+        (
+            row["experiment"],
+            _same(row["epsilon_auxiliary"]),
+            float(row["epsilon"]),
+            float(row["gamma"]),
+            int(row["rounds"]),
+            int(row["n_auxiliary"]),
+            int(row["sources"]),
+            _same(row["kappa"]),
+        ): float(row["mean_regret"])
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def _same(number: str) -> str:
+    """One text for equal numbers."""
+    return f"{float(number):g}" if number.replace(".", "").isdigit() else number
+
+
+def logged_mean(
+    experiment: str,
+    *,
+    epsilon: float,
+    rounds: int,
+    n_auxiliary: int,
+    sources: int = 2,
+    epsilon_auxiliary: float | str = "",
+    gamma: float = 0.0,
+    kappa: float | None = None,
+) -> float | None:
+    """The mean regret that the published program logged; None where it logged none.
+
+    Args:
+        experiment: `sample_size_target`, `sample_size_source`, `kappa`, `gamma` or
+            `order_of_auxiliary`.
+        epsilon, rounds: of the target.
+        n_auxiliary, sources, gamma, kappa: of the sources.
+        epsilon_auxiliary: theirs; or an order, `LOW_FIRST` or `HIGH_FIRST`.
+    """
+    if isinstance(epsilon_auxiliary, str):
+        which = _ORDERS.get(epsilon_auxiliary, "")
+    else:
+        which = f"{epsilon_auxiliary:g}"
+    key = "" if kappa is None else f"{kappa:g}"
+    return _logs().get((experiment, which, epsilon, gamma, rounds, n_auxiliary, sources, key))
+
+
+def check_known(asked: str, known: tuple[str, ...], what: str) -> None:
+    """Refuse a name that there is not."""
+    if asked not in known:
+        raise InvalidInput(
+            f"the {what} was {asked!r}; it must be one of {', '.join(map(repr, known))}."
+        )

@@ -1,0 +1,262 @@
+"""Algorithm 3 against the paper's formulas written out for one leaf and arm at a time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.domain import unit_cube
+from discreet.learners.partition.published import PublishedPartition
+from discreet.learners.partition.published_policy import LaplaceReports
+from discreet.learners.partition.published_sources import (
+    LaplaceSourceReports,
+    PublishedSourcePolicy,
+)
+from discreet.learners.partition.weighted import SeveralSources
+from discreet.learners.saving import load, save
+from discreet.learners.schema import decode, encode
+from discreet.privacy import Local, SimulatedNoise
+from discreet.privacy.frequency import LaplaceOnCells
+from discreet.problems.auxiliary import draw_auxiliary
+from discreet.problems.synthetic import SyntheticProblem, UniformContexts, exponential
+from discreet.simulation import Source, feed_source, run_learner, run_with_sources
+from discreet.validation import InvalidInput
+
+PROBLEM = exponential()
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def several(seed: int, leaves: int = 4, arms: int = 3) -> SeveralSources:
+    """Sums of a target and two sources as they may be, with few people and negative U too."""
+    draw = rng(seed)
+    times = draw.choice([0.0, 40.0, 500.0, 3000.0], (3, leaves))
+    chosen = draw.normal(0.2, 0.2, (3, leaves, arms)) * times[:, :, None]
+    return SeveralSources(
+        np.array([1.0, 0.5, 8.0]), times, chosen, chosen * draw.random((3, leaves, arms))
+    )
+
+
+class TestFormulas:
+    """(26), (27) and (28), one pair at a time."""
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_they_are_those_of_the_paper(self, seed: int) -> None:
+        found, n, c = several(seed), 3000, 0.7
+        weights = found.weights(math.log(n))
+        estimate = found.estimate(weights)
+        radius = found.radius(weights, c * math.log(n))
+        for leaf in range(4):
+            for arm in range(3):
+                above = below = spread = 0.0
+                for m, epsilon in enumerate((1.0, 0.5, 8.0)):
+                    t, u, v = (
+                        float(found.times[m, leaf]),
+                        float(found.chosen[m, leaf, arm]),
+                        float(found.rewards[m, leaf, arm]),
+                    )
+                    weight = 0.0
+                    if t >= math.log(n) ** 2:
+                        weight = min(abs(epsilon**2 / t * u), 1.0)
+                    assert weights[m, leaf, arm] == pytest.approx(weight)
+                    above += weight * v
+                    below += weight * u
+                    spread += weight**2 * max(t / epsilon**2, u)
+                if below == 0.0:
+                    assert estimate[leaf, arm] == 0.0
+                    assert radius[leaf, arm] == math.inf
+                    continue
+                assert estimate[leaf, arm] == pytest.approx(above / below)
+                expected = math.sqrt(c * math.log(n) * spread) / abs(below)
+                assert radius[leaf, arm] == pytest.approx(expected)
+
+    def test_without_privacy_all_weights_are_1(self) -> None:
+        found = replace(several(1), epsilons=np.full(3, 1e6))
+        weights = found.weights(math.log(3000))
+        enough = found.times >= math.log(3000) ** 2
+        assert (weights == enough[:, :, None]).all()
+
+    def test_one_source_that_counts_gives_equations_13_and_14(self) -> None:
+        found = SeveralSources(
+            np.array([2.0]),
+            np.array([[500.0]]),
+            np.array([[[300.0, 20.0]]]),
+            np.array([[[200.0, 5.0]]]),
+        )
+        weights = found.weights(math.log(10_000))
+        np.testing.assert_allclose(found.estimate(weights), [[200 / 300, 5 / 20]])
+        log = math.log(10_000)
+        by_hand = [math.sqrt(log * 300) / 300, math.sqrt(log * 125) / 20]
+        np.testing.assert_allclose(found.radius(weights, log)[0], by_hand)
+
+
+def learner(epsilon: float = 4.0, **options: object) -> PublishedPartition:
+    return PublishedPartition(
+        unit_cube(2),
+        3,
+        Local(epsilon),
+        horizon=2000,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def taught(epsilon: float = 1024.0) -> PublishedPartition:
+    """After a source of 3000 people whose reports are nearly exact."""
+    made = learner(1.0, source_horizon=3000)
+    made.open_source("near", epsilon)
+    feed_source(made, "near", draw_auxiliary(PROBLEM, 3000, rng(1)), SimulatedNoise(2))
+    return made
+
+
+class TestLearner:
+    def test_without_sources_algorithm_2_decides(self) -> None:
+        """The recorded regret of the learner as it was before it heard from sources."""
+        made = PublishedPartition(PROBLEM.domain, 3, Local(2.0), horizon=3000, public_seed=3)
+        acting = rng(1)
+        values = run_learner(made, PROBLEM.sample(3000, acting), acting, SimulatedNoise(2))
+        assert values.sum() == pytest.approx(1643.1025871678894, abs=1e-6)
+        assert made.source_guarantees() == {}
+
+    def test_sources_split_and_eliminate_before_the_target_comes(self) -> None:
+        made = taught()
+        first = made.policy()
+        assert made.people == 0
+        assert len(first.tree) > 3
+        assert not first.active.all()
+        # The source's policies and the target's first one come from the same tree.
+        last = made.source_policy("near")
+        assert (first.tree.axis[: len(last.tree)] != -1).sum() >= (last.tree.axis != -1).sum()
+
+    def test_n_is_the_largest_of_all(self) -> None:
+        made = learner(source_horizon=5000)
+        assert made.log_people == math.log(2000)
+        made.open_source("near", 8.0)
+        assert made.log_people == math.log(5000)
+        other = learner()
+        other.open_source("near", 8.0)
+        assert other.log_people == math.log(2000)
+        feed_source(other, "near", draw_auxiliary(PROBLEM, 2500, rng()), SimulatedNoise(0))
+        assert other.log_people == math.log(2500)
+
+    def test_what_sources_add_is_what_their_people_reported(self) -> None:
+        made = learner()
+        made.open_source("near", 1e6)
+        data = draw_auxiliary(PROBLEM, 100, rng(3))
+        feed_source(made, "near", data, SimulatedNoise(1))
+        sums = made._source_sums["near"]
+        counts = np.bincount(data.arms, minlength=3)
+        rewards = np.bincount(data.arms, data.rewards, minlength=3)
+        np.testing.assert_allclose(sums.chosen[0], counts, atol=0.01)
+        np.testing.assert_allclose(sums.rewards[0], rewards, atol=0.01)
+        assert sums.times[0] == 100.0
+
+    def test_order_is_that_of_reporting(self) -> None:
+        """The first source meets the whole cube, the second the bins that the first made."""
+        data = [
+            Source(name, 1024.0, draw_auxiliary(PROBLEM, 3000, rng(seed)))
+            for seed, name in enumerate(("near", "far"))
+        ]
+        made = learner(1.0)
+        run_with_sources(made, PROBLEM.sample(10, rng(9)), data, rng(9), SimulatedNoise(1))
+        leaves = [len(made._sources[one].policies[1].tree.leaves) for one in ("near", "far")]
+        assert leaves[0] < leaves[1]
+
+    def test_effective_sources_help(self) -> None:
+        """One arm is better everywhere: sources tell before the first person of the target."""
+
+        def means(contexts: np.ndarray) -> np.ndarray:
+            return np.tile([0.9, 0.1], (len(contexts), 1))
+
+        problem = SyntheticProblem(means, UniformContexts(1), 1, 2, "A test.")
+        totals = []
+        for sources in (0, 2):
+            made = PublishedPartition(problem.domain, 2, Local(1.0), horizon=1000)
+            data = [
+                Source(f"{m}", 1024.0, draw_auxiliary(problem, 15_000, rng(m), kappa=0.5))
+                for m in range(sources)
+            ]
+            people = problem.sample(1000, rng(7))
+            totals.append(run_with_sources(made, people, data, rng(8), SimulatedNoise(1)).sum())
+        assert totals[1] < 0.1 * totals[0]
+
+    def test_it_goes_on_where_it_was_saved(self, tmp_path: Path) -> None:
+        made = taught(8.0)
+        made.open_source("far", 2.0)
+        made.policy()
+        save(made, tmp_path / "learner.json")
+        again = load(tmp_path / "learner.json")
+        assert isinstance(again, PublishedPartition)
+        assert again.sources == ("near", "far")
+        for one in (made, again):
+            feed_source(one, "far", draw_auxiliary(PROBLEM, 300, rng(4)), SimulatedNoise(5))
+        assert encode(made.source_policy("far")) == encode(again.source_policy("far"))
+        assert made.source_guarantees() == again.source_guarantees()
+        one, two = made.policy(), again.policy()
+        assert encode(one) == encode(two)
+
+
+class TestReports:
+    def policy(self, epsilon: float = 2.0) -> PublishedSourcePolicy:
+        made = learner()
+        made.open_source("near", epsilon)
+        return made.source_policy("near")
+
+    def test_messages_round_trip(self) -> None:
+        policy = taught().source_policy("near")
+        assert encode(decode(encode(policy), PublishedSourcePolicy)) == encode(policy)
+        data = draw_auxiliary(PROBLEM, 5, rng())
+        reports = policy.report(data.contexts, data.arms, data.rewards, SimulatedNoise(1))
+        again = decode(encode(reports), LaplaceSourceReports)
+        assert (again.values == reports.values).all()
+
+    def test_arms_that_were_given_up_leave_only_noise(self) -> None:
+        policy = self.policy(1e6)
+        active = np.array([[True, False, True]])
+        policy = replace(policy, active=active)
+        contexts = np.full((2, 2), 0.5)
+        values = policy.report(contexts, [1, 2], [1.0, 1.0], SimulatedNoise(1)).values
+        np.testing.assert_allclose(values, [[0, 0, 0, 0], [0, 1, 0, 1]], atol=0.001)
+
+    def test_noise_is_that_of_equation_25(self) -> None:
+        policy = self.policy(2.0)
+        data = draw_auxiliary(PROBLEM, 4000, rng())
+        reports = policy.report(data.contexts, data.arms, data.rewards, SimulatedNoise(2))
+        assert reports.values.shape == (4000, 6)
+        np.testing.assert_allclose(reports.values.var(axis=0), 8.0, rtol=0.2)
+        release = policy.release("SecureNoise")
+        assert (release.sensitivity, release.scale, release.event.epsilon) == (4.0, 2.0, 2.0)
+
+    def test_being_nowhere_is_covered(self) -> None:
+        """With one pair left, being in it or nowhere differs by 2; with more pairs by 4."""
+        assert LaplaceOnCells(1, 1.0, partial=True).sensitivity == 2.0
+        assert LaplaceOnCells(3, 1.0, partial=True).sensitivity == 4.0
+        with pytest.raises(InvalidInput, match="cells was -1"):
+            LaplaceOnCells(3, 1.0).privatise(np.array([-1]), np.zeros(1), SimulatedNoise(0))
+
+    def test_bad_reports_change_nothing(self) -> None:
+        made = learner()
+        made.open_source("near", 2.0)
+        policy = made.source_policy("near")
+        report = policy.report([[0.5, 0.5]], [1], [1.0], SimulatedNoise(2))
+        bad = [
+            replace(report, values=report.values * 1e6),
+            replace(report, values=report.values[:, :4]),
+            replace(report, values=report.values[:0]),
+            replace(report, policy_version=3),
+            replace(report, source="another"),
+        ]
+        target = made.policy()
+        actions, _ = target.act([[0.5, 0.5]], rng())
+        other = target.report([[0.5, 0.5]], actions, [1.0], SimulatedNoise(3))
+        assert isinstance(other, LaplaceReports)
+        for one in [*bad, other]:
+            with pytest.raises(InvalidInput):
+                made.update_source([report, one])  # type: ignore[list-item]
+        assert made.source_people("near") == 0
+        assert made._source_sums == {}

@@ -1,0 +1,306 @@
+"""What every learner owes that hears from auxiliary sources (discreet.learners.sources).
+
+A new one is a row in test_source_contract.py. Who the people of a source are is in source_scene.py.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.domain import Box, RewardBounds
+from discreet.learners.messages import Terms
+from discreet.learners.saving import load, save
+from discreet.learners.schema import decode, encode
+from discreet.learners.sources import TARGET_NAME, SourcePolicy, SourceReports
+from discreet.privacy import SimulatedNoise, Unprotected
+from discreet.validation import InvalidInput
+
+from .contract import ARMS, BOUNDS, DOMAIN, Row, arrays, state, visit
+from .source_scene import SCENE, SourceRow, known, people_of, serve, tables, teach, told
+
+GENEROUS = Terms(DOMAIN, ARMS, 100.0, BOUNDS)
+
+
+class SourceContract:
+    """Subclass with a fixture `row`."""
+
+    def test_names_and_epsilons_are_checked(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=1.0)
+        before = state(learner)
+        for name in ("bank", "", "  ", TARGET_NAME, 3, None, "x" * 201):
+            with pytest.raises(InvalidInput, match="source"):
+                learner.open_source(name, 1.0)
+        for epsilon in (0.0, -1.0, np.nan, np.inf, True, "1", None):
+            with pytest.raises(InvalidInput, match="epsilon"):
+                learner.open_source("other", epsilon)
+        assert learner.sources == ("bank",)
+        assert state(learner) == before
+
+    def test_a_source_that_is_not_open_is_unknown(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=1.0)
+        for call in (learner.source_policy, learner.source_people):
+            with pytest.raises(InvalidInput, match="not open"):
+                call("shop")
+        assert learner.sources == ("bank",)
+
+    def test_a_policy_lasts_until_a_batch_has_come(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0)
+        for version in range(3):
+            policy = learner.source_policy("bank")
+            assert policy.version == version
+            batch = learner.source_batch("bank")
+            learner.update_source(told(policy, batch - 1, version))
+            assert learner.source_policy("bank") is policy
+            learner.update_source(told(policy, 1, 50 + version))
+        assert learner.source_policy("bank").version == 3
+
+    def test_what_a_policy_says_of_itself(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0, shop=3.0)
+        policy = learner.source_policy("bank")
+        assert (policy.name, policy.epsilon, policy.arms) == ("bank", 2.0, ARMS)
+        assert (policy.domain, policy.reward_bounds) == (DOMAIN, BOUNDS)
+        teach(learner, "bank")
+        later = learner.source_policy("bank")
+        assert later.identity == policy.identity
+        assert later.group == policy.group
+        other = learner.source_policy("shop")
+        assert other.identity != policy.identity
+        assert other.group != policy.group
+        assert row.make(11).policy().identity != policy.identity
+
+    def test_policies_round_trip_and_report_the_same(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0)
+        teach(learner, "bank")
+        policy = learner.source_policy("bank")
+        copy = decode(encode(policy), SourcePolicy)
+        assert type(copy) is type(policy)
+        assert encode(copy) == encode(policy)
+        assert encode(told(copy, 60, 9)) == encode(told(policy, 60, 9))
+
+    def test_policies_cannot_be_changed(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0)
+        teach(learner, "bank")
+        policy = learner.source_policy("bank")
+        with pytest.raises(AttributeError):
+            policy.version = 9
+        for array in arrays(policy):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+
+    def test_reports_round_trip(self, row: SourceRow) -> None:
+        one, two = row.fresh(bank=2.0), row.fresh(bank=2.0)
+        reports = told(one.source_policy("bank"), 40, 7)
+        two.source_policy("bank")
+        copy = decode(encode(reports), SourceReports)
+        assert type(copy) is type(reports)
+        one.update_source(reports)
+        two.update_source(copy)
+        assert state(one) == state(two)
+
+    def test_reports_add_in_any_order(self, row: SourceRow) -> None:
+        one, two = row.fresh(bank=2.0, shop=6.0), row.fresh(bank=2.0, shop=6.0)
+        batches = [
+            told(one.source_policy(name), count, seed)
+            for seed, (name, count) in enumerate([("bank", 5), ("shop", 60), ("bank", 17)])
+        ]
+        for name in ("bank", "shop"):
+            two.source_policy(name)
+        one.update_source(batches)
+        for batch in reversed(batches):
+            two.update_source(batch)
+        assert (one.source_people("bank"), one.source_people("shop")) == (22, 60)
+        assert (two.source_people("bank"), two.source_people("shop")) == (22, 60)
+        assert np.allclose(known(one), known(two), rtol=1e-9, atol=1e-9)
+
+    def test_late_reports_are_used(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0)
+        first = learner.source_policy("bank")
+        teach(learner, "bank")
+        before, people = known(learner), learner.source_people("bank")
+        learner.update_source(told(first, 30, 99))
+        assert learner.source_people("bank") == people + 30
+        assert known(learner) != before
+        learner.policy()
+
+    def test_people_of_sources_are_nobody_of_the_target(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0)
+        policy = learner.policy()
+        teach(learner, "bank")
+        assert learner.people == 0
+        assert learner.policy() is policy, "a policy of the target lasts as well"
+
+    def test_equal_reports_give_equal_learners(self, row: SourceRow) -> None:
+        states = []
+        for _ in range(2):
+            learner = row.fresh(bank=2.0, shop=1.0)
+            teach(learner, "bank")
+            teach(learner, "shop", 2)
+            states.append(state(learner) + encode(learner.policy()))
+        assert states[0] == states[1]
+
+    def test_the_target_goes_on_after_its_sources(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=4.0)
+        teach(learner, "bank")
+        for seed in range(4):
+            chances = learner.policy().probabilities(SCENE.contexts(50, seed))
+            assert np.allclose(chances.sum(axis=1), 1.0)
+            serve(learner, seed)
+        teach(learner, "bank", 2)
+        learner.policy()
+
+    def test_an_arm_that_never_occurs(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=4.0)
+        for seed in range(3):
+            policy = learner.source_policy("bank")
+            learner.update_source(told(policy, min(learner.source_batch("bank"), 400), seed, arm=1))
+        chances = learner.policy().probabilities(SCENE.contexts(50, 1))
+        assert np.allclose(chances.sum(axis=1), 1.0)
+        assert (chances >= 0.0).all()
+
+    def test_a_source_without_reports_changes_nothing(self, row: SourceRow) -> None:
+        plain, heard = row.make(11), row.fresh(bank=4.0, shop=1.0)
+        heard.source_policy("bank")
+        assert encode(heard.policy()) == encode(plain.policy())
+        assert heard.source_people("bank") == heard.source_people("shop") == 0
+
+    def test_guarantees_are_listed_apart(self, row: SourceRow) -> None:
+        plain, learner = row.make(11), row.fresh(bank=2.0, shop=6.0)
+        unused = learner.source_guarantees()
+        assert list(unused) == ["bank", "shop"]
+        assert all(one.releases == 0 and one.epsilon == 0.0 for one in unused.values())
+        teach(learner, "bank")
+        teach(learner, "shop", 2)
+        for name, asked in (("bank", 2.0), ("shop", 6.0)):
+            found = learner.source_guarantees()[name]
+            assert found.trust_model == "local"
+            assert asked * (1.0 - 1e-6) <= found.epsilon <= asked * (1.0 + 1e-12)
+            assert found.delta == 0.0
+            assert found.adjacency.record in found.sentence
+            assert "simulated" in found.sentence
+            releases = [learner.source_policy(name).release("none")]
+            assert all(release.event.epsilon <= found.epsilon for release in releases)
+        plain.policy()
+        learner.policy()
+        assert learner.guarantee() == plain.guarantee()
+
+    def test_saved_learners_go_on_where_they_stopped(self, row: SourceRow, tmp_path: Path) -> None:
+        learner = row.fresh(bank=2.0, shop=6.0, silent=1.0)
+        teach(learner, "bank")
+        learner.policy()
+        learner.update_source(told(learner.source_policy("shop"), 7, 3))
+        path = tmp_path / "learner.json"
+        save(learner, path)
+        again = load(path)
+        assert state(again) == state(learner)
+        assert again.sources == learner.sources
+        assert again.source_guarantees() == learner.source_guarantees()
+        assert [again.source_people(name) for name in again.sources] == [
+            learner.source_people(name) for name in learner.sources
+        ]
+        for one in (learner, again):
+            teach(one, "shop", 2)
+            teach(one, "silent", 1)
+            serve(one, 5)
+        assert encode(again.policy()) == encode(learner.policy())
+        assert state(again) == state(learner)
+        with pytest.raises(InvalidInput, match="open already"):
+            again.open_source("bank", 2.0)
+
+    def test_damaged_sources_are_refused(self, row: SourceRow, tmp_path: Path) -> None:
+        learner = row.fresh(bank=2.0)
+        teach(learner, "bank", 2)
+        path = tmp_path / "learner.json"
+        save(learner, path)
+        text = path.read_text()
+        for key, value in [
+            ("name", TARGET_NAME),
+            ("epsilon", -1.0),
+            ("people", -3),
+            ("policies", ["x"]),
+            ("noise", ["mine"]),
+        ]:
+            content = json.loads(text)
+            bank = next(one for one in tables(content) if one.get("name") == "bank")
+            assert key in bank
+            bank[key] = value
+            path.write_text(json.dumps(content))
+            with pytest.raises(InvalidInput):
+                load(path)
+
+    def test_bad_input_of_people_is_refused(self, row: SourceRow) -> None:
+        policy = row.fresh(bank=2.0).source_policy("bank")
+        good = dict(zip(("contexts", "arms", "rewards"), people_of(1, 0), strict=True))
+        bad = [
+            *(("contexts", value) for value in SCENE.bad_contexts.values()),
+            *(("arms", value) for value in ([-1], [ARMS], [0.0], [0, 1], [[0]], ["a"])),
+            *(("rewards", value) for value in ([9.0], [np.nan], [0.0, 0.0], [[0.0]], ["a"])),
+        ]
+        for name, value in bad:
+            with pytest.raises(InvalidInput, match=name):
+                policy.report(**{**good, name: value}, noise=SimulatedNoise(0))
+
+    def test_noise_and_terms_are_checked(self, row: SourceRow) -> None:
+        policy = row.fresh(bank=2.0).source_policy("bank")
+        people = people_of(3, 0)
+        for noise in (Unprotected(), np.random.default_rng(0)):
+            with pytest.raises(InvalidInput, match="SecureNoise"):
+                policy.report(*people, noise)
+        policy.report(*people, SimulatedNoise(0), GENEROUS)
+        for terms in (
+            replace(GENEROUS, most_epsilon=1.9),
+            replace(GENEROUS, arms=ARMS + 1),
+            replace(GENEROUS, domain=Box((0.0, 0.0), (1.0, 1.0))),
+            replace(GENEROUS, reward_bounds=RewardBounds()),
+        ):
+            with pytest.raises(InvalidInput, match="agreed"):
+                policy.report(*people, SimulatedNoise(0), terms)
+
+        class Secure(SimulatedNoise):
+            secure = True
+
+        with pytest.raises(InvalidInput, match="terms"):
+            policy.report(*people, Secure(0))
+
+    def test_refused_reports_change_nothing(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0)
+        teach(learner, "bank")
+        target = visit(Row(lambda: learner), learner.policy(), 4, 1)
+        good = told(learner.source_policy("bank"), 10, 1)
+        before = state(learner)
+        strangers = row.make(12)
+        strangers.open_source("bank", 2.0)
+        other = row.fresh(bank=2.5)
+        foreign = told(strangers.source_policy("bank"), 5, 1)
+        unknown = replace(good, policy_version=10**6)
+        for bad, message in [
+            (foreign, "no source of this learner"),
+            (told(other.source_policy("bank"), 5, 1), "no source of this learner"),
+            (unknown, "version"),
+            ([good, unknown], "version"),
+            ([good, foreign], "no source of this learner"),
+            ([], "empty"),
+            (target, "type"),
+            ([good, target], "type"),
+            (["a report"], "type str"),
+            (None, "type NoneType"),
+            *((one, "report") for one in self.cut(good)),
+        ]:
+            with pytest.raises(InvalidInput, match=message):
+                learner.update_source(bad)
+        with pytest.raises(InvalidInput):
+            learner.update(good)
+        assert state(learner) == before
+
+    @staticmethod
+    def cut(good: SourceReports) -> list[SourceReports]:
+        """Reports with nobody in them, or with arrays that are too short."""
+        held = {f.name: getattr(good, f.name) for f in fields(good)}
+        every = {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
+        nobody = replace(good, **{name: value[:0] for name, value in every.items()})
+        short = [replace(good, **{name: value[..., :-1]}) for name, value in every.items()]
+        return [nobody, *short]

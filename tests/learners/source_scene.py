@@ -1,0 +1,90 @@
+"""People of auxiliary sources: those of `ArmScene`, with arms that somebody else chose.
+
+Here the arms are drawn by a rule that the learner does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.learners.messages import Actions
+from discreet.learners.sources import SourcePolicy, SourceReports
+from discreet.privacy import SimulatedNoise
+
+from .contract import ARMS, ArmScene, Row, state, visit
+
+SCENE = ArmScene()
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """One learner under test, with three arms on `DOMAIN`.
+
+    Attributes:
+        make: a fresh learner with the given public seed; two calls give equal ones.
+    """
+
+    make: Callable[[int], Any]
+
+    def fresh(self, **epsilons: float) -> Any:
+        """A learner that has opened these sources."""
+        learner = self.make(11)
+        for name, epsilon in epsilons.items():
+            learner.open_source(name, epsilon)
+        return learner
+
+
+def people_of(count: int, seed: int, arm: int | None = None) -> tuple[np.ndarray, ...]:
+    """Contexts, arms and rewards of people of a source; all with one arm if it is given."""
+    contexts = SCENE.contexts(count, seed)
+    arms = np.random.default_rng([seed, 2]).integers(ARMS, size=count)
+    arms = arms if arm is None else np.full(count, arm)
+    tickets = np.zeros(count, dtype=np.uint64)
+    return contexts, arms, SCENE.rewards(contexts, Actions(arms, tickets), seed)
+
+
+def told(policy: SourcePolicy, count: int, seed: int, arm: int | None = None) -> SourceReports:
+    """Reports of so many people of a source."""
+    return policy.report(*people_of(count, seed, arm), SimulatedNoise(seed))
+
+
+def teach(learner: Any, name: str, batches: int = 4) -> None:
+    """Let a source report under a few policies."""
+    for seed in range(batches):
+        policy = learner.source_policy(name)
+        learner.update_source(told(policy, min(learner.source_batch(name), 400), seed))
+
+
+def serve(learner: Any, seed: int) -> None:
+    """Let people of the target report under one policy."""
+    policy = learner.policy()
+    people = min(learner.batch_size, 400)
+    learner.update(visit(Row(lambda: learner), policy, people, seed))
+
+
+def numbers(value: object) -> list[float]:
+    """All numbers in a JSON value, texts left out, in a fixed order."""
+    if isinstance(value, dict):
+        return [x for key in sorted(value) for x in numbers(value[key])]
+    if isinstance(value, list | tuple):
+        return [x for inner in value for x in numbers(inner)]
+    return [] if value is None or isinstance(value, str) else [float(value)]  # type: ignore[arg-type]
+
+
+def known(learner: Any) -> list[float]:
+    """What a learner knows, as numbers."""
+    return numbers(json.loads(state(learner)))
+
+
+def tables(value: object) -> Iterator[dict[str, Any]]:
+    """Every table within a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from tables(inner)

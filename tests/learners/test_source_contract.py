@@ -1,0 +1,41 @@
+"""Every learner that hears from sources runs through this suite; a new one is one row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from discreet.learners.registry import make_learner
+from discreet.privacy import Budget, Local, NonPrivate
+
+from .contract import ARMS, BOUNDS, DOMAIN
+from .source_contract import SourceContract
+from .source_scene import SourceRow
+
+
+def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
+    """Makes a learner with that public seed."""
+
+    def fresh(seed: int) -> Any:
+        make = partial(make_learner, name, DOMAIN, ARMS, budget, reward_bounds=BOUNDS)
+        return make(options=options, public_seed=seed, horizon=4000)
+
+    return fresh
+
+
+ROWS = {
+    "private_linear": SourceRow(maker("private_linear", Local(1.0), batch=100)),
+    "private_linear, non-private": SourceRow(maker("private_linear", NonPrivate(), batch=100)),
+    "private_linear, privunit": SourceRow(
+        maker("private_linear", Local(4.0), batch=100, mechanism="privunit")
+    ),
+    "private_neural": SourceRow(maker("private_neural", Local(1.0), batch=100, hidden=4)),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+class TestSourceContract(SourceContract):
+    pass
