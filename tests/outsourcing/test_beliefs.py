@@ -207,3 +207,31 @@ def test_bad_intervals(lower: list[float], upper: list[float]) -> None:
 def test_bad_beliefs(mean: np.ndarray, variance: np.ndarray, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         RowBeliefs(mean, variance)
+
+
+@pytest.mark.parametrize(
+    ("point", "scale", "mean", "variance"),
+    [
+        # Noise much wider than the box: flat, with a slight slope.
+        (0.3, 1e5, 0.5, 1.0 / 12.0),
+        (0.3, 50.0, 0.4999933334, 0.0833322222),
+        # Far outside: an exponential that falls off from the border, by 50-digit integration.
+        (29.0, 1.0, 0.9643762465, 0.0012658511),
+        (31.0, 1.0, 0.9667403326, 0.0011037715),
+        (-31.0, 1.0, 0.0321912768, 0.0010341416),
+        (1e4, 1.0, 0.99989999, 1.0002e-8),
+        (1e12, 1.0, 1.0, 1e-24),
+        (5.0, 0.01, 0.999975, 6.2498e-10),
+    ],
+)
+def test_extremes_keep_their_digits(
+    point: float, scale: float, mean: float, variance: float
+) -> None:
+    found = RowBeliefs.within([[point]], scale, [0.0], [1.0])
+    assert found.mean[0, 0] == pytest.approx(mean, rel=2.5e-3)
+    assert found.variance[0, 0] == pytest.approx(variance, rel=1e-2)
+
+
+def test_text_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="could not be read as numbers"):
+        RowBeliefs.exact([["a"]])

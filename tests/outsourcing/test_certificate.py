@@ -349,6 +349,7 @@ class TestForgeries:
             ("noise", [SecureNoise.name]),
             ("noise", []),
             ("trust_model", "local"),
+            ("reports_per_person", 2),
         ],
     )
     def test_promises_that_do_not_follow(self, figure: str, field: str, to: Any) -> None:
@@ -362,8 +363,9 @@ class TestForgeries:
             self.refused("plain", change, "mechanisms give")
 
     def test_promises_about_more_than_a_row(self) -> None:
-        change = setter("promise", "guarantee", "adjacency", "record", to="row and outcome")
-        self.refused("plain", change, "mechanisms give")
+        for field, to in (("record", "row and outcome"), ("relation", "add-remove")):
+            change = setter("promise", "guarantee", "adjacency", field, to=to)
+            self.refused("plain", change, "mechanisms give")
 
     def test_a_promise_where_there_is_none(self) -> None:
         fields = json.loads(ALL_SORTS["protected answers"].to_json())

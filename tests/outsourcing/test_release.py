@@ -226,8 +226,8 @@ class TestDrawing:
     def test_no_noise_is_drawn_twice(self, source: NoiseSource) -> None:
         """Over several blocks, and over several releases with one source."""
         public = bounds(2)
-        made = replace(mechanism(public, 300, noise=source), numbers=40)
-        coordinates = np.full((300, 2), 5.0)
+        made = replace(mechanism(public, 60, noise=source), numbers=40)
+        coordinates = np.full((60, 2), 5.0)
         drawn = [draw_rows(coordinates, made, None, source).points for _ in range(2)]
         values = np.concatenate(drawn).ravel()
         assert len(np.unique(values)) == values.size

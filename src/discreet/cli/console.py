@@ -39,6 +39,9 @@ def refusing() -> Iterator[None]:
     except InvalidInput as error:
         err.print(f"[bold red]Refused:[/] {plain(str(error))}", highlight=False)
         raise typer.Exit(2) from error
+    except OSError as error:
+        err.print(f"[bold red]Refused:[/] {plain(str(error))}", highlight=False)
+        raise typer.Exit(2) from error
     except (MemoryError, OverflowError) as error:
         err.print(
             "[bold red]Refused:[/] the study is too large for this machine; ask for fewer rounds, "

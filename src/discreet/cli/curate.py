@@ -128,6 +128,12 @@ def _show(
             out.print(
                 plain(f"  {column.name}: {share:.0%} of the width of its bounds"), highlight=False
             )
+    if certificate.budget.delta * certificate.rows > 1.0:
+        out.print(
+            f"Delta is above 1 / {certificate.rows}: with it, a release that shows somebody's row "
+            "as it is would be allowed now and then. Choose a smaller one.",
+            highlight=False,
+        )
     out.print()
     for sentence in certificate.sentences:
         out.print(plain(sentence), highlight=False)

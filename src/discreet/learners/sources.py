@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from discreet.action_space import arm_count
 from discreet.domain import Box, RewardBounds
-from discreet.learners.messages import TICKETS, Message, Terms
+from discreet.learners.messages import TICKETS, Message, Reports, Terms
 from discreet.privacy import (
     Adjacency,
     Guarantee,
@@ -39,11 +39,12 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.accounting import composed_epsilon
-from discreet.privacy.noise import NO_NOISE, check_noise_name
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
+    freeze_arrays,
     positive_number,
     whole_number,
     whole_vector,
@@ -54,40 +55,11 @@ TARGET_NAME = "target"
 
 
 @dataclass(frozen=True)
-class SourceReports(Message):
+class SourceReports(Reports):
     """Reports of n people of one source, made under one version of its policy.
 
-    Attributes:
-        policy_version: the version of the source policy that made them.
-        source: the identity of that policy (`SourcePolicy.identity`).
-        noise: the name of the noise source that protects them, as their side declares it.
+    `source` is the identity of that policy (`SourcePolicy.identity`).
     """
-
-    policy_version: int
-    source: str
-    noise: str
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    def origin_fields(self) -> dict[str, Any]:
-        """The fields that all source reports share, as JSON values."""
-        return {
-            "policy_version": self.policy_version,
-            "source": self.source,
-            "noise": self.noise,
-        }
-
-    @staticmethod
-    def read_origin(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `origin_fields`, as keyword arguments."""
-        if not isinstance(fields["source"], str):
-            raise InvalidInput(f"source was {fields['source']!r:.80}; it must be text.")
-        return {
-            "policy_version": whole_number(fields["policy_version"], "policy_version"),
-            "source": fields["source"],
-            "noise": check_noise_name(fields["noise"]),
-        }
 
 
 @dataclass(frozen=True)
@@ -111,6 +83,9 @@ class SourcePolicy(Message):
     arms: int
     epsilon: float
     public_seed: int
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
 
     def report(
         self,

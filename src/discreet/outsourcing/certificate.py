@@ -324,7 +324,8 @@ def _follows(claimed: Guarantee | None, derived: Guarantee) -> bool:
         and claimed.delta >= derived.delta
         and set(claimed.noise) == set(derived.noise)
         and claimed.trust_model == derived.trust_model
-        and claimed.adjacency.record == derived.adjacency.record
+        and claimed.reports_per_person <= derived.reports_per_person
+        and replace(claimed.adjacency, radius=radius) == derived.adjacency
     )
 
 

@@ -35,6 +35,8 @@ from discreet.validation import (
 
 # A prior is learnt anew when so many times as many answers have come.
 _GROWTH = 1.25
+# Squares of answers must not overflow.
+_MOST = 1e100
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,11 @@ class Modeler:
         """
         which = whole_vector(rows, "rows", 0, self.beliefs.count - 1)
         values = self._sign * finite_vector(answers, "answers", len(which))
+        if (np.abs(values) > _MOST).any():
+            raise InvalidInput(
+                f"answers had {values[np.argmax(np.abs(values))]:g}; they must lie within "
+                f"+-{_MOST:g}. Give them in a larger unit."
+            )
         in_order = which.tolist() == self._waiting[: len(which)]
         for row in which.tolist():
             if row in self._waiting:
@@ -244,10 +251,11 @@ class Modeler:
         return int(np.argmax(scores))
 
     def _incumbent(self) -> float:
-        """The best posterior mean of an answered row: robust against lucky noise."""
-        if not self._rows:
+        """The best posterior mean of a row that was asked for: robust against lucky noise."""
+        asked = [*self._rows, *self._waiting]
+        if not asked:
             return self._posterior.prior.mean
-        return float(self._posterior.mean[self._rows].max())
+        return float(self._posterior.mean[asked].max())
 
     def _lesson(self) -> int:
         """From how many answers a prior is to be learnt by now: at warm_up, and then whenever a

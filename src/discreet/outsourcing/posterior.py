@@ -60,8 +60,10 @@ class RowPosterior:
 
     @property
     def shared_deviation(self) -> FloatArray:
-        """(n,) standard deviations of what rows share with others: without each row's own part."""
+        """(n,) standard deviations of what rows share with others: without each row's own part,
+        unless it was asked for and its own part is being learnt."""
         deviation: FloatArray = np.sqrt(np.maximum(self.variance - self._own, 0.0))
+        deviation[self.asked] = np.sqrt(self.variance[self.asked])
         return deviation
 
     def ask(self, row: int) -> None:

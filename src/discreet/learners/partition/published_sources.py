@@ -25,7 +25,7 @@ from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import LaplaceOnCells
 from discreet.privacy.noise import laplace_epsilon
-from discreet.validation import BoolArray, FloatArray, IntArray, freeze_arrays, read_array
+from discreet.validation import BoolArray, FloatArray, IntArray, read_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +67,6 @@ class PublishedSourcePolicy(SourcePolicy):
 
     tree: Tree
     active: BoolArray
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @cached_property
     def mechanism(self) -> LaplaceOnCells:

@@ -58,13 +58,13 @@ def test_no_averaging_and_nothing_new() -> None:
 
 def test_exploration_falls_from_everybody_on() -> None:
     descent = Descent()
-    shares = [descent.exploring(time, 1000.0) for time in (0.0, 150.0, 151.0, 1e3, 1e6)]
+    shares = [descent.exploring(time, 1000.0) for time in (0.0, 350.0, 351.0, 1e3, 1e6)]
     assert shares[:2] == [1.0, 1.0]
     assert all(one >= two for one, two in pairwise(shares))
-    assert shares[-1] == pytest.approx((150.0 / 1e6) ** 0.75)
+    assert shares[-1] == pytest.approx(350.0 / 1e6)
     assert Descent(warm_up=0).exploring(1.0, 1000.0) == 0.0
     assert Descent(warm_up=0).exploring(0.0, 1000.0) == 1.0, "nobody knows anything yet"
-    assert Descent(warm_up=16).exploring(256.0, 1000.0) == pytest.approx(1.0 / 8.0)
+    assert Descent(warm_up=16).exploring(128.0, 1000.0) == 1.0 / 8.0
 
 
 def test_noise_delays_the_descent() -> None:

@@ -38,8 +38,7 @@ from discreet.validation import (
 
 # The default of `warm_up` is the first plus this share of t0: some explore even without noise.
 _LEAST_WARM_UP = 50.0
-_WARM_UP_SHARE = 0.1
-_EXPLORING_POWER = 0.75
+_WARM_UP_SHARE = 0.3
 # A step is at most this over w (see above).
 _LONGEST = 4.0
 
@@ -52,7 +51,8 @@ class Descent:
         step: c / K. Larger follows the gradients faster and the noise too.
         scale: how far parameters are expected to lie from where they start.
         warm_up: so many people, in reports of the target, explore; afterwards the share of
-            people who do is (warm_up / t)^(3/4). By default 50 + t0 / 10.
+            people who do is warm_up / t (Auer, Cesa-Bianchi and Fischer 2002). By default
+            50 + 0.3 t0.
         averaging: q.
         mechanism: `l2_ball` (Duchi, Jordan and Wainwright 2018, as published), or `privunit`,
             which has less noise, at epsilon 4 less than a third of the variance.
@@ -96,7 +96,7 @@ class Descent:
             warm_up = _LEAST_WARM_UP + _WARM_UP_SHARE * delay
         if time <= warm_up or time == 0.0:
             return 1.0
-        return float((warm_up / time) ** _EXPLORING_POWER)
+        return warm_up / time
 
     def batch_after(self, people: int) -> int:
         """How many reports the next policy waits for, when so many came before the last one."""

@@ -39,7 +39,6 @@ from discreet.validation import (
     InvalidInput,
     TicketArray,
     finite_number,
-    freeze_arrays,
     positive_number,
     read_array,
 )
@@ -199,9 +198,6 @@ class GradientSourcePolicy(SourcePolicy):
     mechanism_name: str
 
     model_type: ClassVar[type[Model]]
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @cached_property
     def model(self) -> Model:
