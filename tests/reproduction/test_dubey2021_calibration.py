@@ -14,9 +14,9 @@ from discreet.privacy import Joint, Local, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon, gaussian_noise_multiplier
 from discreet.problems.decision_sets import BumpProblem
 from discreet.problems.functions import camelback
+from discreet.reproduction.cases import Case
 from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.reproduction.dubey2021.settings import BUMP_KERNEL, ball_points
-from discreet.reproduction.runner import Case
 from discreet.validation import InvalidInput
 
 FEATURES = 22

@@ -13,6 +13,7 @@ import pytest
 from discreet.privacy import Adjacency, Joint, derive_guarantee
 from discreet.problems.functions import BERNOULLI, camelback
 from discreet.reporting.reproduction import regret_figure, save_figure
+from discreet.reproduction.cases import Case, Trial, lines_of
 from discreet.reproduction.dubey2021.figures import FIGURE_1, FIGURE_2, TABLE_1, figure_1
 from discreet.reproduction.dubey2021.settings import (
     BEST_OF_BOX,
@@ -22,15 +23,7 @@ from discreet.reproduction.dubey2021.settings import (
     benchmarks,
 )
 from discreet.reproduction.registry import REPRODUCTIONS, find_reproduction
-from discreet.reproduction.runner import (
-    Case,
-    Reproduction,
-    Request,
-    Trial,
-    lines_of,
-    run_all,
-    run_trial,
-)
+from discreet.reproduction.runner import Reproduction, Request, run_all, run_trial
 from discreet.validation import InvalidInput
 
 

@@ -8,6 +8,7 @@ import pytest
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Local, SimulatedNoise
 from discreet.reporting.transfer_setting import density
+from discreet.reproduction.cases import Case
 from discreet.reproduction.ma2025.experiments import (
     EXPERIMENTS,
     FIGURE_6,
@@ -27,7 +28,6 @@ from discreet.reproduction.ma2025.settings import (
     alike,
     logged_mean,
 )
-from discreet.reproduction.runner import Case
 from discreet.validation import InvalidInput
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import wilcoxon
 
 from discreet.privacy import NonPrivate
+from discreet.reproduction.cases import lines_of
 from discreet.reproduction.ma2025.real_data import (
     ADULT,
     AT_END,
@@ -31,7 +32,6 @@ from discreet.reproduction.ma2025.table import (
     ratios,
     run,
 )
-from discreet.reproduction.runner import lines_of
 from discreet.validation import InvalidInput
 from tests.reproduction.transfer_tables import write_tables
 

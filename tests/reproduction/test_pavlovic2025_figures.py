@@ -15,6 +15,7 @@ from discreet.learners.epochs.elimination import Bernstein
 from discreet.privacy import Joint, Local, SimulatedNoise
 from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.reporting.trade_off import trade_off_figure
+from discreet.reproduction.cases import Case, lines_of
 from discreet.reproduction.pavlovic2025.calibration import PublishedElimination
 from discreet.reproduction.pavlovic2025.figures import CAPRI_REGRET, USCA_ERROR_RATE
 from discreet.reproduction.pavlovic2025.settings import (
@@ -26,7 +27,7 @@ from discreet.reproduction.pavlovic2025.settings import (
     share_wrong,
 )
 from discreet.reproduction.registry import REPRODUCTIONS
-from discreet.reproduction.runner import Case, lines_of, run_trial
+from discreet.reproduction.runner import run_trial
 from discreet.validation import InvalidInput
 
 runner = CliRunner()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,8 @@ from rich.table import Table
 
 from discreet.cli.console import (
     JobsOption,
+    MethodOption,
+    PlotOption,
     RecordsOption,
     check_ending,
     collected,
@@ -24,12 +25,13 @@ from discreet.cli.reproduce_outsourced import attack, figures, tables
 from discreet.cli.reproduce_table_2 import setting, table_2
 from discreet.cli.reproduce_transfer import experiment_command
 from discreet.records import write_records
+from discreet.reproduction.cases import lines_of
 from discreet.reproduction.kharkovskii2020.experiments import PO_GP_UCB_FIGURES, PO_GP_UCB_TABLES
 from discreet.reproduction.kharkovskii2020.findings import ATTACKS
 from discreet.reproduction.ma2025.experiments import EXPERIMENTS, FIGURES_4_5
 from discreet.reproduction.ma2025.table import TABLE_2
 from discreet.reproduction.registry import LISTED, REPRODUCTIONS
-from discreet.reproduction.runner import Reproduction, lines_of
+from discreet.reproduction.runner import Reproduction
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 
@@ -40,17 +42,12 @@ RoundsOption = Annotated[
 DeltaOption = Annotated[
     float | None, typer.Option(help="Delta of every budget, where it is not what is varied.")
 ]
-PlotOption = Annotated[Path | None, typer.Option(help="File for the figure (.png).")]
 LogOption = Annotated[
     bool, typer.Option("--log-scale", help="A logarithmic vertical axis in the figure.")
 ]
 PublishedOption = Annotated[
     bool,
     typer.Option("--published", help="Run the published method also where it is slow."),
-]
-MethodOption = Annotated[
-    list[str] | None,
-    typer.Option("--method", help="Only this method, such as ours; may be given several times."),
 ]
 
 

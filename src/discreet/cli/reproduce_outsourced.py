@@ -9,6 +9,9 @@ import typer
 
 from discreet.cli.console import (
     JobsOption,
+    MethodOption,
+    OnlyOption,
+    PlotOption,
     RecordsOption,
     check_ending,
     collected,
@@ -45,17 +48,9 @@ RunsOption = Annotated[
 QuestionsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Questions; the paper's number if left out.")
 ]
-OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option("--only", help="Only this data set; may be given several times."),
-]
 TableOption = Annotated[
     list[int] | None, typer.Option(help="Only this table of the paper; may be given several times.")
 ]
-MethodOption = Annotated[
-    list[str] | None, typer.Option("--method", help="Only this method; may be given several times.")
-]
-PlotOption = Annotated[Path | None, typer.Option(help="File for the figure (.png).")]
 LinearOption = Annotated[
     bool, typer.Option("--linear", help="A linear vertical axis in the figure.")
 ]

@@ -9,6 +9,9 @@ import typer
 
 from discreet.cli.console import (
     JobsOption,
+    MethodOption,
+    OnlyOption,
+    PlotOption,
     RecordsOption,
     check_ending,
     collected,
@@ -21,21 +24,15 @@ from discreet.cli.console import (
 from discreet.cli.reproduce_transfer import (
     AuxiliaryEpsilonOption,
     EpsilonOption,
-    MethodOption,
-    PlotOption,
     RepetitionsOption,
 )
 from discreet.records import write_records
+from discreet.reproduction.cases import lines_of
 from discreet.reproduction.ma2025.real_data import DATA_SETS, load
 from discreet.reproduction.ma2025.settings import check_known
 from discreet.reproduction.ma2025.table import TABLE_2, TABLE_2_NOTE, Wish, plan, ratios, run
-from discreet.reproduction.runner import lines_of
 
 FolderOption = Annotated[Path, typer.Option("--data", help="Folder with adult/, jobs/ and taxi/.")]
-OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option("--only", help="Only this data set; may be given several times."),
-]
 PeopleOption = Annotated[
     int | None, typer.Option("--rounds", min=8, help="People of the target; all if left out.")
 ]

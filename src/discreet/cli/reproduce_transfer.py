@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from discreet.cli.console import (
     JobsOption,
+    MethodOption,
+    PlotOption,
     RecordsOption,
     check_ending,
     collected,
@@ -20,16 +21,11 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.records import write_records
+from discreet.reproduction.cases import lines_of
 from discreet.reproduction.ma2025.experiments import Experiment
-from discreet.reproduction.runner import lines_of
 
 RepetitionsOption = Annotated[
     int, typer.Option("--repetitions", "--trials", min=1, help="Repetitions on fresh people.")
-]
-PlotOption = Annotated[Path | None, typer.Option(help="File for the figure (.png).")]
-MethodOption = Annotated[
-    list[str] | None,
-    typer.Option("--method", help="Only this method, such as ours; may be given several times."),
 ]
 RoundsOption = Annotated[
     list[int] | None,

@@ -24,7 +24,7 @@ from discreet.reporting.palette import (
 from discreet.reporting.plots import plain
 from discreet.reporting.reproduction import trial_count
 from discreet.reporting.sweeps import thousands
-from discreet.reproduction.runner import Line
+from discreet.reproduction.cases import Line
 from discreet.validation import FloatArray, IntArray
 
 _GREY = "#6B6B6B"

@@ -36,7 +36,7 @@ from discreet.reporting.palette import (
 )
 from discreet.reporting.plots import plain
 from discreet.reporting.table import ABSENT
-from discreet.reproduction.runner import NON_PRIVATE, REGRET, UNIFORM, Line
+from discreet.reproduction.cases import NON_PRIVATE, REGRET, UNIFORM, Line
 
 # What goes with another key.
 _HIDDEN = {"kernel"}

@@ -37,7 +37,7 @@ from discreet.reporting.palette import (
 from discreet.reporting.plots import plain
 from discreet.reporting.reproduction import trial_count
 from discreet.reporting.table import ABSENT
-from discreet.reproduction.runner import NON_PRIVATE, UNIFORM, Line
+from discreet.reproduction.cases import NON_PRIVATE, UNIFORM, Line
 
 _HUES = {"ours": BLUE, "published": VERMILLION}
 _OTHERS = (GREEN, PURPLE)

@@ -33,7 +33,7 @@ from discreet.reporting.palette import (
 )
 from discreet.reporting.plots import plain
 from discreet.reporting.reproduction import trial_count
-from discreet.reproduction.runner import NON_PRIVATE, Line
+from discreet.reproduction.cases import NON_PRIVATE, Line
 
 # Marks go with hues: whoever cannot see the one sees the other.
 _LOOKS = {

@@ -15,6 +15,7 @@ from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.decision_sets import BumpProblem
 from discreet.records import Value
+from discreet.reproduction.cases import NON_PRIVATE, UNIFORM, Case
 from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.reproduction.dubey2021.settings import (
     BEST_OF_BOX,
@@ -25,13 +26,7 @@ from discreet.reproduction.dubey2021.settings import (
     ball_points,
     benchmarks,
 )
-from discreet.reproduction.runner import (
-    NON_PRIVATE,
-    UNIFORM,
-    Case,
-    Reproduction,
-    Request,
-)
+from discreet.reproduction.runner import Reproduction, Request
 
 OURS, PUBLISHED = "ours", "published"
 OURS_LOCAL, PUBLISHED_LOCAL = "ours, local", "published, local"

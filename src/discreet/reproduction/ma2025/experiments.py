@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from discreet.reproduction.cases import Case, Line, Trial, lines_of
 from discreet.reproduction.ma2025 import figures
 from discreet.reproduction.ma2025.grid import Grid
 from discreet.reproduction.ma2025.settings import (
@@ -18,7 +19,7 @@ from discreet.reproduction.ma2025.settings import (
     TRIALS,
     check_known,
 )
-from discreet.reproduction.runner import Case, Line, Trial, lines_of, run_all
+from discreet.reproduction.runner import run_all
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from discreet.records import Value
+from discreet.reproduction.cases import Case
 from discreet.reproduction.ma2025.grid import Grid
 from discreet.reproduction.ma2025.methods import (
     METHODS,
@@ -20,7 +21,6 @@ from discreet.reproduction.ma2025.settings import (
     alike,
     logged_mean,
 )
-from discreet.reproduction.runner import Case
 
 NO_DATA, WEAK, EFFECTIVE = "no auxiliary data", "weak", "effective"
 

@@ -8,8 +8,8 @@ from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.records import Value
+from discreet.reproduction.cases import NON_PRIVATE, REGRET, UNIFORM, Case
 from discreet.reproduction.ma2025.settings import SyntheticSources, problem
-from discreet.reproduction.runner import NON_PRIVATE, REGRET, UNIFORM, Case
 
 OURS, PUBLISHED = "ours", "published"
 METHODS = (OURS, PUBLISHED)

@@ -12,11 +12,12 @@ from discreet.learners.registry import LEARNERS
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Local, NonPrivate
 from discreet.records import ReproductionRecord, Value
+from discreet.reproduction.cases import UNIFORM, Case, Line, Trial
 from discreet.reproduction.ma2025.methods import OURS
 from discreet.reproduction.ma2025.paper_table import LINEAR, NEURAL, PUBLISHED, printed
 from discreet.reproduction.ma2025.real_data import AT_END, AT_QUARTER, Split, TableSources
 from discreet.reproduction.ma2025.settings import SEED, TRIALS, check_known
-from discreet.reproduction.runner import UNIFORM, Case, Line, Trial, run_all
+from discreet.reproduction.runner import run_all
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 ABSE = "ABSE"

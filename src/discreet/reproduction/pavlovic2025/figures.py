@@ -14,6 +14,7 @@ from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.problems.kernel_grid import KernelGridProblem
+from discreet.reproduction.cases import NON_PRIVATE, UNIFORM, Case
 from discreet.reproduction.pavlovic2025.calibration import PublishedElimination, PublishedUsca
 from discreet.reproduction.pavlovic2025.settings import (
     ERROR_RATE,
@@ -25,7 +26,7 @@ from discreet.reproduction.pavlovic2025.settings import (
     prediction_error,
     share_wrong,
 )
-from discreet.reproduction.runner import NON_PRIVATE, UNIFORM, Case, Reproduction, Request
+from discreet.reproduction.runner import Reproduction, Request
 
 OURS, OURS_LOCAL = "ours", "ours, local"
 PUBLISHED, NARROW = "published", "published, z = 3"
