@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import joblib
 import numpy as np
@@ -26,6 +26,12 @@ from discreet.problems.auxiliary import AuxiliaryData
 from discreet.problems.base import Crowd, Problem
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
+
+# Called after each batch with the policy that served it and how many people were served by then.
+AfterBatch = Callable[[Policy[Any], int], None]
+# When the people of an auxiliary source report: before the target's first person, or spread evenly
+# between the target's people.
+Arrival = Literal["before", "during"]
 
 # Points of a trace: enough for a smooth curve, few enough for a small report.
 _TRACE_POINTS = 200
@@ -86,8 +92,16 @@ def run_learner(
     people: Crowd,
     rng: np.random.Generator,
     noise: SimulatedNoise,
+    after: Sequence[AfterBatch] = (),
 ) -> FloatArray:
     """Let the learner serve all people in order.
+
+    Args:
+        learner: which has served nobody yet.
+        people: of the target, in order.
+        rng: draws tickets.
+        noise: protects their reports.
+        after: called after each batch, when its reports have been added.
 
     Returns:
         (n,) what each person contributed to the metric.
@@ -103,6 +117,8 @@ def run_learner(
         values[start:stop] = people.value(actions, start)
         learner.update(policy.report(contexts, actions, rewards, noise))
         start = stop
+        for call in after:
+            call(policy, stop)
     return values
 
 
@@ -114,11 +130,21 @@ class Source:
         name: what the learner calls it.
         epsilon: what a report of its people costs.
         data: what happened to them.
+        arrives: whether they report before the target's first person, or in step with the target's
+            people: once a share of these was served, as large a share of the source has reported.
     """
 
     name: str
     epsilon: float
     data: AuxiliaryData
+    arrives: Arrival = "before"
+
+    def __post_init__(self) -> None:
+        if self.arrives not in get_args(Arrival):
+            raise InvalidInput(
+                f"arrives was {self.arrives!r:.80}; the people of a source report 'before' those "
+                "of the target or 'during' their time."
+            )
 
 
 def feed_source(
@@ -143,7 +169,8 @@ def feed_source(
 def feed_sources(
     learner: Learner[Any, Any, Any], sources: Sequence[Source], noise: SimulatedNoise
 ) -> None:
-    """Open all sources, then let each report in the order given (the jump-start).
+    """Open all sources, then let those that arrive before report in the order given (the
+    jump-start).
 
     Raises:
         InvalidInput: for a learner that hears from no sources, before anything is opened.
@@ -158,7 +185,30 @@ def feed_sources(
     for source in sources:
         learner.open_source(source.name, source.epsilon)
     for source in sources:
-        feed_source(learner, source.name, source.data, noise)
+        if source.arrives == "before":
+            feed_source(learner, source.name, source.data, noise)
+
+
+class _InStep:
+    """Lets the people of sources report in step with `people` of the target."""
+
+    def __init__(
+        self,
+        learner: SourceLearner[Any, Any],
+        sources: Sequence[Source],
+        people: int,
+        noise: SimulatedNoise,
+    ) -> None:
+        self._learner, self._people, self._noise = learner, people, noise
+        self._sources = sources
+        self._heard = [0] * len(sources)
+
+    def __call__(self, policy: Policy[Any], served: int) -> None:
+        for place, source in enumerate(self._sources):
+            heard, due = self._heard[place], len(source.data) * served // self._people
+            if due > heard:
+                feed_source(self._learner, source.name, source.data.part(heard, due), self._noise)
+                self._heard[place] = due
 
 
 def run_with_sources(
@@ -167,14 +217,22 @@ def run_with_sources(
     sources: Sequence[Source],
     rng: np.random.Generator,
     noise: SimulatedNoise,
+    after: Sequence[AfterBatch] = (),
 ) -> FloatArray:
-    """Let all sources report, and then the learner serve all people in order.
+    """Let the learner serve all people in order, and hear each source when it arrives.
+
+    All sources are opened first. Those that arrive before report; then, after each batch of the
+    target, those that arrive during its time have their share of people report.
 
     Returns:
         (n,) what each person of the target contributed to the metric.
     """
     feed_sources(learner, sources, noise)
-    return run_learner(learner, people, rng, noise)
+    later = [source for source in sources if source.arrives == "during"]
+    calls = list(after)
+    if later and isinstance(learner, SourceLearner):
+        calls.append(_InStep(learner, later, len(people), noise))
+    return run_learner(learner, people, rng, noise, calls)
 
 
 def simulate(

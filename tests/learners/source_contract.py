@@ -6,7 +6,9 @@ A new one is a row in test_source_contract.py. Who the people of a source are is
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,18 @@ from discreet.privacy import SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
 from .contract import ARMS, BOUNDS, DOMAIN, Row, arrays, state, visit
-from .source_scene import SCENE, SourceRow, known, people_of, serve, tables, teach, told
+from .source_scene import (
+    SCENE,
+    SourceRow,
+    at_once,
+    known,
+    people_of,
+    serve,
+    slowly,
+    tables,
+    teach,
+    told,
+)
 
 GENEROUS = Terms(DOMAIN, ARMS, 100.0, BOUNDS)
 
@@ -265,6 +278,48 @@ class SourceContract:
 
         with pytest.raises(InvalidInput, match="terms"):
             policy.report(*people, Secure(0))
+
+    def test_threads_that_ask_at_once_get_one_policy(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=2.0)
+        first = learner.source_policy("bank")
+        learner.update_source(told(first, learner.source_batch("bank"), 1))
+        slowly(learner, "_publish_source")
+        seen = at_once([lambda: learner.source_policy("bank")] * 4)
+        assert [policy.version for policy in seen] == [1] * 4
+        assert len({id(policy) for policy in seen}) == 1
+
+    def test_threads_may_open_ask_and_report_at_once(self, row: SourceRow) -> None:
+        learner, alone = row.fresh(bank=2.0, shop=3.0), row.fresh(bank=2.0, shop=3.0)
+        batches = [
+            told(learner.source_policy(name), 2, seed)
+            for seed, name in enumerate(("bank", "shop") * 4)
+        ]
+        for name in ("bank", "shop"):
+            alone.source_policy(name)
+        visits = visit(Row(lambda: learner), learner.policy(), 3, 1)
+        alone.policy()
+        inside = slowly(
+            learner, "_publish", "_check_sums", "_publish_source", "_check_source", "_add_source"
+        )
+        calls: list[Callable[[], object]] = [
+            *(partial(learner.update_source, batch) for batch in batches),
+            *(partial(learner.open_source, f"place {k}", 1.0) for k in range(3)),
+            *(partial(learner.source_policy, name) for name in ("bank", "shop")),
+            partial(learner.update, visits),
+            learner.policy,
+            learner.source_guarantees,
+        ]
+        at_once(calls)
+        assert max(inside) == 1, "what changes a learner happens one at a time"
+        assert (learner.source_people("bank"), learner.source_people("shop")) == (8, 8)
+        assert learner.people == 3
+        assert len(learner.sources) == 5
+        for batch in batches:
+            alone.update_source(batch)
+        alone.update(visits)
+        for name in learner.sources[2:]:
+            alone.open_source(name, 1.0)
+        assert np.allclose(known(learner), known(alone), rtol=1e-9, atol=1e-9)
 
     def test_refused_reports_change_nothing(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)

@@ -6,7 +6,10 @@ Here the arms are drawn by a rule that the learner does not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +68,41 @@ def serve(learner: Any, seed: int) -> None:
     policy = learner.policy()
     people = min(learner.batch_size, 400)
     learner.update(visit(Row(lambda: learner), policy, people, seed))
+
+
+def slowly(learner: Any, *names: str) -> list[int]:
+    """Make these methods of a learner take their time; returns how many of them ran at once."""
+    seen: list[int] = []
+    inside = 0
+
+    def slow(method: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            nonlocal inside
+            inside += 1
+            seen.append(inside)
+            try:
+                time.sleep(0.005)
+                return method(*arguments)
+            finally:
+                inside -= 1
+
+        return run
+
+    for name in names:
+        setattr(learner, name, slow(getattr(learner, name)))
+    return seen
+
+
+def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What calls return that start together, each in a thread of its own."""
+    gate = threading.Barrier(len(calls))
+
+    def started(call: Callable[[], Any]) -> Any:
+        gate.wait(timeout=30.0)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(started, calls))
 
 
 def numbers(value: object) -> list[float]:

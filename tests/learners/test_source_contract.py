@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from discreet.learners.registry import make_learner
+from discreet.learners.registry import LEARNERS, make_learner
+from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, Local, NonPrivate
 
 from .contract import ARMS, BOUNDS, DOMAIN
@@ -27,6 +28,9 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
 
 
 ROWS = {
+    "partition": SourceRow(maker("partition", Local(1.0))),
+    "partition, non-private": SourceRow(maker("partition", NonPrivate())),
+    "published_partition": SourceRow(maker("published_partition", Local(4.0), batch_size=50)),
     "private_linear": SourceRow(maker("private_linear", Local(1.0), batch=100)),
     "private_linear, non-private": SourceRow(maker("private_linear", NonPrivate(), batch=100)),
     "private_linear, privunit": SourceRow(
@@ -39,3 +43,8 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 class TestSourceContract(SourceContract):
     pass
+
+
+def test_every_learner_that_hears_from_sources_has_a_row() -> None:
+    hearing = {name for name, kind in LEARNERS.items() if issubclass(kind, SourceLearner)}
+    assert {label.split(",")[0] for label in ROWS} == hearing

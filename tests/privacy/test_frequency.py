@@ -444,6 +444,20 @@ class TestLaplaceOnCells:
             worst = max(worst, float(np.abs(ratio).max()))
         assert worst == pytest.approx(epsilon, abs=1e-9)
 
+    @pytest.mark.parametrize("secure", [True, False])
+    def test_the_samplers_hold_no_more_than_epsilon(self, secure: bool) -> None:
+        """To the last bit, however OpenDP rounds."""
+        if secure:
+            pytest.importorskip("opendp")
+        noise = SecureNoise() if secure else SimulatedNoise(0)
+        some = 10.0 ** np.random.default_rng(0).uniform(-6, 4, 100)
+        for epsilon in [0.1, 0.3, 0.7, 1.0, 2.0, 3.3, *some.tolist()]:
+            for cells in (2, 50):
+                mechanism = LaplaceOnCells(cells, epsilon)
+                size = 2 * cells
+                held = noise.laplace_epsilon(mechanism.sensitivity, mechanism.scale, size)
+                assert epsilon * (1.0 - 1e-12) < held <= epsilon
+
     @pytest.mark.parametrize("cells", [1, 2, 3, 8])
     def test_sensitivity_against_random_pairs(self, cells: int) -> None:
         rng = np.random.default_rng(1)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from discreet.cli import app
 from discreet.reporting.sweeps import sweep_figure
 from discreet.reproduction import runner as case_runner
-from discreet.reproduction.ma2025.experiments import EXPERIMENTS, FIGURE_9A
+from discreet.reproduction.ma2025.experiments import EXPERIMENTS, FIGURE_7, FIGURE_9A
 from tests.reproduction.transfer_tables import write_tables
 
 runner = CliRunner()
@@ -49,13 +49,28 @@ def test_figures_print_and_write_files(figure: str, tmp_path: Path) -> None:
     assert plot.read_bytes().startswith(b"\x89PNG")
     found = records_in(records)
     assert {line["figure"] for line in found} == {figure}
-    assert {line["metric"] for line in found} == {"regret"}
+    local = {"local_regret", *(f"share_of_arm_{k}" for k in (1, 2, 3))} if figure == "6" else set()
+    assert {line["metric"] for line in found} == {"regret", *local}
     for line in found:
         assert line["trials"] == 2
         if line["method"] in ("ours", "published"):
             assert line["true_epsilon"] == pytest.approx(line["epsilon"])
         if line.get("n_auxiliary") and figure != "9c":
             assert line["true_epsilon_auxiliary"] == pytest.approx(line["epsilon_auxiliary"])
+
+
+@pytest.mark.parametrize("figure", [name for name in FEW if name != "6"])
+def test_symmetric_rewards_on_request(figure: str, tmp_path: Path) -> None:
+    records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
+    code, out, err = reproduce(
+        f"figure-{figure}", "--jobs", 1, "--repetitions", 1, *FEW[figure],
+        "--rewards", "symmetric", "--json", records, "--plot", plot,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "symmetric rewards" in out
+    assert "exponential rewards" not in out
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert {line["rewards"] for line in records_in(records)} == {"symmetric"}
 
 
 def test_figures_4_and_5_are_drawn(tmp_path: Path) -> None:
@@ -95,6 +110,8 @@ def test_bad_wishes_end_with_2_and_one_message(tmp_path: Path) -> None:
         ("figure-7", ("--kappa", 1), "does not vary it"),
         ("figure-7", ("--method", "theirs"), "the method was 'theirs'"),
         ("figure-9a", ("--kappa", 2), "kappa was 2.0"),
+        ("figure-9b", ("--rewards", "linear"), "it must be one of exponential, symmetric"),
+        ("figure-6", ("--rewards", "symmetric"), "it has those alone"),
         ("figure-8", ("--json", tmp_path / "r.csv"), "must end in .jsonl"),
         ("figure-8", ("--plot", tmp_path / "r.jpg"), "must end in .png"),
         ("figure-4-5", ("--plot", tmp_path / "r.jpg"), "must end in .png"),
@@ -134,14 +151,28 @@ def test_an_interrupted_run_keeps_what_is_finished(
     assert "nothing was written" in err
 
 
+def test_long_titles_are_broken_at_commas() -> None:
+    wish: dict[str, list[float]] = {"rounds": [100], "auxiliary": [60], "epsilons": [1.0]}
+    lines = FIGURE_7.lines(FIGURE_7.plan(wish, rewards="symmetric"), 1)
+    figure = sweep_figure(lines, "rounds", "people")
+    figure.canvas.draw()
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles[0] == "ours, no auxiliary data,\nsymmetric rewards"
+    boxes = [axes._left_title.get_window_extent() for axes in figure.axes]  # type: ignore[attr-defined]
+    for place, box in enumerate(boxes):
+        assert figure.bbox.y1 > box.y1
+        assert box.x1 < figure.bbox.x1
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+
+
 def test_labels_stay_apart() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "kappas": [0.0, 1.0]}
     lines = FIGURE_9A.lines(FIGURE_9A.plan(wish), 2)
     figure = sweep_figure(lines, "kappa", "kappa")
     figure.canvas.draw()
     assert [axes.get_title("left") for axes in figure.axes] == [
-        "auxiliary epsilon 1",
-        "auxiliary epsilon 8",
+        "auxiliary epsilon 1, exponential rewards",
+        "auxiliary epsilon 8, exponential rewards",
     ]
     for axes in figure.axes:
         boxes = [text.get_window_extent() for text in axes.texts]

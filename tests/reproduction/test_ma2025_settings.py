@@ -7,7 +7,8 @@ import pytest
 
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Local, SimulatedNoise
-from discreet.reporting.transfer_setting import density
+from discreet.problems.synthetic import SyntheticProblem
+from discreet.reporting.transfer_setting import density, setting_figure
 from discreet.reproduction.cases import Case
 from discreet.reproduction.ma2025.experiments import (
     EXPERIMENTS,
@@ -23,10 +24,12 @@ from discreet.reproduction.ma2025.real_data import ADULT, AT_END, AT_QUARTER, JO
 from discreet.reproduction.ma2025.settings import (
     HIGH_FIRST,
     LOW_FIRST,
+    Rewards,
     SourceSpec,
     SyntheticSources,
     alike,
     logged_mean,
+    problem,
 )
 from discreet.validation import InvalidInput
 
@@ -57,6 +60,46 @@ def test_what_the_program_logged_stands_beside_the_published_method_alone() -> N
         assert not any(case.paper for case in cases if case.method != "published")
         # Other sizes than the program's have no such number.
         assert set(papers(what.plan({"rounds": [777]}))) == {None}
+
+
+def test_the_program_logged_the_symmetric_rewards_too() -> None:
+    for what in (FIGURE_7, FIGURE_8, FIGURE_9A, FIGURE_9B, FIGURE_9C):
+        exponential, symmetric = what.plan(), what.plan(rewards="symmetric")
+        assert len(symmetric) == len(exponential)
+        assert None not in papers(symmetric), what.name
+        assert papers(symmetric) != papers(exponential)
+        assert {case.problem.arms for case in exponential} == {3}
+        assert {case.problem.arms for case in symmetric} == {2}
+        assert {case.setting["rewards"] for case in symmetric} == {"symmetric"}
+        assert all(case.panel is None or "symmetric" in case.panel for case in symmetric)
+    low_quality_last = logged_mean(
+        "order_of_auxiliary",
+        epsilon=2.0,
+        rounds=10_000,
+        n_auxiliary=10_000,
+        epsilon_auxiliary=HIGH_FIRST,
+        rewards="symmetric",
+    )
+    assert low_quality_last == 1084.9
+
+
+def test_sources_have_the_mean_rewards_of_the_target() -> None:
+    contexts = np.random.default_rng(0).random((400, 2))
+    kinds: tuple[tuple[Rewards, int], ...] = (("exponential", 3), ("symmetric", 2))
+    for rewards, arms in kinds:
+        for case in FIGURE_9C.plan({"auxiliary": [3000]}, rewards=rewards):
+            assert case.problem.arms == arms
+            assert isinstance(case.sources, SyntheticSources)
+            (first, _) = case.sources(np.random.default_rng(2))
+            assert set(first.data.arms) == set(range(arms))
+            assert isinstance(case.problem, SyntheticProblem)
+            means = case.problem.mean_rewards(first.data.contexts)
+            expected = means[np.arange(3000), first.data.arms]
+            residual = first.data.rewards - expected
+            # Bernoulli with these means: calibrated where they are high and where they are low.
+            for part in (expected < 0.3, expected > 0.7):
+                assert abs(residual[part].mean()) < 0.05
+        assert problem(rewards).mean_rewards(contexts).shape == (400, arms)
 
 
 def test_some_logged_numbers() -> None:
@@ -116,6 +159,13 @@ def test_the_published_learner_knows_the_largest_source() -> None:
     assert cases[0].budget == Local(1.0)
     orders = [case.setting["order"] for case in cases]
     assert orders == [HIGH_FIRST, LOW_FIRST]
+
+
+def test_the_figure_of_the_setting_has_both_reward_functions() -> None:
+    titles = [axes.get_title("left") for axes in setting_figure().axes]
+    assert sum("exponential mean rewards" in title for title in titles) == 2
+    assert sum("symmetric mean rewards" in title for title in titles) == 2
+    assert sum("density" in title for title in titles) == 3
 
 
 def test_densities_integrate_to_1() -> None:

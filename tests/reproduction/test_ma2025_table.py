@@ -114,6 +114,10 @@ def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) ->
         assert one.ratio == pytest.approx(rewards(one).mean() / below[one.at].mean())
         assert one.trials == 7
         assert one.true_epsilon == pytest.approx(2.0)
+        assert one.true_epsilon_auxiliary == (
+            pytest.approx(one.epsilon_auxiliary) if one.with_data else None
+        )
+        assert one.record.to_dict()["true_epsilon_auxiliary"] == one.true_epsilon_auxiliary
         assert one.paper is None  # these are not all people of the target
     for cell in {(one.epsilon_auxiliary, one.at) for one in found}:
         mine = [one for one in found if (one.epsilon_auxiliary, one.at) == cell]

@@ -23,6 +23,7 @@ from discreet.cli.console import (
 from discreet.records import write_records
 from discreet.reproduction.cases import lines_of
 from discreet.reproduction.ma2025.experiments import Experiment
+from discreet.reproduction.ma2025.settings import EXPONENTIAL
 
 RepetitionsOption = Annotated[
     int, typer.Option("--repetitions", "--trials", min=1, help="Repetitions on fresh people.")
@@ -59,6 +60,10 @@ ConstantOption = Annotated[
     float | None,
     typer.Option("--constant", help="c of C_n = c log(n) in the published rules; 1 if left out."),
 ]
+RewardsOption = Annotated[
+    str,
+    typer.Option("--rewards", help="Mean rewards: exponential (3 arms) or symmetric (2 arms)."),
+]
 
 
 def experiment_command(what: Experiment) -> Callable[..., None]:
@@ -75,6 +80,7 @@ def experiment_command(what: Experiment) -> Callable[..., None]:
         sources: SourcesOption = None,
         method: MethodOption = None,
         constant: ConstantOption = None,
+        rewards: RewardsOption = EXPONENTIAL,
         jobs: JobsOption = None,
         json: RecordsOption = None,
         plot: PlotOption = None,
@@ -91,7 +97,7 @@ def experiment_command(what: Experiment) -> Callable[..., None]:
         with refusing():
             check_ending(json, ".jsonl", ".json", ".parquet")
             check_ending(plot, ".png")
-            cases = what.plan(wish, method or (), constant)
+            cases = what.plan(wish, method or (), constant, rewards)
             total = len(cases) * repetitions
             stream = what.run(cases, repetitions, min(jobs or cores(), total))
             done, complete = collected(stream, total, lambda trial: cases[trial.case].method)

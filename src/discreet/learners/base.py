@@ -48,6 +48,7 @@ from discreet.privacy import (
     Unprotected,
     derive_guarantee,
 )
+from discreet.privacy.noise import check_noise_name, check_protection
 from discreet.validation import InvalidInput, whole_number
 
 # Threads of a server share a learner, and two that publish at once would release the same people
@@ -230,6 +231,7 @@ class Learner(ABC, Generic[P, R, S]):
                     f"the reports are for the learner {batch.source!r:.120}, this is {identity!r}; "
                     "send reports to the learner whose policy made them."
                 )
+            self._check_noise((batch.noise,))
         total, *rest = [
             replace(self._statistics(self.published(b.policy_version), b), noise=(b.noise,))
             for b in batches
@@ -237,6 +239,14 @@ class Learner(ABC, Generic[P, R, S]):
         for one in rest:
             total = total + one
         return total
+
+    def _check_noise(self, names: Sequence[object]) -> None:
+        """Refuse noise sources that do not exist, or that cannot have made reports private."""
+        for name in names:
+            if self.budget.trust_model == "local":
+                check_protection(name)
+            else:
+                check_noise_name(name)
 
     def merge(self, statistics: S) -> None:
         """Add statistics that were summed elsewhere under this learner's policies."""
@@ -246,6 +256,7 @@ class Learner(ABC, Generic[P, R, S]):
                 f"statistics had type {type(statistics).__name__}; {self.name} adds "
                 f"{kind.__name__}."
             )
+        self._check_noise(statistics.noise)
         with ONE_AT_A_TIME:
             self._check_sums(statistics)
             self._sums = self._sums + statistics
@@ -303,6 +314,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def restore_fields(self, fields: dict[str, Any], policies: Sequence[P], sums: S) -> None:
         """The inverse of `state_fields`, with policies and sums read already."""
+        self._check_noise(sums.noise)
         self._policies = list(policies)
         self._sums = sums
         self._published_at = whole_number(fields["published_at"], "published_at")

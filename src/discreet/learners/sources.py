@@ -12,6 +12,8 @@ private report of these leaves their side:
 What a learner makes of it is its own affair; what it owes is that reports of a source add like all
 others, that a policy lasts until `source_batch` reports came, and that `source_guarantees` says
 for each source what its people are promised, apart from the target's guarantee: nobody is in two.
+Calls that read or change what a learner keeps of its sources take the lock of base.py, as those of
+the target do: any number of threads may open sources, report and ask for policies at once.
 
 *Claim.* Given the policy, which is public, no two people with contexts in the domain, any arm and
 rewards in their bounds make any report more than e^epsilon times as likely one as the other.
@@ -29,6 +31,7 @@ from numpy.typing import ArrayLike
 
 from discreet.action_space import arm_count
 from discreet.domain import Box, RewardBounds
+from discreet.learners.base import ONE_AT_A_TIME
 from discreet.learners.messages import TICKETS, Message, Reports, Terms
 from discreet.privacy import (
     Adjacency,
@@ -39,7 +42,7 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.accounting import composed_epsilon
-from discreet.privacy.noise import NO_NOISE
+from discreet.privacy.noise import NO_NOISE, check_protection
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -52,6 +55,8 @@ from discreet.validation import (
 
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
 TARGET_NAME = "target"
+# Far beyond these numbers sums of reports leave the range of floats.
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e4
 
 
 @dataclass(frozen=True)
@@ -118,14 +123,20 @@ class SourcePolicy(Message):
                 "Terms(domain, arms, most_epsilon)."
             )
         if terms is not None:
-            self.check_terms(terms)
+            self.check_terms(terms, noise.name)
         unit = self.domain.people_to_unit(contexts)
         chosen = whole_vector(arms, "arms", 0, self.arms - 1, len(unit))
         scaled = self.reward_bounds.to_unit(rewards, len(unit))
         return self._report(unit, chosen, scaled, noise)
 
-    def check_terms(self, terms: Terms) -> None:
-        """`InvalidInput` for a policy on other terms; looks at public facts only."""
+    def check_terms(self, terms: Terms, noise: str = NO_NOISE) -> None:
+        """`InvalidInput` for a policy on other terms; looks at public facts only.
+
+        Args:
+            terms: what this side agreed to.
+            noise: the name of the noise source, whose sampler may hold a little more or less than
+                the formulas say.
+        """
         for what, agreed, offered in (
             ("domain", terms.domain, self.domain),
             ("arms", arm_count(terms.arms) or terms.arms, self.arms),
@@ -136,7 +147,7 @@ class SourcePolicy(Message):
                     f"the policy of source {self.name!r} has {what} {offered}, but this side "
                     f"agreed to {agreed}; do not report under it."
                 )
-        held = composed_epsilon([self.release(NO_NOISE).event], terms.delta)
+        held = composed_epsilon([self.release(noise).event], terms.delta)
         if held > terms.most_epsilon:
             raise InvalidInput(
                 f"the policy of source {self.name!r} promises epsilon = {held!r}, but this side "
@@ -188,7 +199,7 @@ class SourcePolicy(Message):
             "domain": Box.from_dict(fields["domain"]),
             "reward_bounds": RewardBounds(*fields["reward_bounds"]),
             "arms": whole_number(fields["arms"], "arms", minimum=2),
-            "epsilon": positive_number(fields["epsilon"], "epsilon"),
+            "epsilon": check_source_epsilon(fields["epsilon"]),
             "public_seed": whole_number(fields["public_seed"], "public_seed", maximum=TICKETS - 1),
         }
 
@@ -251,15 +262,18 @@ class SourceLearner(ABC, Generic[P, R]):
         """Announce a source whose people report once each under `epsilon`.
 
         Raises:
-            InvalidInput: for a name that is taken, or an epsilon that is not above 0.
+            InvalidInput: for a name that is taken, or an epsilon outside 10^-6 to 10^4.
         """
         checked = check_source_name(name)
-        if checked in self._sources:
-            raise InvalidInput(
-                f"the source {checked!r} is open already, with epsilon = "
-                f"{self._sources[checked].epsilon:g}; give each source its own name."
-            )
-        self._sources[checked] = SourceState(positive_number(epsilon, "epsilon of a source"))
+        with ONE_AT_A_TIME:
+            if checked in self._sources:
+                raise InvalidInput(
+                    f"the source {checked!r} is open already, with epsilon = "
+                    f"{self._sources[checked].epsilon:g}; give each source its own name."
+                )
+            state: SourceState[P] = SourceState(check_source_epsilon(epsilon))
+            # A new table, so that who goes through the old one meanwhile is not disturbed.
+            self._sources = {**self._sources, checked: state}
 
     def source_people(self, name: str) -> int:
         """How many people of a source have reported."""
@@ -267,30 +281,33 @@ class SourceLearner(ABC, Generic[P, R]):
 
     def source_policy(self, name: str) -> P:
         """The current policy of a source; a new one once `source_batch` new reports have come."""
-        state = self._source(name)
-        if not state.policies or state.people - state.published_at >= self.source_batch(name):
-            state.policies.append(self._publish_source(name, state))
-            state.published_at = state.people
-        return state.policies[-1]
+        with ONE_AT_A_TIME:
+            state = self._source(name)
+            if not state.policies or state.people - state.published_at >= self.source_batch(name):
+                state.policies.append(self._publish_source(name, state))
+                state.published_at = state.people
+            return state.policies[-1]
 
     def update_source(self, reports: R | Sequence[R]) -> None:
-        """Add any number of reports of any sources.
+        """Add any number of reports of any sources. A report that comes twice counts twice.
 
         Raises:
             InvalidInput: for reports of another learner or source, of a policy that was never
-                published, or malformed ones; then nothing is added.
+                published, without noise, or malformed ones; then nothing is added.
         """
         batches = list(reports) if isinstance(reports, Sequence) else [reports]
         if not batches:
             raise InvalidInput("reports was empty; pass at least one report.")
-        found = [(*self._origin(batch), batch) for batch in batches]
-        for _, policy, batch in found:
-            self._check_source(policy, batch)
-        for name, policy, batch in found:
-            self._add_source(name, policy, batch)
-            state = self._sources[name]
-            state.people += len(batch)
-            state.noise = tuple(sorted({*state.noise, batch.noise}))
+        with ONE_AT_A_TIME:
+            found = [(*self._origin(batch), batch) for batch in batches]
+            for _, policy, batch in found:
+                check_protection(batch.noise)
+                self._check_source(policy, batch)
+            for name, policy, batch in found:
+                self._add_source(name, policy, batch)
+                state = self._sources[name]
+                state.people += len(batch)
+                state.noise = tuple(sorted({*state.noise, batch.noise}))
 
     @abstractmethod
     def _check_source(self, policy: P, reports: R) -> None:
@@ -298,18 +315,19 @@ class SourceLearner(ABC, Generic[P, R]):
 
     def source_guarantees(self) -> dict[str, Guarantee]:
         """For each source what its people are promised, derived from its policies."""
-        return {
-            name: derive_guarantee(
-                [
-                    policy.release(noise)
-                    for policy in state.policies
-                    for noise in (state.noise or ("no report yet",))
-                ],
-                "local",
-                SOURCE_RECORD,
-            )
-            for name, state in self._sources.items()
-        }
+        with ONE_AT_A_TIME:
+            return {
+                name: derive_guarantee(
+                    [
+                        policy.release(noise)
+                        for policy in state.policies
+                        for noise in (state.noise or ("no report yet",))
+                    ],
+                    "local",
+                    SOURCE_RECORD,
+                )
+                for name, state in self._sources.items()
+            }
 
     def _source(self, name: str) -> SourceState[P]:
         if name not in self._sources:
@@ -339,6 +357,17 @@ class SourceLearner(ABC, Generic[P, R]):
             f"the reports are for {reports.source!r:.120}, which is no source of this learner; "
             "send reports to the learner whose source policy made them."
         )
+
+
+def check_source_epsilon(value: object) -> float:
+    """An epsilon of a source, within what its mechanisms can compute with."""
+    number = positive_number(value, "epsilon of a source")
+    if not LEAST_EPSILON <= number <= MOST_EPSILON:
+        raise InvalidInput(
+            f"epsilon of a source was {number!r}; it must be from {LEAST_EPSILON:g}, where reports "
+            f"say next to nothing, to {MOST_EPSILON:g}, where they hide next to nothing."
+        )
+    return number
 
 
 def check_source_name(name: object) -> str:

@@ -82,9 +82,20 @@ NO_NOISE = "none"
 def check_noise_name(name: object) -> str:
     """The name of a noise source that exists, or `none`; a report may not invent one."""
     known = (SecureNoise.name, SimulatedNoise.name, NO_NOISE)
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InvalidInput(f"the noise source was {name!r:.80}; it must be one of {known}.")
-    return str(name)
+    return name
+
+
+def check_protection(name: object) -> str:
+    """The name of a noise source that reports may have under a policy that makes them private."""
+    found = check_noise_name(name)
+    if found == NO_NOISE:
+        raise InvalidInput(
+            f"the noise source of reports was {NO_NOISE!r}, but under their policy reports are "
+            "private when they leave a person; send them as policy.report() made them."
+        )
+    return found
 
 
 def laplace_epsilon(name: str, sensitivity: float, scale: float, size: int) -> float:

@@ -70,6 +70,11 @@ class AuxiliaryData:
     def __len__(self) -> int:
         return len(self.contexts)
 
+    def part(self, start: int, stop: int) -> AuxiliaryData:
+        """The people from number `start` up to but without number `stop`, counted from 0."""
+        rows = slice(start, stop)
+        return AuxiliaryData(self.contexts[rows], self.arms[rows], self.rewards[rows])
+
 
 @dataclass(frozen=True)
 class BehaviourPolicy:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from discreet.domain import RewardBounds, unit_cube
 from discreet.problems.base import Metric, People, Problem
@@ -59,6 +60,10 @@ class SyntheticProblem(Problem):
     @property
     def metric(self) -> Metric:
         return "regret"
+
+    def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
+        """(n, K) the mean reward of each arm for each context (n, d)."""
+        return self._means(self.domain.to_unit(contexts))
 
     def under(self, contexts: ContextSampler) -> SyntheticProblem:
         """The same mean rewards for people with another law of contexts."""

@@ -32,6 +32,7 @@ from discreet.reporting.palette import (
     Stroke,
     literal,
     shade,
+    text_inches,
     tint,
 )
 from discreet.reporting.plots import plain
@@ -44,6 +45,7 @@ _OTHERS = (GREEN, PURPLE)
 _GREY = "#6B6B6B"
 _WIDTH, _PANEL = 10.4, 2.3  # inches; the height of the axes of one row
 _LEFT, _BOTTOM, _TOP, _GAP, _BETWEEN = 0.72, 0.5, 0.42, 0.42, 0.62
+_TITLE_LINE = 1.25 * BODY / 72.0
 _NORMAL = 1.96  # half width of a 95% interval in standard errors
 
 
@@ -136,19 +138,22 @@ def sweep_figure(lines: Sequence[Line], axis: str, axis_label: str) -> Figure:
     rows = math.ceil(len(panels) / columns)
     right = label_margin([curve.first.case.label for curve in drawn])
     inside = (_WIDTH - _LEFT - columns * right - (columns - 1) * _GAP) / columns
-    height = _BOTTOM + _TOP + rows * _PANEL + (rows - 1) * _BETWEEN
+    titles = [_in_lines(name, inside + 0.7 * right) for name in panels]
+    more = max(title.count("\n") for title in titles) * _TITLE_LINE
+    top, between = _TOP + more, _BETWEEN + more
+    height = _BOTTOM + top + rows * _PANEL + (rows - 1) * between
     figure = Figure(figsize=(_WIDTH, height), dpi=200)
     FigureCanvasAgg(figure)
     limits = _limits(drawn)
     for place, name in enumerate(panels):
         row, column = divmod(place, columns)
         left = _LEFT + column * (inside + right + _GAP)
-        bottom = height - _TOP - _PANEL - row * (_PANEL + _BETWEEN)
+        bottom = height - top - _PANEL - row * (_PANEL + between)
         shape = (left / _WIDTH, bottom / height, inside / _WIDTH, _PANEL / height)
         axes = figure.add_axes(shape)
         mine = [curve for curve in drawn if curve.first.case.panel in (name, None)]
         _draw(axes, mine, limits, inside)
-        axes.set_title(name, loc="left", fontsize=BODY, color=INK)
+        axes.set_title(titles[place], loc="left", fontsize=BODY, color=INK)
         if column == 0:
             axes.set_ylabel(next(iter(lines[0].trials[0].totals)), fontsize=BODY, color=INK)
         if place + columns >= len(panels):
@@ -165,6 +170,19 @@ def sweep_figure(lines: Sequence[Line], axis: str, axis_label: str) -> Figure:
         color=_GREY,
     )
     return literal(figure)
+
+
+def _in_lines(title: str, width: float) -> str:
+    """A title broken at commas, so that no line is wider than `width` inches if that can be."""
+    lines = [""]
+    for part in title.split(", "):
+        longer = f"{lines[-1]}, {part}" if lines[-1] else part
+        if lines[-1] and text_inches(longer, BODY) > width:
+            lines[-1] += ","
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return "\n".join(lines)
 
 
 def _columns(panels: int) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from discreet.problems.synthetic import Centres, ExponentialMeans
+from discreet.problems.synthetic import Centres, ExponentialMeans, symmetric_means
 from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin
 from discreet.reporting.palette import (
     BODY,
@@ -25,35 +26,41 @@ from discreet.validation import FloatArray
 
 _WIDTH, _PANEL = 10.4, 2.4  # inches
 _LEFT, _BOTTOM, _TOP, _BETWEEN, _GAP = 0.6, 0.5, 0.4, 0.85, 0.5
+_HEIGHT = _BOTTOM + _TOP + 3 * _PANEL + 2 * _BETWEEN
+_BAR = 0.15 + text_inches("0.00") + 0.2
 _POINTS = 201
 _TITLES: tuple[tuple[Centres, str], ...] = (
-    ("paper", "mean rewards, centres k / K (the paper's text)"),
-    ("program", "mean rewards, centres k / (K + 1) (its program)"),
+    ("paper", "exponential mean rewards, centres k / K (the paper's text)"),
+    ("program", "exponential mean rewards, centres k / (K + 1) (its program)"),
 )
 
 
 def setting_figure(arms: int = 3, gammas: Sequence[float] = (0.2, 1.0, 2.0)) -> Figure:
-    """Mean rewards along the first column above; the densities c ||x - 1/2||^gamma below.
+    """Three rows: exponential mean rewards along the first column, symmetric ones on the square
+    (supplement S.4.3), and the densities c ||x - 1/2||^gamma.
 
     Args:
-        arms: K.
+        arms: K of the exponential rewards; the symmetric ones have two arms.
         gammas: one panel each.
     """
-    height = _BOTTOM + _TOP + 2 * _PANEL + _BETWEEN
-    figure = Figure(figsize=(_WIDTH, height), dpi=200)
+    figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=200)
     FigureCanvasAgg(figure)
+    _exponential(figure, arms)
+    means = symmetric_means(_square()).T.reshape(2, _POINTS, _POINTS)
+    titles = [f"symmetric mean rewards (supplement S.4.3), arm {k}" for k in (1, 2)]
+    _maps(figure, 1, list(zip(titles, means, strict=True)), "Greens", 1.0)
+    densities = [(f"density of contexts, gamma {gamma:g}", density(gamma)) for gamma in gammas]
+    most = max(float(values.max()) for _, values in densities)
+    _maps(figure, 2, densities, "Blues", most)
+    return literal(figure)
+
+
+def _exponential(figure: Figure, arms: int) -> None:
     right = label_margin([f"arm {k + 1}" for k in range(arms)])
     inside = (_WIDTH - _LEFT - 2 * right - _GAP) / 2
     x = np.linspace(0.0, 1.0, _POINTS)
     for column, (centres, title) in enumerate(_TITLES):
-        left = _LEFT + column * (inside + right + _GAP)
-        shape = (
-            left / _WIDTH,
-            (_BOTTOM + _PANEL + _BETWEEN) / height,
-            inside / _WIDTH,
-            _PANEL / height,
-        )
-        axes = figure.add_axes(shape)
+        axes = _panel(figure, 0, _LEFT + column * (inside + right + _GAP), inside)
         plain(axes)
         axes.grid(axis="y", color=FAINT, linewidth=0.6)
         means = ExponentialMeans(arms, centres)(x[:, None])
@@ -67,31 +74,46 @@ def setting_figure(arms: int = 3, gammas: Sequence[float] = (0.2, 1.0, 2.0)) -> 
         axes.set_xlabel("first column of the context", fontsize=BODY, color=INK)
         axes.tick_params(labelsize=SMALL)
         draw_end_labels(axes, ends, _PANEL, inside)
-    densities = [density(gamma) for gamma in gammas]
-    most = max(float(one.max()) for one in densities)
-    bar = 0.15 + text_inches("0.00") + 0.2
-    side = (_WIDTH - _LEFT - bar - 0.2 - (len(gammas) - 1) * _GAP) / len(gammas)
-    for place, (gamma, values) in enumerate(zip(gammas, densities, strict=True)):
+
+
+def _maps(
+    figure: Figure, row: int, panels: Sequence[tuple[str, FloatArray]], colors: str, most: float
+) -> None:
+    """Values on the square (points, points) by title, on one scale from 0 to `most`."""
+    side = (_WIDTH - _LEFT - _BAR - 0.2 - (len(panels) - 1) * _GAP) / len(panels)
+    for place, (title, values) in enumerate(panels):
         left = _LEFT + place * (side + _GAP)
-        shape = (left / _WIDTH, _BOTTOM / height, side / _WIDTH, _PANEL / height)
-        axes = figure.add_axes(shape)
+        axes = _panel(figure, row, left, side)
         image = axes.imshow(
-            values, origin="lower", extent=(0, 1, 0, 1), cmap="Blues", vmin=0.0, vmax=most,
+            values, origin="lower", extent=(0, 1, 0, 1), cmap=colors, vmin=0.0, vmax=most,
             aspect="auto",
         )  # fmt: skip
-        axes.set_title(
-            f"density of contexts, gamma {gamma:g}", loc="left", fontsize=BODY, color=INK
-        )
+        axes.set_title(title, loc="left", fontsize=BODY, color=INK)
         axes.set_xlabel("first column", fontsize=BODY, color=INK)
         if place == 0:
             axes.set_ylabel("second column", fontsize=BODY, color=INK)
         axes.tick_params(labelsize=SMALL)
-        if place == len(gammas) - 1:
-            edge = (left + side + 0.15) / _WIDTH
-            scale = figure.add_axes((edge, _BOTTOM / height, 0.12 / _WIDTH, _PANEL / height))
+        if place == len(panels) - 1:
+            scale = _panel(figure, row, left + side + 0.15, 0.12)
             figure.colorbar(image, cax=scale)
             scale.tick_params(labelsize=SMALL)
-    return literal(figure)
+
+
+def _panel(figure: Figure, row: int, left: float, width: float) -> Axes:
+    """Axes in a row from the top; `left` and `width` in inches."""
+    bottom = _BOTTOM + (2 - row) * (_PANEL + _BETWEEN)
+    axes: Axes = figure.add_axes(
+        (left / _WIDTH, bottom / _HEIGHT, width / _WIDTH, _PANEL / _HEIGHT)
+    )
+    return axes
+
+
+def _square() -> FloatArray:
+    """(points^2, 2) the middles of the cells of the square, row by row from the bottom."""
+    at = (np.arange(_POINTS) + 0.5) / _POINTS
+    second, first = np.meshgrid(at, at, indexing="ij")
+    square: FloatArray = np.stack([first.ravel(), second.ravel()], axis=1)
+    return square
 
 
 def density(gamma: float, points: int = _POINTS) -> FloatArray:

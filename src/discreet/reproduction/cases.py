@@ -16,6 +16,7 @@ from discreet.learners.registry import learner_class
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.problems.base import Crowd, Problem
 from discreet.records import ReproductionRecord, Value
+from discreet.reproduction.probes import Context, LocalTrace
 from discreet.reproduction.repeats import mean_and_error
 from discreet.simulation import Source
 from discreet.validation import FloatArray, IntArray
@@ -60,7 +61,8 @@ class Case:
         arguments: of the learner, which no study file can hold.
         measure: what is measured of the learner when everybody has been served.
         rounds: people in a trial; None for as many as the run is asked for.
-        sources: draws what auxiliary sources report before anybody is served, in their order.
+        sources: draws what auxiliary sources report, in their order.
+        probe: a context at which policies are watched; None for none.
     """
 
     method: str
@@ -79,6 +81,7 @@ class Case:
     measure: Measure | None = None
     rounds: int | None = None
     sources: DrawSources | None = None
+    probe: Context | None = None
 
     @property
     def private(self) -> bool:
@@ -119,6 +122,7 @@ class Trial:
             not kept; None without Gaussian noise.
         finals: what the case measures of the learner at the end, besides `totals`.
         source_epsilons: what the people of each source were really promised.
+        local: what policies did at the case's probe.
     """
 
     case: int
@@ -131,6 +135,7 @@ class Trial:
     excess_noise: float | None
     finals: Mapping[str, float] = field(default_factory=dict)
     source_epsilons: Mapping[str, float] = field(default_factory=dict)
+    local: LocalTrace | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +163,12 @@ class Line:
         return max(trial.guarantee.epsilon for trial in self.trials)
 
     @property
+    def true_epsilon_auxiliary(self) -> float | None:
+        """What was really promised to people of sources, the largest; None without sources."""
+        held = [e for trial in self.trials for e in trial.source_epsilons.values()]
+        return max(held, default=None)
+
+    @property
     def excess_noise(self) -> float | None:
         """The least over trials of `Trial.excess_noise`."""
         found = [trial.excess_noise for trial in self.trials if trial.excess_noise is not None]
@@ -176,9 +187,8 @@ class Line:
             "protects": self.trials[0].guarantee.adjacency.record if self.case.private else None,
             "seconds": round(self.seconds, 3),
         }
-        held = [e for trial in self.trials for e in trial.source_epsilons.values()]
-        if held:
-            promised["true_epsilon_auxiliary"] = max(held)
+        if self.true_epsilon_auxiliary is not None:
+            promised["true_epsilon_auxiliary"] = self.true_epsilon_auxiliary
         made = []
         found = [{**trial.totals, **trial.finals} for trial in self.trials]
         for metric in found[0]:
@@ -203,6 +213,11 @@ class Line:
         if len(traces) > 1:
             error = traces.std(axis=0, ddof=1) / math.sqrt(len(traces))
         return self.trials[0].rounds, traces.mean(axis=0), error
+
+    @property
+    def local(self) -> tuple[LocalTrace, ...]:
+        """What was seen at the case's probe, by trial; () without one."""
+        return tuple(trial.local for trial in self.trials if trial.local is not None)
 
 
 def lines_of(cases: Sequence[Case], trials: Sequence[Trial]) -> list[Line]:

@@ -19,6 +19,7 @@ from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
 from discreet.reproduction.cases import Case, Line, Measured, Trial, lines_of
+from discreet.reproduction.probes import Probe
 from discreet.reproduction.repeats import carried_out
 from discreet.simulation import run_with_sources
 from discreet.validation import InvalidInput, probability, whole_number
@@ -152,6 +153,8 @@ def run_all(
     sizes = [whole_number(case.rounds or rounds, "rounds", minimum=1) for case in cases]
     for case, people in zip(cases, sizes, strict=True):
         case.make(people, 0, SimulatedNoise(0))
+        if case.probe is not None:
+            Probe(case.probe, case.problem)
     tasks = (
         joblib.delayed(run_trial)(place, case, people, seed, number)
         for number in range(trials)
@@ -167,9 +170,11 @@ def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Tr
     noise = SimulatedNoise(drawn)
     draw = case.sources
     sources = () if draw is None else draw(np.random.default_rng(elsewhere))
+    probe = None if case.probe is None else Probe(case.probe, case.problem)
     started = time.perf_counter()
     learner = case.make(rounds, int(public.generate_state(1)[0]), noise)
-    values = run_with_sources(learner, people, sources, np.random.default_rng(acting), noise)
+    acting_rng, watching = np.random.default_rng(acting), () if probe is None else (probe,)
+    values = run_with_sources(learner, people, sources, acting_rng, noise, watching)
     seconds = time.perf_counter() - started
     measured = {case.metric: values}
     if isinstance(case.problem, Measured):
@@ -180,6 +185,8 @@ def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Tr
     finals = {} if case.measure is None else dict(case.measure(learner, people))
     if case.metric in finals:
         totals = {case.metric: finals.pop(case.metric)}
+    local = None if probe is None else probe.trace(at)
+    finals |= {} if local is None else local.finals
     return Trial(
         case=place,
         number=number,
@@ -195,6 +202,7 @@ def run_trial(place: int, case: Case, rounds: int, seed: int, number: int) -> Tr
             if isinstance(learner, SourceLearner)
             else {}
         ),
+        local=local,
     )
 
 

@@ -162,7 +162,7 @@ class TestReports:
         made, plain = learner("thompson", PURE), learner("thompson", NonPrivate())
         reports = observe(plain, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput, match="PrivateRows"):
-            made.update(replace(reports, source=made.policy().identity))
+            made.update(replace(reports, source=made.policy().identity, noise=SimulatedNoise.name))
         private = observe(made, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput, match="ContextObservations"):
             plain.update(replace(private, source=plain.policy().identity))

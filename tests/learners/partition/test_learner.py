@@ -250,7 +250,8 @@ class TestPublished:
         assert np.allclose(report.values.var(axis=0), 32.0, rtol=0.15)
         release = policy.release("SecureNoise")
         assert release is not None
-        assert (release.sensitivity, release.scale, release.event.epsilon) == (4.0, 4.0, 1.0)
+        found = (release.sensitivity, release.scale, release.event.epsilon)
+        assert found == pytest.approx((4.0, 4.0, 1.0))
 
 
 def test_abse_finds_the_best_arm() -> None:

@@ -158,6 +158,19 @@ def test_masses_follow_the_reports_and_add_up() -> None:
     assert (ignorant.deviation[1:] > estimate.deviation[1:]).all()
 
 
+def test_masses_of_nodes_that_were_never_reported_on_come_from_their_halves() -> None:
+    """A tree may begin with several leaves: then only these tell where people are."""
+    tree = grown(6, 3, 2)
+    shares = np.random.default_rng(4).dirichlet(np.full(len(tree.leaves), 30.0))
+    true = tree.within @ shares
+    sums = sums_of(tree, true, 1e8)
+    inner = np.flatnonzero(tree.axis >= 0)
+    sums.mass_weight[inner], sums.mass_sum[inner] = 0.0, 0.0
+    masses = node_masses(tree, sums)
+    assert np.allclose(masses.mass, true, atol=2e-3)
+    assert masses.deviation.max() < 2e-3
+
+
 def test_mass_deviations_are_those_of_the_estimator() -> None:
     """Over many draws of noisy sums with shares from the prior, z-scores have deviation one."""
     rng = np.random.default_rng(1)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from discreet.domain import unit_cube
+from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.published import PublishedPartition
 from discreet.learners.partition.published_policy import LaplaceReports
 from discreet.learners.partition.published_sources import (
     LaplaceSourceReports,
     PublishedSourcePolicy,
 )
+from discreet.learners.partition.tree import Tree
 from discreet.learners.partition.weighted import SeveralSources
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
@@ -146,14 +150,14 @@ class TestLearner:
 
     def test_what_sources_add_is_what_their_people_reported(self) -> None:
         made = learner()
-        made.open_source("near", 1e6)
+        made.open_source("near", 1e4)
         data = draw_auxiliary(PROBLEM, 100, rng(3))
         feed_source(made, "near", data, SimulatedNoise(1))
         sums = made._source_sums["near"]
         counts = np.bincount(data.arms, minlength=3)
         rewards = np.bincount(data.arms, data.rewards, minlength=3)
-        np.testing.assert_allclose(sums.chosen[0], counts, atol=0.01)
-        np.testing.assert_allclose(sums.rewards[0], rewards, atol=0.01)
+        np.testing.assert_allclose(sums.chosen[0], counts, atol=0.05)
+        np.testing.assert_allclose(sums.rewards[0], rewards, atol=0.05)
         assert sums.times[0] == 100.0
 
     def test_order_is_that_of_reporting(self) -> None:
@@ -201,6 +205,49 @@ class TestLearner:
         assert encode(one) == encode(two)
 
 
+class TestFiles:
+    """Sums and bins of sources that this learner cannot have saved are refused."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        save(taught(), tmp_path / "learner.json")
+        return tmp_path / "learner.json"
+
+    def refuse(self, path: Path, saved: dict[str, Any], message: str) -> None:
+        path.write_text(json.dumps(saved))
+        with pytest.raises(InvalidInput, match=message):
+            load(path)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("times", -1.0), ("times", 3001.0), ("chosen", -1e308), ("rewards", 1e9)],
+    )
+    def test_sums(self, path: Path, name: str, value: float) -> None:
+        saved = json.loads(path.read_text())
+        own = saved["state"]["own"]
+        sums = json.loads(own["source_sums"]["near"])
+        sums[name][-1] = value if name == "times" else [value] * 3
+        own["source_sums"]["near"] = json.dumps(sums)
+        self.refuse(path, saved, "times outside 0 to 3000, or other sums beyond")
+
+    def test_sums_of_nobody_or_none_of_somebody(self, path: Path) -> None:
+        saved = json.loads(path.read_text())
+        sums = saved["state"]["own"]["source_sums"]
+        sums["far"] = sums["near"]
+        self.refuse(path, saved, "one for each source that reported")
+        sums.clear()
+        self.refuse(path, saved, "one for each source that reported")
+
+    def test_bins_that_never_were(self, path: Path) -> None:
+        saved = json.loads(path.read_text())
+        (near,) = saved["state"]["own"]["sources"]
+        assert Tree.from_fields(json.loads(near["policies"][-1])["tree"], 2).depth.max() > 1
+        other = Bins.whole(2, 3).split(np.array([True]), np.array([0]))
+        wrong = other.split(np.array([True, True]), np.array([0, 0])).to_fields()
+        near["policies"][-1] = json.dumps({**json.loads(near["policies"][-1]), **wrong})
+        self.refuse(path, saved, "bins did not grow")
+
+
 class TestReports:
     def policy(self, epsilon: float = 2.0) -> PublishedSourcePolicy:
         made = learner()
@@ -216,12 +263,12 @@ class TestReports:
         assert (again.values == reports.values).all()
 
     def test_arms_that_were_given_up_leave_only_noise(self) -> None:
-        policy = self.policy(1e6)
+        policy = self.policy(1e4)
         active = np.array([[True, False, True]])
         policy = replace(policy, active=active)
         contexts = np.full((2, 2), 0.5)
         values = policy.report(contexts, [1, 2], [1.0, 1.0], SimulatedNoise(1)).values
-        np.testing.assert_allclose(values, [[0, 0, 0, 0], [0, 1, 0, 1]], atol=0.001)
+        np.testing.assert_allclose(values, [[0, 0, 0, 0], [0, 1, 0, 1]], atol=0.01)
 
     def test_noise_is_that_of_equation_25(self) -> None:
         policy = self.policy(2.0)
@@ -230,7 +277,8 @@ class TestReports:
         assert reports.values.shape == (4000, 6)
         np.testing.assert_allclose(reports.values.var(axis=0), 8.0, rtol=0.2)
         release = policy.release("SecureNoise")
-        assert (release.sensitivity, release.scale, release.event.epsilon) == (4.0, 2.0, 2.0)
+        found = (release.sensitivity, release.scale, release.event.epsilon)
+        assert found == pytest.approx((4.0, 2.0, 2.0))
 
     def test_being_nowhere_is_covered(self) -> None:
         """With one pair left, being in it or nowhere differs by 2; with more pairs by 4."""

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
+from discreet.learners.partition.bins import Bins
+from discreet.learners.partition.decisions import badly_cut
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.posterior import Information, condition
 from discreet.learners.partition.projection import Projection
@@ -20,7 +22,7 @@ from discreet.learners.partition.source_beliefs import (
     trust,
 )
 from discreet.learners.partition.source_reports import CellReports, PartitionSourcePolicy
-from discreet.learners.partition.statistics import NodeSums
+from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
 from discreet.learners.partition.tree import Tree
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
@@ -220,7 +222,58 @@ def test_a_source_that_contradicts_is_given_up_and_does_not_ruin_the_target() ->
     assert learner.source_trust() == {"source 0": 0.0}
     assert lost < 0.65 * 8000 * 0.41  # of what choosing at random loses
     assert learner.guarantee().epsilon == 1.0
-    assert len(learner._left_behind) == 1
+    assert learner._left_behind  # it began with one bin again
+
+
+def test_what_sources_said_is_worked_out_anew_when_they_say_more() -> None:
+    """Sums are new objects that may lie where old ones lay."""
+    problem, learner = exponential(), made(2)
+    learner.open_source("clinic", 4.0)
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        contexts = rng.random((40, 2))
+        arms = rng.integers(ARMS, size=40)
+        rewards = (rng.random(40) < problem._means(contexts)[np.arange(40), arms]).astype(float)
+        policy = learner.source_policy("clinic")
+        learner.update_source(
+            policy.report(contexts, arms, rewards, SimulatedNoise(rng.integers(9**9)))
+        )
+        kept = learner._at_home()["clinic"]
+        learner._known = {}
+        anew = learner._at_home()["clinic"]
+        assert np.array_equal(kept.precision, anew.precision)
+        assert np.array_equal(kept.weighted, anew.weighted)
+
+
+def test_bins_cut_along_an_idle_axis_are_badly_cut() -> None:
+    tree = Tree.root(2).split(np.array([0]), np.array([1]))
+    active = np.ones((2, ARMS), dtype=np.bool_)
+    mass = np.array([1.0, 0.5, 0.5])
+    assert badly_cut(Bins(tree, active), mass, (0.2, 3.2))  # the other axis came first
+    assert not badly_cut(Bins(tree, active), mass, (3.2, 0.2))
+    assert not badly_cut(Bins(tree, active), mass, (0.8, 0.8))
+    active[:, 1:] = False  # one arm left: nothing to be told apart
+    assert not badly_cut(Bins(tree, active), mass, (0.2, 3.2))
+
+
+def test_bins_are_made_anew_once_length_scales_are_known(tmp_path) -> None:
+    """A tree that was cut along an axis that does not matter is not kept, nor are its reports
+    lost."""
+    learner = made(5)
+    tree = Tree.root(2).split(np.array([0]), np.array([1]))
+    tree = tree.split(tree.leaves, np.array([1, 1]))
+    learner._bins = Bins(tree, np.ones((4, ARMS), dtype=np.bool_))
+    learner._sums = learner._sums + PartitionStatistics(
+        ARMS, {TARGET: NodeSums.zeros(len(tree), ARMS)}, reports=0
+    )
+    lost = regret(learner, 3000, 6)
+    assert learner._left_behind[0] is tree
+    assert learner._sums.reports == 3000
+    assert lost < 0.65 * 3000 * 0.41
+    save(learner, tmp_path / "learner.json")
+    again = load(tmp_path / "learner.json")
+    assert isinstance(again, Partition)
+    assert again._may_restart_at == learner._may_restart_at > learner.rules.first_learning
 
 
 def test_save_and_load_with_sources(tmp_path) -> None:
@@ -269,7 +322,7 @@ def test_reports_that_no_policy_makes_change_nothing() -> None:
     learner.open_source("clinic", 2.0)
     policy = learner.source_policy("clinic")
     good = policy.report([[0.2, 0.3]] * 4, [0, 1, 2, 0], [1.0] * 4, SimulatedNoise(0))
-    bad = CellReports(**policy.origin("none"), cells=good.cells + 50, signs=good.signs)
+    bad = CellReports(**policy.origin(good.noise), cells=good.cells + 50, signs=good.signs)
     with pytest.raises(InvalidInput, match="cells outside"):
         learner.update_source([good, bad])
     assert learner.source_people("clinic") == 0

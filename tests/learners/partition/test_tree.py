@@ -52,11 +52,41 @@ def test_corners_and_thresholds() -> None:
     assert tree.locate(np.array([[0.0], [0.4999], [0.5], [1.0]])).tolist() == [1, 1, 2, 2]
 
 
+class Watched(np.ndarray):
+    """Contexts that count how many of their numbers are looked at."""
+
+    looked = 0
+
+    def __getitem__(self, key: object) -> np.ndarray:
+        found = np.asarray(self)[key]  # type: ignore[index]
+        Watched.looked += np.size(found)
+        return found
+
+
+def test_finding_a_leaf_takes_as_long_for_everybody() -> None:
+    """The left half is halved again and again; who is on the right is at depth 1."""
+    tree = Tree.root(1)
+    for _ in range(9):
+        tree = tree.split(tree.leaves[tree.lower[tree.leaves, 0] == 0.0], np.array([0]))
+    looks = []
+    for context in (0.9, 0.0):
+        Watched.looked = 0
+        (leaf,) = tree.locate(np.array([[context]]).view(Watched))
+        looks.append(Watched.looked)
+        assert tree.lower[leaf, 0] <= context < tree.upper[leaf, 0]
+    assert looks == [9, 9]
+
+
 def test_old_trees_are_the_first_part_of_new_ones() -> None:
     old = grown(4, 2, 1)
     new = old.split(old.leaves[:2], np.array([0, 1]))
     assert np.array_equal(new.lower[: len(old)], old.lower)
     assert len(new) == len(old) + 4
+    assert new.begins_with(old)
+    assert new.begins_with(new)
+    assert not old.begins_with(new)
+    assert not new.begins_with(grown(4, 2, 3))
+    assert not old.begins_with(Tree.root(1))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
+from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.posterior import Posterior
 from discreet.validation import BoolArray, FloatArray
+
+# Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
+# would not be halved again, and more than this share of all people are in such bins.
+_WASTED, _BADLY_CUT = 0.75, 0.25
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -44,3 +49,14 @@ def rivals(state: Posterior, active: BoolArray) -> tuple[FloatArray, FloatArray,
     gap = np.take_along_axis(mean, leader, axis=1) - mean
     spread = np.sqrt(state.variance + np.take_along_axis(state.variance, leader, axis=1))
     return gap, spread, np.sqrt(2.0 * state.roughness)[:, None]
+
+
+def badly_cut(bins: Bins, mass: FloatArray, length_scales: tuple[float, ...]) -> bool:
+    """Whether many people are in bins that were halved along an axis along which, as is known by
+    now, they should not have been; `mass` (N,) is that of all nodes."""
+    tree = bins.tree
+    unresolved = bins.active.sum(axis=1) > 1
+    extents = tree.upper[tree.leaves] - tree.lower[tree.leaves]
+    edges = extents / np.array(length_scales)
+    idle = (extents < 1.0) & (2.0 * edges < _WASTED * edges.max(axis=1, keepdims=True))
+    return bool(mass[tree.leaves][idle.any(axis=1) & unresolved].sum() > _BADLY_CUT)

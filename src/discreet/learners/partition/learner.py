@@ -18,7 +18,7 @@ from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.decisions import rivals, thompson_probabilities
+from discreet.learners.partition.decisions import badly_cut, rivals, thompson_probabilities
 from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
 from discreet.learners.partition.posterior import (
     FIRST_LENGTH_SCALE,
@@ -32,9 +32,9 @@ from discreet.learners.partition.posterior import (
 )
 from discreet.learners.partition.projection import Projection
 from discreet.learners.partition.rules import Rules
-from discreet.learners.partition.smoothness import Smoothness, box_roughness
+from discreet.learners.partition.smoothness import Priors, Smoothness, box_roughness
 from discreet.learners.partition.source_beliefs import added, trust
-from discreet.learners.partition.source_learning import HearsSources
+from discreet.learners.partition.source_learning import HearsSources, read_length_scales
 from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
 from discreet.learners.partition.tree import Tree, splittable
 from discreet.privacy import Local, NonPrivate
@@ -43,15 +43,12 @@ from discreet.validation import (
     BoolArray,
     FloatArray,
     InvalidInput,
-    read_array,
     whole_number,
 )
 
 # A source that is believed less than this is given up. One that does share the reward functions
 # falls so low by chance with probability e^-5 at most.
 _LEAST_TRUST = 0.1
-# Sources that could tell so many bins apart know how smooth rewards are along which axis.
-_INFORMED = 8
 # Where sources were heard, an arm must lie so many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.
 _AGREEMENT = 0.5
@@ -120,12 +117,11 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         # from which on each later tree was in use.
         self._left_behind: list[Tree] = []
         self._started: list[int] = []
+        self._may_restart_at = self.rules.first_learning
         self._believed = False
-        self._given_up: set[str] = set()
         self._length_scales = [(FIRST_LENGTH_SCALE,) * domain.dimension]
         self._learn_at = self.rules.first_learning
-        self._priors: dict[tuple[float, ...], Smoothness] = {}
-        self._priors_tree: Tree | None = None
+        self._priors = Priors()
 
     @property
     def batch_size(self) -> int:
@@ -180,14 +176,18 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         return self._view().mass[self._bins.tree.leaves]
 
     def _publish(self) -> PartitionPolicy:
-        first = self.people == 0 and len(self._source_tree.leaves) >= _INFORMED
+        # Nobody of the target reported yet: what sources say is all there is.
+        first = self.people == 0 and self.heard > 0
         if first:
             self._length_scales = list(self._source_scales)
         view, state = self._refine()
         # A source that contradicted is not asked again: on fewer bins it would contradict less.
         self._given_up |= set(view.trust) - set(view.used)
         if self._believed and not view.used:
-            # Bins that were made on the word of sources are too many for the target alone.
+            # Bins that were made on the word of sources are too many for the target alone, and
+            # length scales may be wrong.
+            self._believed, self._learn_at = False, self.people
+            self._length_scales = [(FIRST_LENGTH_SCALE,) * self.domain.dimension]
             self._start_anew()
             view, state = self._grown()
         elif first:
@@ -210,14 +210,13 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         self._left_behind.append(self._bins.tree)
         self._started.append(len(self._policies))
         self._bins = Bins.whole(self.domain.dimension, self.arms)
-        self._believed = False
 
     def _grown(self) -> tuple[View, Posterior]:
         """Split for as long as there is reason to."""
-        found = self._refine()
+        found = self._refine(growing=True)
         for _ in range(self.rules.max_depth):
             before = self._bins.tree
-            found = self._refine()
+            found = self._refine(growing=True)
             if self._bins.tree is before:
                 break
         return found
@@ -232,7 +231,7 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         mean: FloatArray = np.mean(offers, axis=0)
         return mean
 
-    def _refine(self) -> tuple[View, Posterior]:
+    def _refine(self, growing: bool = False) -> tuple[View, Posterior]:
         """Learn length scales when it is time, then give up arms and split bins; returns what is
         known of the bins that are left."""
         view = self._view()
@@ -243,15 +242,21 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
             self._length_scales = likely_length_scales(best, self._prior, view.joint)
             grown = int(self.people * self.rules.learning_growth)
             self._learn_at = max(self.people + self.rules.first_learning, grown)
+            if self.people >= self._may_restart_at and badly_cut(
+                self._bins, view.mass, self._length_scales[0]
+            ):
+                # Every tree that is left behind costs time for good: at most one a doubling.
+                self._may_restart_at = 2 * self.people
+                self._start_anew()
+                return self._grown()
         state, scales = self._posterior(view.joint)
         if self.people or self.heard:
             before = self._bins.tree
             # Nothing is given up for good on the word of sources alone, which may yet contradict.
             own = self._posterior(view.target)[0] if view.trust else None
             # While length scales are uncertain, a split may take an axis that does not matter,
-            # and bins cannot be joined again: wait until they are learnt anew.
-            informed = self.people == 0 and len(self._source_tree.leaves) >= _INFORMED
-            may_split = learning or len(self._length_scales) == 1 or informed
+            # and joining bins means to start anew: wait until they are learnt again.
+            may_split = learning or growing or len(self._length_scales) == 1
             self._decide(state, scales, view.mass[before.leaves], may_split, own)
             if self._bins.tree is not before:
                 view = self._view()
@@ -262,7 +267,6 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         """What all reports so far say about the present leaves."""
         mass, target, roughness = self._information()
         told = self._told_on(self._bins.tree, roughness)
-        told = {name: one for name, one in told.items() if name not in self._given_up}
         trusted = trust(self._prior(self._length_scales[0]), target, told) if told else {}
         used = tuple(name for name, w in trusted.items() if w >= _LEAST_TRUST)
         if not used:
@@ -294,12 +298,8 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         return box_roughness(tree.lower, tree.upper, np.array(self._length_scales[0]))
 
     def _prior(self, length_scales: tuple[float, ...]) -> Smoothness:
-        """The prior of the present leaves; kept while the tree stays the same."""
-        if self._priors_tree is not self._bins.tree:
-            self._priors, self._priors_tree = {}, self._bins.tree
-        if length_scales not in self._priors:
-            self._priors[length_scales] = Smoothness.of(self._bins.tree, length_scales)
-        return self._priors[length_scales]
+        """The prior of the present leaves."""
+        return self._priors.of(self._bins.tree, length_scales)
 
     def _posterior(self, information: Information) -> tuple[Posterior, FloatArray]:
         """The posterior averaged over likely length scales, and their (d,) geometric mean."""
@@ -369,6 +369,7 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
             **self._bins.to_fields(),
             "length_scales": [list(scales) for scales in self._length_scales],
             "learn_at": self._learn_at,
+            "may_restart_at": self._may_restart_at,
             "left_behind": [tree.to_fields() for tree in self._left_behind],
             "started": list(self._started),
             "believed": self._believed,
@@ -379,15 +380,16 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
     def _restore(self, fields_: dict[str, Any]) -> None:
         dimension = self.domain.dimension
         self._bins = Bins.from_fields(fields_, dimension, self.arms)
-        scales = read_array(fields_["length_scales"], "length_scales", "number", 2)
-        if scales.shape[1] != dimension or len(scales) == 0 or not (scales > 0.0).all():
-            raise InvalidInput(
-                f"length_scales had shape {scales.shape}; give rows of {dimension} numbers above 0."
-            )
-        self._length_scales = [tuple(row) for row in scales.tolist()]
+        self._length_scales = read_length_scales(fields_["length_scales"], dimension)
         self._learn_at = whole_number(fields_["learn_at"], "learn_at")
+        self._may_restart_at = whole_number(fields_["may_restart_at"], "may_restart_at")
         self._left_behind = [Tree.from_fields(one, dimension) for one in fields_["left_behind"]]
         self._started = [whole_number(one, "started") for one in fields_["started"]]
+        if len(self._started) != len(self._left_behind) or self._started != sorted(self._started):
+            raise InvalidInput(
+                f"started was {self._started} for {len(self._left_behind)} trees left behind; "
+                "there must be one version for each, in increasing order."
+            )
         self._believed = bool(fields_["believed"])
         self._given_up = {str(name) for name in fields_["given_up"]}
         self._restore_sources(fields_["heard"])

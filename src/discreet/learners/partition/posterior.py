@@ -40,6 +40,8 @@ _LENGTH_SCALES = (0.05, 0.1, 0.2, 0.4, 0.8, 3.2)
 # Those less likely than the best by a factor e^4 are left out of the average, as are all but six.
 _LOG_RATIO = 4.0
 _MOST_SCALES = 6
+# One call for all arms is faster than one for each that knows of triangles, up to so many leaves.
+_FEW_LEAVES = 24
 # No child is believed to hold less than this share of its parent.
 _LEAST_SHARE = 0.02
 
@@ -80,11 +82,12 @@ class Masses:
 def node_masses(tree: Tree, sums: NodeSums) -> Masses:
     """Masses that add up over the tree.
 
-    From the root (mass 1) downwards, the share of a parent's mass that goes left is estimated from
-    the reports on either child and a prior of 1/2 +- 1/4, by precision.
+    What is known of a node is its own reports and those on its halves (`upwards`). From the root
+    (mass 1) downwards, the share of a parent's mass that goes left is then estimated from what is
+    known of either child and a prior of 1/2 +- 1/4, by precision.
     """
     mass, variance, split = np.ones(len(tree)), np.zeros(len(tree)), np.zeros(len(tree))
-    weight, total = sums.mass_weight, sums.mass_sum
+    weight, total = upwards(tree, sums.mass_weight, sums.mass_sum)
     for parent in np.flatnonzero(tree.axis >= 0):
         left = tree.left[parent]
         whole = mass[parent]
@@ -99,6 +102,23 @@ def node_masses(tree: Tree, sums: NodeSums) -> Masses:
         variance[left] = 1.0 / precision + share**2 * variance[parent]
         variance[left + 1] = 1.0 / precision + (1.0 - share) ** 2 * variance[parent]
     return Masses(mass, np.sqrt(variance), split)
+
+
+def upwards(tree: Tree, weight: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Precisions (N, ...) of masses, and precision x mass, with what the halves of each node add.
+
+    A node may never have been reported on itself: where a tree began with several leaves, only its
+    leaves were.
+    """
+    weight, total = weight.copy(), total.copy()
+    for parent in np.flatnonzero(tree.axis >= 0)[::-1]:  # children come after their parents
+        left, right = tree.left[parent], tree.left[parent] + 1
+        both = (weight[left] > 0.0) & (weight[right] > 0.0)
+        low, high = np.where(both, weight[left], 1.0), np.where(both, weight[right], 1.0)
+        precision = np.where(both, 1.0 / (1.0 / low + 1.0 / high), 0.0)
+        weight[parent] += precision
+        total[parent] += precision * np.where(both, total[left] / low + total[right] / high, 0.0)
+    return weight, total
 
 
 def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
@@ -170,15 +190,18 @@ def _factor(prior: Smoothness, information: Information) -> tuple[FloatArray, Fl
     root = prior.root
     inner = root.T @ information.precision @ root + np.eye(len(root))
     factor: FloatArray = np.asarray(np.linalg.cholesky(inner), dtype=np.float64)
-    target = information.weighted @ root
-    projected = np.stack(
-        [
-            solve_triangular(r, t, lower=True, check_finite=False)
-            for r, t in zip(factor, target, strict=True)
-        ]
-    )
+    projected = _solved(factor, (information.weighted @ root)[..., None])[..., 0]
     log_det = float(np.log(np.diagonal(factor, axis1=1, axis2=2)).sum())
     return factor, projected, 0.5 * float((projected**2).sum()) - log_det
+
+
+def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """R^-1 B for lower triangular R (K, L, L) and B (K, L, M)."""
+    if factor.shape[1] <= _FEW_LEAVES:
+        solved: FloatArray = np.linalg.solve(factor, right).astype(np.float64, copy=False)
+        return solved
+    pairs = zip(factor, right, strict=True)
+    return np.stack([solve_triangular(r, b, lower=True, check_finite=False) for r, b in pairs])
 
 
 def log_evidence(prior: Smoothness, information: Information) -> float:
@@ -192,9 +215,9 @@ def condition(prior: Smoothness, information: Information) -> tuple[FloatArray, 
     The posterior covariance is H' H with H = R^-1 C' (see `_factor`), and the mean H' R^-1 C' t.
     """
     factor, projected, evidence = _factor(prior, information)
-    halves = [solve_triangular(r, prior.root.T, lower=True, check_finite=False) for r in factor]
-    mean = np.stack([half.T @ one for half, one in zip(halves, projected, strict=True)], axis=1)
-    variance = np.stack([np.einsum("ij,ij->j", half, half) for half in halves], axis=1)
+    halves = _solved(factor, np.broadcast_to(prior.root.T, factor.shape))
+    mean = (projected[:, None, :] @ halves)[:, 0].T
+    variance: FloatArray = (halves**2).sum(axis=1).T
     return mean, variance, evidence
 
 

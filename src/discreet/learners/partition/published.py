@@ -17,7 +17,11 @@ from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.partition.elimination import CellSums, EliminationLearner
-from discreet.learners.partition.published_policy import LaplaceReports, PublishedPolicy
+from discreet.learners.partition.published_policy import (
+    LaplaceReports,
+    PublishedPolicy,
+    largest_value,
+)
 from discreet.learners.partition.published_sources import (
     LaplaceSourceReports,
     PublishedSourcePolicy,
@@ -50,8 +54,11 @@ class PublishedPartition(
 
     From the first source on that is opened, estimates and radii are those of Algorithm 3
     (weighted.py). Sources share the target's bins and are heard in the order in which they report;
-    what they said about a leaf is not used once it is split. n is the largest of the horizon,
-    `source_horizon` and the number of people that any source has had so far.
+    what they said about a leaf is not used once it is split. Algorithm 3 hears all of them before
+    the target's first person; here they may also report while the target runs, since (26) and (28)
+    do not ask which came first (the multi-task setting that the paper's section 5 outlines). n is
+    the largest of the horizon, `source_horizon` and the number of people that any source has had
+    so far.
 
     Args:
         confidence_constant: c in C_n = c log(n); the paper leaves its value to the supplement.
@@ -206,15 +213,41 @@ class PublishedPartition(
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        self._sources = states_from_fields(fields["sources"], PublishedSourcePolicy)
-        self._source_sums = {}
-        for name, text in fields["source_sums"].items():
-            sums = decode(text, CellSums)
-            nodes, arms = sums.chosen.shape
-            if name not in self._sources or arms != self.arms or nodes > len(self._bins.tree):
+        self._sources = states_from_fields(
+            fields["sources"], PublishedSourcePolicy, self.policy_header()
+        )
+        self._source_sums = {
+            name: decode(text, CellSums) for name, text in fields["source_sums"].items()
+        }
+        heard = {name for name, state in self._sources.items() if state.people > 0}
+        if set(self._source_sums) != heard:
+            raise InvalidInput(
+                f"there were sums of the sources {sorted(self._source_sums)!r:.200}; there must be "
+                f"one for each source that reported: {sorted(heard)!r:.200}. The file is damaged."
+            )
+        for name, state in self._sources.items():
+            if not all(self._bins.tree.begins_with(policy.tree) for policy in state.policies):
                 raise InvalidInput(
-                    f"the sums of source {name!r:.80} had {nodes} nodes and {arms} arms; this "
-                    f"learner has {len(self._bins.tree)} nodes, {self.arms} arms and the sources "
-                    f"{', '.join(map(repr, self._sources)) or 'none'}."
+                    f"a policy of source {name!r} had bins that this learner's bins did not grow "
+                    "from. The file is damaged."
                 )
-            self._source_sums[name] = sums
+        for name, sums in self._source_sums.items():
+            self._check_source_sums(name, sums)
+
+    def _check_source_sums(self, name: str, sums: CellSums) -> None:
+        """Refuse sums that no reports of the source add up to."""
+        state = self._sources[name]
+        nodes, arms = sums.chosen.shape
+        if arms != self.arms or nodes > len(self._bins.tree):
+            raise InvalidInput(
+                f"the sums of source {name!r:.80} had {nodes} nodes and {arms} arms; this learner "
+                f"has {len(self._bins.tree)} nodes and {self.arms} arms. The file is damaged."
+            )
+        most = state.people * max(largest_value(one.mechanism) for one in state.policies)
+        few = ((sums.times >= 0.0) & (sums.times <= state.people)).all()
+        if not few or max(np.abs(sums.chosen).max(), np.abs(sums.rewards).max()) > most:
+            raise InvalidInput(
+                f"the sums of source {name!r:.80} had times outside 0 to {state.people}, or other "
+                f"sums beyond {most:g}, which its {state.people} reports do not reach. The file is "
+                "damaged."
+            )

@@ -127,14 +127,21 @@ def check_values(values: FloatArray, mechanism: LaplaceOnCells, policy: str) -> 
             f"reports had values of shape {values.shape}; under {policy} it must be (people, "
             f"{2 * cells}) with at least one person."
         )
-    # Laplace noise exceeds 60 scales with probability e^-60; one such value could undo everything
-    # that others reported.
-    most = 1.0 + 60.0 * mechanism.scale
+    most = largest_value(mechanism)
     if not (np.abs(values) <= most).all():
         raise InvalidInput(
             f"reports had NaN or values beyond {most:g}, which this policy's noise does not "
             "reach; send them as the policy made them."
         )
+
+
+def largest_value(mechanism: LaplaceOnCells) -> float:
+    """The largest size of a reported number that is accepted.
+
+    Laplace noise exceeds 60 scales with probability e^-60; one such value could undo everything
+    that others reported.
+    """
+    return 1.0 + 60.0 * mechanism.scale
 
 
 def sums_of(values: FloatArray, tree: Tree, active: BoolArray) -> CellSums:

@@ -100,3 +100,19 @@ class Smoothness:
         halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
         log_prior = -_NATS_PER_HALVING * float(halvings)
         return cls(np.asarray(root, dtype=np.float64), roughness, log_prior)
+
+
+class Priors:
+    """Priors of the leaves of one tree, kept until another tree is asked for."""
+
+    def __init__(self) -> None:
+        self._tree: Tree | None = None
+        self._known: dict[tuple[float, ...], Smoothness] = {}
+
+    def of(self, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
+        """`Smoothness.of`, worked out once."""
+        if self._tree is not tree:
+            self._known, self._tree = {}, tree
+        if length_scales not in self._known:
+            self._known[length_scales] = Smoothness.of(tree, length_scales)
+        return self._known[length_scales]

@@ -33,6 +33,7 @@ from discreet.learners.partition.posterior import (
     Information,
     condition,
     log_evidence,
+    upwards,
 )
 from discreet.learners.partition.smoothness import Smoothness
 from discreet.learners.partition.statistics import NodeSums
@@ -75,16 +76,8 @@ def cell_masses(tree: Tree, sums: NodeSums) -> CellMasses:
     Downwards, a cell is shared between its halves by what is known of them and a prior of 1/2.
     """
     nodes, arms = sums.mass_weight.shape
-    weight, total = sums.mass_weight.copy(), sums.mass_sum.copy()
+    weight, total = upwards(tree, sums.mass_weight, sums.mass_sum)
     inner = np.flatnonzero(tree.axis >= 0)
-    for parent in inner[::-1]:  # children come after their parents
-        left, right = tree.left[parent], tree.left[parent] + 1
-        both = (weight[left] > 0.0) & (weight[right] > 0.0)
-        low, high = np.where(both, weight[left], 1.0), np.where(both, weight[right], 1.0)
-        precision = np.where(both, 1.0 / (1.0 / low + 1.0 / high), 0.0)
-        found = np.where(both, total[left] / low + total[right] / high, 0.0)
-        weight[parent] += precision
-        total[parent] += precision * found
     mass = np.empty((nodes, arms))
     variance, split = np.empty((nodes, arms)), np.zeros((nodes, arms))
     prior = (arms / _ROOT_SD) ** 2

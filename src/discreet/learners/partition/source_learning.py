@@ -8,7 +8,7 @@ have made. What sources say is then told on the target's leaves (projection.py).
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from discreet.learners.partition.posterior import (
 )
 from discreet.learners.partition.projection import Projection
 from discreet.learners.partition.rules import Rules
-from discreet.learners.partition.smoothness import Smoothness, box_roughness
+from discreet.learners.partition.smoothness import Priors, box_roughness
 from discreet.learners.partition.source_beliefs import added, cell_masses, source_information
 from discreet.learners.partition.source_reports import CellReports, PartitionSourcePolicy
 from discreet.learners.partition.statistics import NodeSums
@@ -31,6 +31,20 @@ from discreet.learners.partition.tree import Tree, splittable
 from discreet.learners.source_states import states_from_fields, states_to_fields
 from discreet.learners.sources import SourceLearner, SourceState
 from discreet.validation import FloatArray, InvalidInput, read_array
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What the sums of a source were found to say. The objects themselves are kept: an id may be
+    that of a later object."""
+
+    tree: Tree
+    sums: NodeSums
+    scales: tuple[float, ...]
+    found: Information
+
+    def of(self, tree: Tree, sums: NodeSums, scales: tuple[float, ...]) -> bool:
+        return self.tree is tree and self.sums is sums and self.scales == scales
 
 
 class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
@@ -54,7 +68,11 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
         self._source_tree = Tree.root(dimension)
         self._source_scales = [(FIRST_LENGTH_SCALE,) * dimension]
         self._source_sums: dict[str, NodeSums] = {}
-        self._known: dict[str, tuple[Any, Information]] = {}
+        self._source_priors = Priors()
+        self._known: dict[str, _Known] = {}
+        self._masses: dict[str, tuple[Tree, NodeSums, FloatArray]] = {}
+        # Sources that contradicted the target; what they said counts for nothing any more.
+        self._given_up: set[str] = set()
 
     @abstractmethod
     def policy_header(self) -> dict[str, Any]:
@@ -65,13 +83,18 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
         """How many people of all sources have reported."""
         return sum(state.people for state in self._sources.values())
 
+    @property
+    def _heard_sums(self) -> dict[str, NodeSums]:
+        """The sums of all sources that were not given up."""
+        return {name: one for name, one in self._source_sums.items() if name not in self._given_up}
+
     def source_batch(self, name: str) -> int:
         return max(self.rules.batch, int(self.heard * 2.0 * self.rules.growth))
 
     def _publish_source(
         self, name: str, state: SourceState[PartitionSourcePolicy]
     ) -> PartitionSourcePolicy:
-        if self._source_sums:
+        if self._heard_sums:
             self._refine_sources()
         header = self.policy_header()
         tree = self._source_tree
@@ -100,9 +123,9 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
         rules, tree = self.rules, self._source_tree
         information = added(list(self._at_home().values()))
         self._source_scales = likely_length_scales(
-            self._source_scales[0], lambda scales: Smoothness.of(tree, scales), information
+            self._source_scales[0], lambda scales: self._source_priors.of(tree, scales), information
         )
-        priors = [Smoothness.of(tree, scales) for scales in self._source_scales]
+        priors = [self._source_priors.of(tree, scales) for scales in self._source_scales]
         state, weights = average(priors, information)
         scales = np.exp(weights @ np.log(np.array(self._source_scales)))
         gap, spread, variation = rivals(state, np.ones_like(state.mean, dtype=np.bool_))
@@ -124,40 +147,49 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
         self._source_tree = tree.split(tree.leaves[chosen], axes[chosen])
 
     def _at_home(self) -> dict[str, Information]:
-        """What each source says about the leaves of the sources' tree; kept while nothing
-        changes."""
+        """What each source that is heard says about the leaves of the sources' tree; kept while
+        nothing changes."""
         tree, scales = self._source_tree, self._source_scales[0]
-        for name, sums in self._source_sums.items():
-            stamp = (id(tree), len(tree), id(sums), scales)
-            if name not in self._known or self._known[name][0] != stamp:
+        for name, sums in self._heard_sums.items():
+            known = self._known.get(name)
+            if known is None or not known.of(tree, sums, scales):
                 roughness = box_roughness(tree.lower, tree.upper, np.array(scales))
                 found = source_information(
-                    tree, sums.grown(len(tree)), roughness, Smoothness.of(tree, scales)
+                    tree, sums.grown(len(tree)), roughness, self._source_priors.of(tree, scales)
                 )
-                self._known[name] = (stamp, found)
-        return {name: self._known[name][1] for name in self._source_sums}
+                self._known[name] = _Known(tree, sums, scales, found)
+        return {name: self._known[name].found for name in self._heard_sums}
 
     def _told_on(self, tree: Tree, roughness: FloatArray) -> dict[str, Information]:
         """What each source says about the leaves of another tree, whose roughness is (L,)."""
-        if not self._source_sums:
+        if not self._heard_sums:
             return {}
         projection = Projection.between(self._source_tree, tree, roughness)
         return {name: projection.apply(one) for name, one in self._at_home().items()}
 
     def _precision_in_halves(self, tree: Tree | None = None) -> FloatArray:
         """(L,) precision of an arm's mean in half a leaf of `tree` (their own), had as many people
-        of all sources reported again."""
+        of all sources that are heard reported again."""
         own = self._source_tree
         target = own if tree is None else tree
         total = np.zeros(len(target.leaves))
         projection = Projection.between(own, target, np.zeros(len(target.leaves)))
-        for name, sums in self._source_sums.items():
+        for name, sums in self._heard_sums.items():
             state = self._sources[name]
             mechanism = state.policies[-1].mechanism
-            mass = cell_masses(own, sums.grown(len(own))).mass[own.leaves].mean(axis=1)
+            mass = self._leaf_masses(name, sums)
             cell = 0.5 * projection.masses(mass)
             total += state.people * cell**2 / mechanism.variance(cell)
         return total
+
+    def _leaf_masses(self, name: str, sums: NodeSums) -> FloatArray:
+        """(L,) mean over arms of a source's masses of cells in its leaves; kept as above."""
+        tree = self._source_tree
+        known = self._masses.get(name)
+        if known is None or known[0] is not tree or known[1] is not sums:
+            mass = cell_masses(tree, sums.grown(len(tree))).mass[tree.leaves].mean(axis=1)
+            self._masses[name] = known = (tree, sums, mass)
+        return known[2]
 
     def _source_state(self) -> dict[str, Any]:
         """The sources as JSON values."""
@@ -174,13 +206,26 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
     def _restore_sources(self, state: dict[str, Any]) -> None:
         """The inverse of `_source_state`."""
         self._source_tree = Tree.from_fields(state["tree"], self.domain.dimension)
-        scales = read_array(state["length_scales"], "length_scales of sources", "number", 2)
-        self._source_scales = [tuple(row) for row in scales.tolist()]
-        self._sources = states_from_fields(state["sources"], PartitionSourcePolicy)
+        self._source_scales = read_length_scales(state["length_scales"], self.domain.dimension)
+        self._sources = states_from_fields(
+            state["sources"], PartitionSourcePolicy, self.policy_header()
+        )
+        for name, one in self._sources.items():
+            if not all(self._source_tree.begins_with(policy.tree) for policy in one.policies):
+                raise InvalidInput(
+                    f"a policy of source {name!r} had bins that the bins of sources did not grow "
+                    "from. The file is damaged."
+                )
+        heard = {name for name, one in self._sources.items() if one.people > 0}
+        if set(state["sums"]) != heard:
+            raise InvalidInput(
+                f"there were sums of the sources {sorted(state['sums'])!r:.200}; there must be one "
+                f"for each source that reported: {sorted(heard)!r:.200}. The file is damaged."
+            )
         self._source_sums = {
             name: self._read_sums(name, arrays) for name, arrays in state["sums"].items()
         }
-        self._known = {}
+        self._known, self._masses = {}, {}
 
     def _read_sums(self, name: str, arrays: dict[str, Any]) -> NodeSums:
         sums = NodeSums(
@@ -190,11 +235,33 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
             }
         )
         shapes = {getattr(sums, one.name).shape for one in fields(sums)}
-        known = name in self._sources and len(sums) <= len(self._source_tree)
-        if shapes != {(len(sums), self.arms)} or not known:
+        people = self._sources[name].people
+        if shapes != {(len(sums), self.arms)} or len(sums) > len(self._source_tree):
             raise InvalidInput(
                 f"the sums of source {name!r} had shapes {sorted(shapes)}; all must be (nodes, "
-                f"{self.arms}) with at most {len(self._source_tree)} nodes, of a source that is "
-                "open."
+                f"{self.arms}) with at most {len(self._source_tree)} nodes. The file is damaged."
+            )
+        counts = (sums.offered, sums.noise_other, sums.noise_own, sums.mass_weight)
+        # |h / (p - b)| is at most 1 / (p - b) <= 1 + (p + b) / (p - b)^2.
+        most = sums.offered + sums.noise_own + sums.noise_other
+        if (
+            any((count < 0.0).any() for count in counts)
+            or (sums.offered > people).any()
+            or (np.abs(sums.signed) > most).any()
+        ):
+            raise InvalidInput(
+                f"the sums of source {name!r} had negative counts, or sums that {people} reports "
+                "do not add up to. The file is damaged."
             )
         return sums
+
+
+def read_length_scales(values: Any, dimension: int) -> list[tuple[float, ...]]:
+    """Length scales from JSON values, most likely first: one or more rows of `dimension`."""
+    scales = read_array(values, "length_scales", "number", 2)
+    if scales.shape[1] != dimension or len(scales) == 0 or not (scales > 0.0).all():
+        raise InvalidInput(
+            f"length_scales had shape {scales.shape} and values that may not be positive; give "
+            f"rows of {dimension} numbers above 0."
+        )
+    return [tuple(row) for row in scales.tolist()]

@@ -115,16 +115,36 @@ class Tree:
             depth=np.concatenate([self.depth, np.repeat(self.depth[nodes] + 1, 2)]),
         )
 
+    @cached_property
+    def _descent(self) -> tuple[IntArray, FloatArray, IntArray]:
+        """axis, threshold and left (N,) with leaves that lead to themselves."""
+        leaf = self.axis < 0
+        return (
+            np.where(leaf, 0, self.axis),
+            np.where(leaf, np.inf, self.threshold),
+            np.where(leaf, np.arange(len(self)), self.left),
+        )
+
     def locate(self, unit: FloatArray) -> IntArray:
-        """(n,) the leaf that holds each context of [0, 1]^d."""
-        node = np.zeros(len(unit), dtype=np.int64)
-        inner = np.flatnonzero(self.axis[node] >= 0)
-        while len(inner):
-            at = node[inner]
-            right = unit[inner, self.axis[at]] >= self.threshold[at]
-            node[inner] = self.left[at] + right
-            inner = inner[self.axis[node[inner]] >= 0]
+        """(n,) the leaf that holds each context of [0, 1]^d.
+
+        Everybody takes as many steps as the deepest leaf needs, whose depth is public: the time
+        that a report takes must not show where its person is.
+        """
+        axis, threshold, left = self._descent
+        node, people = np.zeros(len(unit), dtype=np.int64), np.arange(len(unit))
+        for _ in range(int(self.depth.max())):
+            right = unit[people, axis[node]] >= threshold[node]
+            node = left[node] + right
         return node
+
+    def begins_with(self, older: Tree) -> bool:
+        """Whether `older` is the first part of this tree, as it was before the last splits."""
+        nodes = len(older)
+        return nodes <= len(self) and all(
+            np.array_equal(getattr(older, name), getattr(self, name)[:nodes])
+            for name in ("lower", "upper", "parent")
+        )
 
     def to_fields(self) -> dict[str, Any]:
         """The splits in the order in which they were made; all else follows from them."""

@@ -11,6 +11,7 @@ from discreet.reproduction.ma2025 import figures
 from discreet.reproduction.ma2025.grid import Grid
 from discreet.reproduction.ma2025.settings import (
     EPSILONS,
+    EXPONENTIAL,
     GAMMAS,
     KAPPAS,
     SEED,
@@ -20,6 +21,7 @@ from discreet.reproduction.ma2025.settings import (
     check_known,
 )
 from discreet.reproduction.runner import run_all
+from discreet.validation import InvalidInput
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,33 @@ class Experiment:
         wish: Mapping[str, Sequence[Any]] | None = None,
         methods: Sequence[str] = (),
         constant: float | None = None,
+        rewards: str | None = None,
     ) -> list[Case]:
         """The cases of the named methods (all if none) on a grid that a wish narrows.
+
+        Args:
+            wish: values in place of the paper's, by the grid's names.
+            methods: which.
+            constant: c of the published rules.
+            rewards: `exponential`, as in the paper, or `symmetric`, as in its supplement S.4.3.
 
         Raises:
             InvalidInput: for a quantity that the figure does not vary, a value that is not
                 allowed, or a method that there is not.
         """
-        cases = self.cases(self.grid.narrowed(wish or {}, constant))
+        cases = self.cases(self.grid.narrowed(wish or {}, constant, self._checked(rewards)))
         known = tuple(dict.fromkeys(case.method for case in cases))
         for method in methods:
             check_known(method, known, "method")
         return [case for case in cases if not methods or case.method in methods]
+
+    def _checked(self, rewards: str | None) -> str | None:
+        if self.figure == "average" and rewards not in (None, EXPONENTIAL):
+            raise InvalidInput(
+                f"--rewards was {rewards!r}, but {self.name} looks at a context where the best of "
+                "the exponential rewards is known; it has those alone."
+            )
+        return rewards
 
     def run(self, cases: Sequence[Case], trials: int, jobs: int = 1) -> Iterator[Trial]:
         """Every case of a plan in every trial, in the order in which they finish."""
@@ -92,12 +109,14 @@ _NOTE = (
 
 FIGURE_6 = Experiment(
     name="ldpmab-figure-6",
-    title="Ma et al. (2025), Figure 6: average regret with no, weak and effective auxiliary data",
+    title="Ma et al. (2025), Figure 6: average regret, and arms at (1/3, 1/3), by auxiliary data",
     grid=Grid(rounds=(1000,), epsilons=(1.0,), auxiliary=(500,)),
     cases=figures.illustration,
     note=(
         f"{_NOTE} Weak: one source of 500 people with epsilon 0.5 and gamma 5; effective: with "
-        "epsilon 8 and gamma 0. The paper shows a single run."
+        "epsilon 8 and gamma 0. The figure shows regret over all people, regret at the context "
+        "(1/3, 1/3) and how often each arm was offered there; the records hold all three. The "
+        "paper shows a single run."
     ),
     axis="rounds",
     axis_label="people of the target",

@@ -16,6 +16,7 @@ from discreet.reproduction.ma2025.methods import (
 from discreet.reproduction.ma2025.settings import (
     HIGH_FIRST,
     LOW_FIRST,
+    PROBE,
     SourceSpec,
     SyntheticSources,
     alike,
@@ -46,11 +47,12 @@ def illustration(grid: Grid) -> list[Case]:
                     constant=grid.constant,
                     sources=sources,
                     setting={"auxiliary_data": kind, **source_setting(sources)},
+                    probe=PROBE,
                 )
                 for kind, sources in kinds.items()
             ]
     for rounds in grid.rounds:
-        cases += references(rounds, figure="6")[:1]
+        cases += references(rounds, figure="6", probe=PROBE)[:1]
     return cases
 
 
@@ -67,7 +69,7 @@ def target_sizes(grid: Grid) -> list[Case]:
     for number, people, epsilon in product(grid.sources, grid.auxiliary, grid.auxiliary_epsilons):
         several = f"{number} source{'s' if number > 1 else ''}"
         text = f"{several} of {people:,}, epsilon {epsilon:g}"
-        kinds.append((text, alike(number, people, epsilon)))
+        kinds.append((text, alike(number, people, epsilon, rewards=grid.rewards)))
     cases: list[Case] = []
     for method, (kind, sources) in product(METHODS, kinds):
         found = source_setting(sources)
@@ -80,6 +82,7 @@ def target_sizes(grid: Grid) -> list[Case]:
                 n_auxiliary=0 if sources is None else sources.specs[0].people,
                 sources=2 if sources is None else len(sources.specs),
                 epsilon_auxiliary=auxiliary,
+                rewards=grid.rewards,
             )
             cases.append(
                 private_case(
@@ -93,10 +96,11 @@ def target_sizes(grid: Grid) -> list[Case]:
                     sources=sources,
                     paper=paper,
                     setting=found,
+                    rewards=grid.rewards,
                 )
             )
     for rounds in grid.rounds:
-        cases += references(rounds, figure="7")
+        cases += references(rounds, figure="7", rewards=grid.rewards)
     return cases
 
 
@@ -110,7 +114,7 @@ def source_sizes(grid: Grid) -> list[Case]:
                     _of_size(grid, rounds, epsilon, method, gamma, auxiliary, number, people)
                 )
     for rounds in grid.rounds:
-        cases += references(rounds, figure="8")
+        cases += references(rounds, figure="8", rewards=grid.rewards)
     return cases
 
 
@@ -124,7 +128,7 @@ def _of_size(
     number: int,
     people: int,
 ) -> Case:
-    sources = alike(number, people, auxiliary, gamma) if people else None
+    sources = alike(number, people, auxiliary, gamma, rewards=grid.rewards) if people else None
     paper = logged_mean(
         "sample_size_source",
         epsilon=epsilon,
@@ -133,6 +137,7 @@ def _of_size(
         sources=number,
         epsilon_auxiliary=auxiliary,
         gamma=gamma,
+        rewards=grid.rewards,
     )
     setting: dict[str, Value] = {
         "n_auxiliary": people,
@@ -152,6 +157,7 @@ def _of_size(
         sources=sources,
         paper=paper,
         setting=setting,
+        rewards=grid.rewards,
     )
 
 
@@ -180,6 +186,7 @@ def _quality(grid: Grid, figure: str, axis: str) -> list[Case]:
                 epsilon_auxiliary=first.epsilon,
                 gamma=first.gamma,
                 kappa=first.kappa,
+                rewards=grid.rewards,
             )
             return private_case(
                 method,
@@ -192,6 +199,7 @@ def _quality(grid: Grid, figure: str, axis: str) -> list[Case]:
                 sources=sources,
                 paper=paper,
                 setting=source_setting(sources),
+                rewards=grid.rewards,
             )
 
         cases.append(case(f"{method}, no auxiliary data", None, None))
@@ -200,10 +208,14 @@ def _quality(grid: Grid, figure: str, axis: str) -> list[Case]:
         ):
             panel = f"auxiliary epsilon {auxiliary:g}"
             cases.append(
-                case(f"{method}, with", panel, alike(number, people, auxiliary, gamma, kappa))
+                case(
+                    f"{method}, with",
+                    panel,
+                    alike(number, people, auxiliary, gamma, kappa, grid.rewards),
+                )
             )
     for rounds in grid.rounds:
-        cases += references(rounds, figure=figure)
+        cases += references(rounds, figure=figure, rewards=grid.rewards)
     return cases
 
 
@@ -235,6 +247,7 @@ def order(grid: Grid) -> list[Case]:
                 rounds=rounds,
                 n_auxiliary=people,
                 epsilon_auxiliary=which,
+                rewards=grid.rewards,
             )
             cases.append(
                 private_case(
@@ -245,7 +258,7 @@ def order(grid: Grid) -> list[Case]:
                     panel=f"{rounds:,} people, epsilon {epsilon:g}",
                     label=f"{method}, {which}",
                     constant=grid.constant,
-                    sources=SyntheticSources(specs),
+                    sources=SyntheticSources(specs, grid.rewards),
                     paper=paper,
                     setting={
                         "n_auxiliary": people,
@@ -255,6 +268,7 @@ def order(grid: Grid) -> list[Case]:
                         "gamma": 0.0,
                         "kappa": 1.0,
                     },
+                    rewards=grid.rewards,
                 )
             )
     return cases

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from discreet.reproduction.ma2025.settings import EXPONENTIAL, REWARDS, Rewards
 from discreet.validation import InvalidInput, finite_number, positive_number, whole_number
 
 _WORDS = {
@@ -32,6 +33,7 @@ class Grid:
         kappas: of the behaviour policies.
         sources: M.
         constant: c of C_n = c log(n) in the published rules; the paper leaves it to a supplement.
+        rewards: the mean rewards, of which a figure has one kind at a time.
     """
 
     rounds: tuple[int, ...]
@@ -42,15 +44,21 @@ class Grid:
     kappas: tuple[float, ...] = ()
     sources: tuple[int, ...] = ()
     constant: float = 1.0
+    rewards: Rewards = EXPONENTIAL
 
-    def narrowed(self, wish: Mapping[str, Sequence[Any]], constant: float | None = None) -> Grid:
+    def narrowed(
+        self,
+        wish: Mapping[str, Sequence[Any]],
+        constant: float | None = None,
+        rewards: str | None = None,
+    ) -> Grid:
         """The same with the values that are asked for in place of the paper's.
 
         Raises:
             InvalidInput: for a quantity that the figure does not have, or a value that is not
                 allowed.
         """
-        known = {field.name for field in fields(self)}
+        known = {field.name for field in fields(self)} - {"constant", "rewards"}
         given = {name: tuple(values) for name, values in wish.items() if values}
         for name, values in given.items():
             if name not in known or not getattr(self, name):
@@ -61,7 +69,12 @@ class Grid:
                 )
             given[name] = tuple(dict.fromkeys(_checked(name, value) for value in values))
         chosen = self.constant if constant is None else positive_number(constant, "the constant")
-        return replace(self, **given, constant=chosen)
+        kind = next((one for one in REWARDS if one == (rewards or self.rewards)), None)
+        if kind is None:
+            raise InvalidInput(
+                f"--rewards was {rewards!r}; it must be one of {', '.join(REWARDS)}."
+            )
+        return replace(self, **given, constant=chosen, rewards=kind)
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -9,7 +9,13 @@ from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.records import Value
 from discreet.reproduction.cases import NON_PRIVATE, REGRET, UNIFORM, Case
-from discreet.reproduction.ma2025.settings import SyntheticSources, problem
+from discreet.reproduction.ma2025.settings import (
+    EXPONENTIAL,
+    Rewards,
+    SyntheticSources,
+    problem,
+)
+from discreet.reproduction.probes import Context
 
 OURS, PUBLISHED = "ours", "published"
 METHODS = (OURS, PUBLISHED)
@@ -27,6 +33,8 @@ def private_case(
     sources: SyntheticSources | None = None,
     paper: float | None = None,
     setting: dict[str, Value] | None = None,
+    probe: Context | None = None,
+    rewards: Rewards | None = None,
 ) -> Case:
     """Ours or the published method, with or without sources.
 
@@ -35,6 +43,8 @@ def private_case(
         constant: c of the published rules.
         paper: what the published program logged.
         setting: what else was varied.
+        probe: where policies are watched.
+        rewards: the mean rewards, which panels then name; exponential ones if left out.
     """
     options: dict[str, Any] = {}
     if method == PUBLISHED:
@@ -52,14 +62,32 @@ def private_case(
         panel=panel,
         label=label,
         setting=setting,
+        probe=probe,
+        rewards=rewards,
     )
 
 
-def references(rounds: int, *, figure: str, panel: str | None = None) -> list[Case]:
+def references(
+    rounds: int,
+    *,
+    figure: str,
+    probe: Context | None = None,
+    rewards: Rewards | None = None,
+) -> list[Case]:
     """Uniform choice, and ours without privacy and without sources."""
     kinds = ((UNIFORM, UNIFORM), (NON_PRIVATE, Partition.name))
     return [
-        _case(method, learner, NonPrivate(), rounds, figure=figure, panel=panel, label=method)
+        _case(
+            method,
+            learner,
+            NonPrivate(),
+            rounds,
+            figure=figure,
+            panel=None,
+            label=method,
+            probe=probe,
+            rewards=rewards,
+        )
         for method, learner in kinds
     ]
 
@@ -77,19 +105,23 @@ def _case(
     sources: SyntheticSources | None = None,
     paper: dict[str, float] | None = None,
     setting: dict[str, Value] | None = None,
+    probe: Context | None = None,
+    rewards: Rewards | None = None,
 ) -> Case:
+    named: dict[str, Value] = {} if rewards is None else {"rewards": rewards}
     return Case(
         method,
-        problem(),
+        problem(rewards or EXPONENTIAL),
         learner,
         budget,
         options=options or {},
-        setting={"figure": figure, "rounds": rounds, **(setting or {})},
-        panel=panel,
+        setting={"figure": figure, "rounds": rounds, **named, **(setting or {})},
+        panel=f"{panel}, {rewards} rewards" if panel and rewards else panel,
         label=label,
         paper=paper or {},
         rounds=rounds,
         sources=sources,
+        probe=probe,
     )
 
 

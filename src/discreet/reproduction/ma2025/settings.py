@@ -1,13 +1,15 @@
 """The settings of Ma et al. (2025), section 4.1, and what the published program logged for them.
 
 The paper prints Figures 6 to 9 without numbers. `published_logs.csv` holds means over repetitions
-that its program logged: github.com/Karlmyh/LDP-Contextual-MAB, exponential rewards, K = 3, d = 2.
-That program adds noise only for people inside a bin, so it does not keep its epsilon for contexts;
-its numbers stand beside ours as what the paper shows, not as what its mechanism reaches.
+that its program (github.com/Karlmyh/LDP-Contextual-MAB) logged: d = 2, with exponential rewards
+(K = 3) and with the symmetric ones (K = 2) of supplement S.4.3. That program adds noise only for
+people inside a bin, so it does not keep its epsilon for contexts; its numbers stand beside ours as
+what the paper shows, not as what its mechanism reaches.
 
 | column of published_logs.csv | meaning                                              |
 |------------------------------|------------------------------------------------------|
 | experiment                   | the program's name of it                             |
+| reward_function              | exponential or symmetric                             |
 | epsilon, epsilon_auxiliary   | budgets of target and sources; or which source first |
 | gamma, kappa                 | covariate shift and exploration of sources           |
 | rounds, n_auxiliary, sources | n_P, n_Qm, M                                         |
@@ -21,11 +23,12 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 import numpy as np
 
 from discreet.problems.auxiliary import draw_auxiliary
-from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential
+from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential, symmetric
 from discreet.simulation import Source
 from discreet.validation import InvalidInput, positive_number, whole_number
 
@@ -37,6 +40,8 @@ ARMS, DIMENSION = 3, 2
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 1024.0)
 TARGET_SIZES = (10_000, 20_000, 40_000, 60_000, 80_000, 120_000, 160_000)
 SOURCE_SIZES = (10_000, 20_000, 50_000, 100_000)
+# Where Figure 6 looks at what policies do; the first arm is the best there.
+PROBE = (1.0 / 3.0, 1.0 / 3.0)
 KAPPAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
@@ -44,10 +49,18 @@ LOW_FIRST, HIGH_FIRST = "low quality first", "high quality first"
 # As the program calls them: the source with the smallest epsilon first, or that with the largest.
 _ORDERS = {LOW_FIRST: "first_inf", HIGH_FIRST: "first_sup"}
 
+Rewards = Literal["exponential", "symmetric"]
+EXPONENTIAL: Rewards = "exponential"
+SYMMETRIC: Rewards = "symmetric"
+REWARDS: tuple[Rewards, ...] = (EXPONENTIAL, SYMMETRIC)
 
-def problem() -> SyntheticProblem:
-    """Uniform contexts in the square and three arms, with the program's centres k / (K + 1)."""
-    return exponential(ARMS, DIMENSION)
+
+def problem(rewards: Rewards = EXPONENTIAL) -> SyntheticProblem:
+    """Uniform contexts in the square, and its mean rewards.
+
+    Exponential: three arms, with the program's centres k / (K + 1). Symmetric: two arms.
+    """
+    return exponential(ARMS, DIMENSION) if rewards == EXPONENTIAL else symmetric()
 
 
 @dataclass(frozen=True)
@@ -78,14 +91,19 @@ class SyntheticSources:
     """Draws the data of some sources, which report in the order given.
 
     A source has the same data wherever it stands, so that orders are compared on the same people.
+
+    Attributes:
+        specs: the sources.
+        rewards: mean rewards of theirs and of the target.
     """
 
     specs: tuple[SourceSpec, ...]
+    rewards: Rewards = EXPONENTIAL
 
     def __call__(self, rng: np.random.Generator) -> list[Source]:
         names = sorted(spec.name for spec in self.specs)
         own = dict(zip(names, rng.spawn(len(names)), strict=True))
-        target = problem()
+        target = problem(self.rewards)
         return [
             Source(
                 spec.name,
@@ -103,21 +121,28 @@ class SyntheticSources:
 
 
 def alike(
-    number: int, people: int, epsilon: float, gamma: float = 0.0, kappa: float = 1.0
+    number: int,
+    people: int,
+    epsilon: float,
+    gamma: float = 0.0,
+    kappa: float = 1.0,
+    rewards: Rewards = EXPONENTIAL,
 ) -> SyntheticSources:
     """`number` sources of one kind."""
     return SyntheticSources(
-        tuple(SourceSpec(f"source {m + 1}", people, epsilon, gamma, kappa) for m in range(number))
+        tuple(SourceSpec(f"source {m + 1}", people, epsilon, gamma, kappa) for m in range(number)),
+        rewards,
     )
 
 
 @cache
-def _logs() -> dict[tuple[str, str, float, float, int, int, int, str], float]:
-    """Mean regret by experiment and setting."""
+def _logs() -> dict[tuple[str, str, str, float, float, int, int, int, str], float]:
+    """Mean regret by experiment, reward function and setting."""
     text = files("discreet.reproduction.ma2025").joinpath("published_logs.csv").read_text()
     return {
         (
             row["experiment"],
+            row["reward_function"],
             _same(row["epsilon_auxiliary"]),
             float(row["epsilon"]),
             float(row["gamma"]),
@@ -145,6 +170,7 @@ def logged_mean(
     epsilon_auxiliary: float | str = "",
     gamma: float = 0.0,
     kappa: float | None = None,
+    rewards: Rewards = EXPONENTIAL,
 ) -> float | None:
     """The mean regret that the published program logged; None where it logged none.
 
@@ -154,13 +180,15 @@ def logged_mean(
         epsilon, rounds: of the target.
         n_auxiliary, sources, gamma, kappa: of the sources.
         epsilon_auxiliary: theirs; or an order, `LOW_FIRST` or `HIGH_FIRST`.
+        rewards: the mean rewards.
     """
     if isinstance(epsilon_auxiliary, str):
         which = _ORDERS.get(epsilon_auxiliary, "")
     else:
         which = f"{epsilon_auxiliary:g}"
     key = "" if kappa is None else f"{kappa:g}"
-    return _logs().get((experiment, which, epsilon, gamma, rounds, n_auxiliary, sources, key))
+    setting = (epsilon, gamma, rounds, n_auxiliary, sources, key)
+    return _logs().get((experiment, rewards, which, *setting))
 
 
 def check_known(asked: str, known: tuple[str, ...], what: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,12 @@ from discreet.domain import unit_cube
 from discreet.learners.baselines.gradients.descent import Descent, Iterate
 from discreet.learners.baselines.gradients.learner import GradientLearner
 from discreet.learners.baselines.gradients.linear import PrivateLinear
+from discreet.learners.baselines.gradients.model import LARGEST
 from discreet.learners.baselines.gradients.neural import PrivateNeural
 from discreet.learners.baselines.gradients.reports import GradientReports, GradientSums
 from discreet.learners.registry import make_learner
+from discreet.learners.saving import load, save
+from discreet.learners.schema import encode
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -54,6 +59,14 @@ def test_no_averaging_and_nothing_new() -> None:
     now = Iterate(ZERO, ZERO).stepped(Descent(averaging=0.0), np.ones((2, 3)), 10.0, 5.0)
     assert np.array_equal(now.averages, now.parameters)
     assert now.stepped(Descent(), ZERO, 0.0, 5.0) is now
+
+
+def test_no_parameter_grows_beyond_what_policies_may_hold() -> None:
+    now = Iterate(ZERO, ZERO)
+    for sign in (1.0, -1.0, -1.0):
+        now = now.stepped(Descent(), np.full((2, 3), sign * 1e300), 2.0, 5.0)
+        for array in (now.parameters, now.averages):
+            assert np.abs(array).max() <= LARGEST
 
 
 def test_exploration_falls_from_everybody_on() -> None:
@@ -207,6 +220,46 @@ class TestRefusals:
         for sums in (1.01 * far, far * np.nan, np.zeros((3, 4)), np.zeros((2, 2))):
             with pytest.raises(InvalidInput, match="statistics"):
                 learner.merge(GradientSums(sums, reports=10))
+
+    @pytest.mark.parametrize(
+        ("name", "value", "message"),
+        [
+            ("time", -1e9, "time was -1e"),
+            ("time", 1e308, "time was 1e"),
+            ("heard_weight", -1e12, "heard_weight -1e"),
+            ("heard_weight", 1e308, "heard_weight 1e"),
+            ("heard", [[1e308] * 2] * 3, "heard at most 1e"),
+            ("parameters", [[0.0, 2e6]] * 3, "parameters had a number of size 2e"),
+            ("averages", [[0.0, -1e308]] * 3, "averages had a number of size 1e"),
+        ],
+    )
+    def test_states_that_no_reports_lead_to(
+        self, learner: GradientLearner, name: str, value: object, message: str, tmp_path: Path
+    ) -> None:
+        rng = np.random.default_rng(0)
+        learner.open_source("bank", 2.0)
+        people = rng.random((60, 1)), rng.integers(3, size=60), rng.random(60)
+        learner.policy()
+        learner.update_source(learner.source_policy("bank").report(*people, SimulatedNoise(1)))
+        path = tmp_path / "learner.json"
+        save(learner, path)
+        assert load(path).state_fields(encode) == learner.state_fields(encode)
+        saved = json.loads(path.read_text())
+        saved["state"]["own"][name] = value
+        path.write_text(json.dumps(saved))
+        with pytest.raises(InvalidInput, match=message):
+            load(path)
+
+    def test_a_source_policy_with_another_mechanism(
+        self, learner: GradientLearner, tmp_path: Path
+    ) -> None:
+        learner.open_source("bank", 2.0)
+        learner.source_policy("bank")
+        path = tmp_path / "learner.json"
+        save(learner, path)
+        path.write_text(path.read_text().replace('\\"l2_ball\\"', '\\"privunit\\"'))
+        with pytest.raises(InvalidInput, match="another mechanism"):
+            load(path)
 
     def test_without_privacy_one_arm_at_most_and_length_one(self) -> None:
         learner = PrivateLinear(unit_cube(1), 2, NonPrivate())

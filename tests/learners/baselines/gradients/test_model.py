@@ -81,6 +81,17 @@ def test_slopes_come_with_the_logits_of_the_arms(model: Model) -> None:
     assert (slopes[:, 0] == 1.0).all()
 
 
+@pytest.mark.parametrize("dimension", [2, 5, 8, 13, 40])
+def test_logits_of_a_person_do_not_depend_on_who_else_is_asked_about(dimension: int) -> None:
+    """To the last bit: where arms are as good as each other that bit decides."""
+    for model in (LinearModel(dimension), NetworkModel(dimension, 7)):
+        parameters, unit, _, _ = drawn(model, 100, dimension)
+        together = model.logits(parameters, unit)
+        alone = [model.logits(parameters, unit[i : i + 1])[0] for i in range(100)]
+        assert np.array_equal(together, np.array(alone))
+        assert np.array_equal(together, model.logits(parameters, np.asfortranarray(unit)))
+
+
 @pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
 def test_gradients_are_never_longer_than_one(model: Model, size: float) -> None:
     """By brute force: random contexts, corners, and rewards at both ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from discreet.domain import unit_cube
 from discreet.learners.baselines.gradients.linear import LinearModel, PrivateLinear
 from discreet.learners.baselines.gradients.policy import GradientPolicy
 from discreet.learners.baselines.gradients.privacy import MECHANISMS, GradientMechanism
-from discreet.learners.messages import Terms
+from discreet.learners.messages import Actions, Terms
 from discreet.learners.schema import SCHEMA, decode
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import PureEvent
@@ -21,6 +22,7 @@ from discreet.validation import InvalidInput
 ARMS, SIZE = 2, 2
 # Two numbers on a circle, or a matrix of 2 x 2: small enough to compare laws cell by cell.
 MANY = 200_000
+NOISE = SimulatedNoise(0)
 
 
 def cells(reports: np.ndarray) -> np.ndarray:
@@ -151,13 +153,50 @@ class TestPolicy:
         np.add.at(expected, actions.arms, plain)
         assert np.allclose(policy.sums(reports).gradients, expected)
 
-    def test_an_arm_that_the_policy_did_not_choose_is_refused(self) -> None:
-        policy = policy_of(1.0, 0.5)
+    def test_who_explores_reports_on_the_arm_of_their_ticket(self) -> None:
+        policy = policy_of(1.0, 1.0)
         contexts = np.random.default_rng(1).random((6, 2))
         actions, _ = policy.act(contexts, np.random.default_rng(0))
-        forged = type(actions)((actions.arms + 1) % 3, actions.tickets)
-        with pytest.raises(InvalidInput, match="gives arm"):
-            policy.report(contexts, forged, np.zeros(6), SimulatedNoise(0))
+        for i in range(6):
+            arms = actions.arms.copy()
+            arms[i] = (arms[i] + 1) % 3
+            with pytest.raises(InvalidInput, match=f"at position {i}, but policy 0 gives arm"):
+                policy.report(contexts, Actions(arms, actions.tickets), np.zeros(6), NOISE)
+
+    def test_nobody_else_is_refused_because_of_their_context(self) -> None:
+        """Whether an arm is the greedy one depends on the context, and so would a refusal."""
+        policy = policy_of(1.0, 0.0)
+        contexts = np.random.default_rng(1).random((6, 2))
+        actions, _ = policy.act(contexts, np.random.default_rng(0))
+        for arm in range(3):
+            arms = np.full(6, arm)
+            policy.report(contexts, Actions(arms, actions.tickets), np.zeros(6), NOISE)
+            plain = policy_of(None, 0.0).report(
+                contexts, Actions(arms, actions.tickets), np.zeros(6), NOISE
+            )
+            assert plain.gradients[:, arm].any()
+            assert not np.delete(plain.gradients, arm, axis=1).any(), "on the arm that they got"
+        with pytest.raises(InvalidInput, match="arms was 3"):
+            policy.report(contexts, Actions(np.full(6, 3), actions.tickets), np.zeros(6), NOISE)
+
+    def test_the_arm_is_the_same_in_a_batch_and_alone(self) -> None:
+        """A policy whose two arms are as good as each other for half of the people."""
+        start = PrivateLinear(unit_cube(8), 2, Local(1.0)).policy()
+        for seed in range(10):
+            draw = np.random.default_rng(seed)
+            one = draw.normal(size=9)
+            both = np.stack([one, np.concatenate([one[:1], one[:0:-1]])])
+            policy = replace(start, parameters=both, averages=both, exploring=0.0)
+            half = draw.integers(0, 2, (64, 4)).astype(np.float64)
+            contexts = np.concatenate([half, half[:, ::-1]], axis=1)
+            actions, _ = policy.act(contexts, np.random.default_rng(1))
+            alone = [
+                policy.act(contexts[i : i + 1], np.random.default_rng(1))[0].arms[0]
+                for i in range(64)
+            ]
+            assert actions.arms.tolist() == alone
+            for i in range(64):
+                policy.report(contexts[i : i + 1], actions[i : i + 1], [0.5], NOISE)
 
     def test_the_record_of_a_report(self) -> None:
         release = policy_of(1.5, 0.5).release("mine")
@@ -195,6 +234,8 @@ class TestPolicy:
             ("parameters", [[0.0, 0.0, 0.0]] * 2),
             ("averages", [[0.0, 0.0, 0.0, 0.0]] * 3),
             ("averages", [[0.0, 0.0, None]] * 3),
+            ("averages", [[0.0, 0.0, -2e6]] * 3),
+            ("parameters", [[0.0, 1e308, 0.0]] * 3),
             ("exploring", 1.2),
             ("exploring", None),
             ("epsilon", 0.0),

@@ -16,8 +16,9 @@ One step:
 c / t is the usual step for strongly convex losses; an arm gets about one in K people, hence K. The
 delay t0 keeps what noise does to a parameter, about c sqrt(v t) / (t + t0), below `scale`: eta is
 then the gain of a Kalman filter whose prior has that deviation. The curvature of a weighted loss is
-at most |J| / 4, so much longer steps than 4 / w would overshoot. The average has weights that grow
-like t^q (Shamir and Zhang 2013); q = 0 is none.
+at most |J| / 4, so much longer steps than 4 / w would overshoot. No parameter leaves
+[-10^6, 10^6] (model.py). The average has weights that grow like t^q (Shamir and Zhang 2013); q = 0
+is none.
 
 Reports of a source have mean square v_m and count v / v_m each, in G as in w: the weights that make
 the noise of an average least.
@@ -27,6 +28,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from discreet.learners.baselines.gradients.model import LARGEST
 from discreet.learners.baselines.gradients.privacy import MECHANISMS
 from discreet.validation import (
     FloatArray,
@@ -126,8 +130,9 @@ class Iterate:
         arms = len(self.parameters)
         time = self.time + weight
         rate = min(descent.step * arms / (time + delay), _LONGEST / weight)
-        parameters = self.parameters - rate * gradient
+        parameters = np.clip(self.parameters - rate * gradient, -LARGEST, LARGEST)
         q = descent.averaging
         share = min(1.0, (1.0 + q) * weight / (time + q * weight)) if q > 0.0 else 1.0
         averages = self.averages + share * (parameters - self.averages)
+        averages = np.clip(averages, -LARGEST, LARGEST)  # rounding could go a little beyond
         return replace(self, parameters=parameters, averages=averages, time=time)

@@ -14,6 +14,7 @@ sources whose rewards differ from the target's.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -26,7 +27,11 @@ from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.baselines.gradients.descent import Descent, Iterate
 from discreet.learners.baselines.gradients.model import Model
-from discreet.learners.baselines.gradients.policy import GradientPolicy, GradientSourcePolicy
+from discreet.learners.baselines.gradients.policy import (
+    GradientPolicy,
+    GradientSourcePolicy,
+    check_size,
+)
 from discreet.learners.baselines.gradients.privacy import GradientMechanism
 from discreet.learners.baselines.gradients.reports import (
     GradientReports,
@@ -35,15 +40,17 @@ from discreet.learners.baselines.gradients.reports import (
 )
 from discreet.learners.schema import decode, encode
 from discreet.learners.source_states import states_from_fields, states_to_fields
-from discreet.learners.sources import SourceLearner, SourceState
+from discreet.learners.sources import SourceLearner, SourceState, check_source_epsilon
 from discreet.privacy import Budget
 from discreet.validation import (
     FloatArray,
     InvalidInput,
     finite_number,
-    positive_number,
     read_array,
 )
+
+# Sums of the same numbers in another order differ by less than this share.
+_CLOSE = 1e-6
 
 
 class GradientLearner(
@@ -143,7 +150,7 @@ class GradientLearner(
 
     def open_source(self, name: str, epsilon: float) -> None:
         """As `SourceLearner`; `InvalidInput` also for an epsilon too small for the mechanism."""
-        self._mechanism_of(positive_number(epsilon, "epsilon of a source"))
+        self._mechanism_of(check_source_epsilon(epsilon))
         super().open_source(name, epsilon)
 
     def source_batch(self, name: str) -> int:
@@ -203,8 +210,8 @@ class GradientLearner(
 
     def _restore(self, fields: dict[str, Any]) -> None:
         self._iterate = Iterate(
-            self._read(fields, "parameters"),
-            self._read(fields, "averages"),
+            check_size(self._read(fields, "parameters"), "parameters"),
+            check_size(self._read(fields, "averages"), "averages"),
             finite_number(fields["time"], "time"),
         )
         self._used = decode(fields["used"], GradientSums)
@@ -212,7 +219,37 @@ class GradientLearner(
         self._heard_weight = finite_number(fields["heard_weight"], "heard_weight")
         self._check_sums(self._sums)
         self._check_sums(self._used)
-        self._sources = states_from_fields(fields["sources"], self.source_policy_type)
+        self._sources = states_from_fields(
+            fields["sources"], self.source_policy_type, self.policy_header()
+        )
+        self._check_heard()
+
+    def _check_heard(self) -> None:
+        """Refuse weights and gradients that the reports of sources and target do not add up to."""
+        worth, longest = 0.0, 0.0
+        for name, state in self._sources.items():
+            mechanism = self._mechanism_of(state.epsilon)
+            if any(policy.mechanism != mechanism for policy in state.policies):
+                raise InvalidInput(
+                    f"a policy of source {name!r} had another mechanism than {mechanism}. The file "
+                    "is damaged."
+                )
+            worth += self._mechanism.mean_square / mechanism.mean_square * state.people
+            longest = max(longest, *mechanism.lengths)
+        time, waiting = self._iterate.time, self._heard_weight
+        # Every report counts once: in a step that was taken, or in the next one.
+        total = self._used.reports + worth
+        counted = min(time, waiting, self.people - self._used.reports) >= 0.0 and math.isclose(
+            time + waiting, total, rel_tol=_CLOSE
+        )
+        most = waiting * longest * (1.0 + _CLOSE)
+        if not counted or np.abs(self._heard).max() > most:
+            raise InvalidInput(
+                f"time was {time:g}, heard_weight {waiting:g}, heard at most "
+                f"{np.abs(self._heard).max():g} in size, and {self._used.reports} of {self.people} "
+                f"reports were used; weights of 0 or more must add up to {total:g}, heard to at "
+                f"most {most:g}. The file is damaged."
+            )
 
     def _read(self, fields: dict[str, Any], name: str) -> FloatArray:
         array: FloatArray = read_array(fields[name], name, "number", 2)

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from discreet.learners.baselines.gradients.learner import GradientLearner
-from discreet.learners.baselines.gradients.model import Model, centred
+from discreet.learners.baselines.gradients.model import Model, centred, products
 from discreet.learners.baselines.gradients.policy import GradientPolicy, GradientSourcePolicy
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -45,8 +45,7 @@ class LinearModel(Model):
         return np.zeros((arms, self.size))
 
     def logits(self, parameters: FloatArray, unit: FloatArray) -> FloatArray:
-        found: FloatArray = centred(unit) @ parameters.T
-        return found
+        return products(centred(unit), parameters)
 
     def slopes(
         self, parameters: FloatArray, unit: FloatArray, arms: IntArray

@@ -29,6 +29,9 @@ from scipy.special import expit
 
 from discreet.validation import FloatArray, IntArray
 
+# No parameter is larger. Logits stay finite then, so every context has a greedy arm.
+LARGEST = 1e6
+
 
 class Model(ABC):
     """The form of m, the same for all arms."""
@@ -49,7 +52,7 @@ class Model(ABC):
 
     @abstractmethod
     def logits(self, parameters: FloatArray, unit: FloatArray) -> FloatArray:
-        """(n, K) m of every arm."""
+        """(n, K) m of every arm, the same bits for a person alone as among others (`products`)."""
 
     @abstractmethod
     def slopes(
@@ -66,6 +69,20 @@ class Model(ABC):
         lengths = np.sqrt(np.einsum("np,np->n", slopes, slopes))
         weighted: FloatArray = (residuals / lengths)[:, None] * slopes
         return weighted
+
+
+def products(columns: FloatArray, weights: FloatArray) -> FloatArray:
+    """(n, m) the products of rows `columns` (n, q) and `weights` (m, q).
+
+    Term by term, because matrix products round differently for one row than for many: where two
+    arms are as good as each other that would decide which is greedy, so a person who acted among
+    others would report alone for another arm.
+    """
+    by_column, by_place = np.ascontiguousarray(columns.T), np.ascontiguousarray(weights.T)
+    found = np.zeros((len(weights), len(columns)))
+    for column, factors in zip(by_column, by_place, strict=True):
+        found += factors[:, None] * column
+    return np.ascontiguousarray(found.T)
 
 
 def centred(unit: FloatArray) -> FloatArray:

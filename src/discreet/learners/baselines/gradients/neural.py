@@ -19,7 +19,7 @@ from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.baselines.gradients.descent import Descent
 from discreet.learners.baselines.gradients.learner import GradientLearner
-from discreet.learners.baselines.gradients.model import Model, centred
+from discreet.learners.baselines.gradients.model import Model, centred, products
 from discreet.learners.baselines.gradients.policy import GradientPolicy, GradientSourcePolicy
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
@@ -75,7 +75,8 @@ class NetworkModel(Model):
         bias, output, weights = self._parts(parameters)
         columns, found = centred(unit), np.empty((len(unit), len(parameters)))
         for k in range(len(parameters)):
-            found[:, k] = bias[k] + np.tanh(columns @ weights[k].T) @ output[k]
+            layer = np.tanh(products(columns, weights[k]))
+            found[:, k] = bias[k] + products(layer, output[None, k])[:, 0]
         return found
 
     def slopes(

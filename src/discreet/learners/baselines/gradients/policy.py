@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.learners.baselines.gradients.model import Model
+from discreet.learners.baselines.gradients.model import LARGEST, Model
 from discreet.learners.baselines.gradients.privacy import GradientMechanism
 from discreet.learners.baselines.gradients.reports import (
     GradientReports,
@@ -106,21 +106,27 @@ class GradientPolicy(ArmPolicy):
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> GradientReports:
-        chosen, _ = self._choose(unit, actions.tickets)
-        other = actions.arms != chosen
+        """One private gradient each, for the arm that each says they got.
+
+        Only who explores is held to an arm, which their ticket gives in public. The greedy arm is a
+        function of the context: if it were worked out again and compared, a refusal would tell
+        something about the context, and silence is not private. Nor is there need to compare. The
+        mechanism hides any arm (privacy.py), and a gradient is right for whatever arm was given.
+        """
+        explorers, given = self.lots(actions.tickets)
+        other = explorers & (actions.arms != given)
         if other.any():
             first = int(np.argmax(other))
             raise InvalidInput(
                 f"actions had arm {actions.arms[first]} at position {first}, but policy "
-                f"{self.version} gives arm {chosen[first]} to that ticket and context; report only "
-                "actions that this policy chose, with the contexts for which it chose them."
+                f"{self.version} gives arm {given[first]} to that ticket, which explores; report "
+                "only actions that this policy chose, with the tickets with which it chose them."
             )
-        vectors = self.model.gradients(self.parameters, unit, chosen, rewards)
-        explorers, _ = self.lots(actions.tickets)
+        vectors = self.model.gradients(self.parameters, unit, actions.arms, rewards)
         return GradientReports(
             **self.origin(noise.name if self.mechanism.private else NO_NOISE),
             tickets=actions.tickets,
-            gradients=self.mechanism.privatise(vectors, chosen, explorers, noise),
+            gradients=self.mechanism.privatise(vectors, actions.arms, explorers, noise),
         )
 
     def sums(self, reports: GradientReports) -> GradientSums:
@@ -258,8 +264,19 @@ class GradientSourcePolicy(SourcePolicy):
 def read_parameters(
     fields: dict[str, Any], name: str, model: type[Model], dimension: int, arms: int
 ) -> FloatArray:
-    """A (K, p) array of some model of that class; `InvalidInput` for another shape."""
+    """A (K, p) array of some model of that class; `InvalidInput` for another shape or size."""
     array: FloatArray = read_array(fields[name], name, "number", 2)
     if len(array) != arms or model.of_size(dimension, array.shape[1]).size != array.shape[1]:
         raise InvalidInput(f"{name} had shape {array.shape}; it must have {arms} rows, one an arm.")
-    return array
+    return check_size(array, name)
+
+
+def check_size(parameters: FloatArray, name: str) -> FloatArray:
+    """Refuse parameters beyond `LARGEST` (model.py), where the arithmetic could overflow."""
+    largest = float(np.abs(parameters).max())
+    if largest > LARGEST:
+        raise InvalidInput(
+            f"{name} had a number of size {largest:g}; none may be beyond {LARGEST:g}. Send what "
+            "a learner published."
+        )
+    return parameters

@@ -18,6 +18,9 @@ is one draw of the same mechanism on all K p numbers of the matrix that holds g 
 arm and 0 elsewhere. That matrix has length |g| <= 1 whichever row it is, so any other context, arm
 and reward are just another vector of length at most 1, and one draw hides all of them at once.
 
+Who does not explore may therefore report on any of the K arms. Whether theirs is the one that the
+policy gives is not checked: that arm depends on the context, and so would a refusal.
+
 (Han et al. 2021 hide the arm too, by updates of all arms of which most are synthetic.) A number of
 a report has about the same variance among K p numbers as among p, but the row of arm k carries
 signal only from people who got arm k, and noise from all. That is what hiding the arm costs;

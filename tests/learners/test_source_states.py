@@ -1,0 +1,197 @@
+"""What a learner accepts of its sources: files that it can have saved, and reports with noise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.domain import Box, RewardBounds
+from discreet.learners.messages import Terms
+from discreet.learners.saving import load, save
+from discreet.learners.schema import decode, encode
+from discreet.learners.sources import LEAST_EPSILON, MOST_EPSILON, SourcePolicy
+from discreet.privacy import SecureNoise, SimulatedNoise
+from discreet.validation import InvalidInput
+
+from .contract import ARMS, BOUNDS, DOMAIN, Row, state, visit
+from .source_scene import SourceRow, serve, tables, teach, told
+from .test_source_contract import ROWS
+
+Edit = Callable[[dict[str, Any]], object]
+OTHER = Box(DOMAIN.lower, tuple(2.0 * upper + 1.0 for upper in DOMAIN.upper))
+
+
+def rewritten(**facts: Any) -> Edit:
+    """Every policy of the source with other facts in it."""
+
+    def edit(bank: dict[str, Any]) -> None:
+        bank["policies"] = [json.dumps({**json.loads(one), **facts}) for one in bank["policies"]]
+
+    return edit
+
+
+FORGED: dict[str, tuple[Edit, str]] = {
+    "epsilon of the source": (lambda s: s.update(epsilon=0.5), "epsilon 2.0; it must be 0.5"),
+    "no policy": (lambda s: s.update(policies=[], published_at=0), "and no policy"),
+    "policies in another order": (lambda s: s["policies"].reverse(), "had version"),
+    "the first policy is missing": (lambda s: s["policies"].pop(0), "had version"),
+    "epsilon of policies": (rewritten(epsilon=9.0), "epsilon 9.0; it must be 2.0"),
+    "name in policies": (rewritten(name="shop"), "name 'shop'; it must be 'bank'"),
+    "domain of policies": (rewritten(domain=OTHER.to_dict()), "had domain"),
+    "rewards of policies": (rewritten(reward_bounds=[0.0, 99.0]), "had reward_bounds"),
+    "seed of policies": (rewritten(public_seed=99), "public_seed 99; it must be 11"),
+    "published after everybody": (lambda s: s.update(published_at=10**9), "1000000000 of them"),
+    "published before anybody": (lambda s: s.update(published_at=0), "0 of them"),
+    "nobody": (lambda s: s.update(people=0), "0 people"),
+    "no noise": (lambda s: s.update(noise=[]), "noise sources"),
+    "the noise of nobody": (lambda s: s.update(noise=["none"]), "'none'"),
+    "too large an epsilon": (lambda s: s.update(epsilon=1e300), "epsilon of a source was 1e"),
+}
+
+
+@pytest.fixture(params=ROWS.values(), ids=ROWS.keys())
+def row(request: pytest.FixtureRequest) -> SourceRow:
+    return request.param
+
+
+@pytest.fixture
+def learner(row: SourceRow) -> Any:
+    """One that heard from a source and its target."""
+    learner = row.fresh(bank=2.0, silent=3.0)
+    teach(learner, "bank", 3)
+    serve(learner, 1)
+    learner.source_policy("silent")
+    return learner
+
+
+def content(learner: Any, path: Path) -> dict[str, Any]:
+    """What `save` writes, as JSON values."""
+    save(learner, path)
+    read: dict[str, Any] = json.loads(path.read_text())
+    return read
+
+
+def refused(path: Path, saved: dict[str, Any], message: str) -> None:
+    path.write_text(json.dumps(saved))
+    with pytest.raises(InvalidInput, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize(("edit", "message"), FORGED.values(), ids=FORGED.keys())
+def test_states_that_no_learner_saves_are_refused(
+    learner: Any, edit: Edit, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "learner.json"
+    saved = content(learner, path)
+    load(path)
+    edit(next(one for one in tables(saved) if one.get("name") == "bank"))
+    refused(path, saved, message)
+
+
+def test_a_name_that_is_there_twice_is_refused(learner: Any, tmp_path: Path) -> None:
+    path = tmp_path / "learner.json"
+    saved = content(learner, path)
+    own = saved["state"]["own"]
+    sources = own["sources"] if "sources" in own else own["heard"]["sources"]
+    sources.append({**sources[1], "name": "bank"})
+    refused(path, saved, "'bank' was there twice")
+
+
+def test_sources_that_nobody_asked_are_restored(row: SourceRow, tmp_path: Path) -> None:
+    path = tmp_path / "learner.json"
+    made = row.fresh(bank=2.0, silent=3.0)
+    made.source_policy("bank")
+    save(made, path)
+    assert state(load(path)) == state(made)
+
+
+class TestNoise:
+    """Reports say which noise protects them; a name that cannot be true changes nothing."""
+
+    BAD = ("made up", None, ["x"], "none")
+
+    @pytest.mark.parametrize("name", BAD, ids=str)
+    def test_of_sources(self, learner: Any, name: object) -> None:
+        good = told(learner.source_policy("bank"), 5, 7)
+        before = state(learner)
+        with pytest.raises(InvalidInput, match="noise source"):
+            learner.update_source([good, replace(good, noise=name)])
+        assert state(learner) == before
+        learner.update_source(good)
+
+    @pytest.mark.parametrize("name", BAD, ids=str)
+    def test_of_the_target(self, learner: Any, name: object) -> None:
+        if name == "none" and learner.budget.trust_model == "none":
+            return  # nothing is promised
+        good = visit(Row(lambda: learner), learner.policy(), 4, 7)
+        sums = learner.statistics(good)
+        before = state(learner)
+        for call, bad in (
+            (learner.update, [good, replace(good, noise=name)]),
+            (learner.merge, replace(sums, noise=(name,))),
+        ):
+            with pytest.raises(InvalidInput, match="noise source"):
+                call(bad)
+            assert state(learner) == before
+        learner.update(good)
+
+
+class TestEpsilons:
+    def test_extreme_ones_are_refused(self, row: SourceRow) -> None:
+        learner = row.fresh(bank=1.0)
+        fields = learner.source_policy("bank").to_fields()
+        kind = type(learner.source_policy("bank"))
+        for epsilon in (1e-320, 1e-200, 0.99 * LEAST_EPSILON, 1.01 * MOST_EPSILON, 1e308):
+            with pytest.raises(InvalidInput, match=r"epsilon of a source was .* must be from"):
+                learner.open_source("far", epsilon)
+            with pytest.raises(InvalidInput, match=r"epsilon of a source was .* must be from"):
+                kind.from_fields({**fields, "epsilon": epsilon})
+        assert learner.sources == ("bank",)
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("epsilon", [LEAST_EPSILON, MOST_EPSILON])
+    def test_the_ends_can_be_computed_with(
+        self, row: SourceRow, epsilon: float, tmp_path: Path
+    ) -> None:
+        learner = row.fresh(bank=epsilon)
+        teach(learner, "bank", 3)
+        serve(learner, 1)
+        chances = learner.policy().probabilities(np.array([DOMAIN.lower, DOMAIN.upper]))
+        assert np.allclose(chances.sum(axis=1), 1.0)
+        save(learner, tmp_path / "learner.json")
+        assert state(load(tmp_path / "learner.json")) == state(learner)
+
+    @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 3.3])
+    def test_no_more_is_held_than_promised(self, row: SourceRow, epsilon: float) -> None:
+        """To the last bit, with the sampler that people use and the terms that they agree to."""
+        pytest.importorskip("opendp")
+        learner = row.fresh(bank=epsilon)
+        policy = decode(encode(learner.source_policy("bank")), SourcePolicy)
+        terms = Terms(DOMAIN, ARMS, epsilon, BOUNDS)
+        middle = np.mean([DOMAIN.lower, DOMAIN.upper], axis=0)[None, :]
+        reports = policy.report(middle, [0], [BOUNDS.lower], SecureNoise(), terms)
+        learner.update_source(reports)
+        assert learner.source_guarantees()["bank"].epsilon <= epsilon
+
+    def test_terms_are_about_the_noise_that_is_used(self, row: SourceRow) -> None:
+        """A sampler that holds more than the formulas say is found out before it draws."""
+        policy = row.fresh(bank=1.0).source_policy("bank")
+        terms = Terms(DOMAIN, ARMS, 1.0, BOUNDS)
+        asked = []
+
+        def release(noise: str) -> Any:
+            asked.append(noise)
+            return type(policy).release(policy, noise)
+
+        object.__setattr__(policy, "release", release)
+        people = np.mean([DOMAIN.lower, DOMAIN.upper], axis=0)[None, :], [0], [BOUNDS.lower]
+        policy.report(*people, SimulatedNoise(0), terms)
+        assert asked == [SimulatedNoise.name]
+        with pytest.raises(InvalidInput, match="reward_bounds"):
+            policy.check_terms(replace(terms, reward_bounds=RewardBounds(-9.0, 9.0)))
