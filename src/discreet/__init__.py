@@ -8,6 +8,7 @@ from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.model import KernelModel
+from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.messages import Policy, Reports, Terms
 from discreet.learners.partition.learner import Partition
 from discreet.learners.registry import make_learner
@@ -41,6 +42,7 @@ __all__ = [
     "Joint",
     "KernelModel",
     "Local",
+    "LocalKernel",
     "Modeler",
     "NonPrivate",
     "Outsourced",

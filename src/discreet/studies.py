@@ -9,8 +9,7 @@ seed = 1
 [problem]
 name = "earnings"            # `discreet data list` names them; other keys are its options
 
-[[learners]]
-name = "partition"
+[[learners]]                 # without a name: local_kernel
 epsilon = [1.0, 2.0, 4.0]    # one line of the result for each
 non_private = true           # and one without privacy
 
@@ -32,6 +31,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.registry import LEARNERS, budget_from_fields, learner_class
 from discreet.privacy import Budget, NonPrivate
 from discreet.problems.base import Problem
@@ -45,9 +45,9 @@ class _Strict(BaseModel):
 
 
 class LearnerEntry(_Strict):
-    """One `[[learners]]` table."""
+    """One `[[learners]]` table; without a name it is the usual learner under local privacy."""
 
-    name: str
+    name: str = LocalKernel.name
     label: str | None = None
     epsilon: list[float] | float = Field(default_factory=list)
     delta: float | None = None

@@ -470,7 +470,8 @@ class LearnerContract:
         policy = taught(row).policy()
         if not isinstance(policy, ArmPolicy):
             pytest.skip("kernels and points are stated in the units of the domain")
-        unit = replace(policy, domain=Box((0.0, 0.0), (1.0, 1.0)))
+        levels = row.scene.domain.levels
+        unit = replace(policy, domain=Box((0.0, 0.0), (1.0, 1.0), levels=levels))
         contexts = row.scene.contexts(200, 1)
         scaled = DOMAIN.to_unit(contexts)
         assert np.array_equal(policy.probabilities(contexts), unit.probabilities(scaled))

@@ -82,6 +82,14 @@ def gradients(name: str, budget: Budget, **options: Any) -> Row:
 PRIVATE = Joint(2.0, 1e-5)
 
 ROWS = {
+    "local_kernel": Row(partial(make, "local_kernel", budget=Local(1.0)), any_sums=True),
+    "local_kernel, epsilon 6": Row(partial(make, "local_kernel", budget=Local(6.0)), any_sums=True),
+    "local_kernel, levels": Row(
+        maker("local_kernel", DOSED, Local(3.0)), any_sums=True, scene=DOSED
+    ),
+    "local_kernel, non-private": Row(
+        partial(make, "local_kernel", budget=NonPrivate()), any_sums=True
+    ),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),
     "partition, non-private": Row(partial(make, "partition", budget=NonPrivate())),

@@ -18,6 +18,7 @@ from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Budget, Joint, Local, NonPrivate, Outsourced
@@ -26,6 +27,7 @@ from discreet.validation import InvalidInput
 LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
     kind.name: kind
     for kind in (
+        LocalKernel,
         Partition,
         PublishedPartition,
         GPUCB,

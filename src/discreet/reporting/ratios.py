@@ -36,29 +36,30 @@ _LEFT, _BOTTOM, _TOP, _GAP, _BETWEEN = 0.72, 0.62, 0.42, 0.42, 0.75
 
 
 def ratio_table(found: Sequence[Ratio]) -> Group:
-    """A table for each data set and time: rows are cells, columns methods, the paper's below."""
+    """A table for each data set and time: columns are methods; rows are budgets, with auxiliary
+    data and without, the paper's numbers below."""
     shown: list[Text | Table] = []
     for data_set, at in dict.fromkeys((one.data_set, one.at) for one in found):
         mine = [one for one in found if (one.data_set, one.at) == (data_set, at)]
-        columns = list(dict.fromkeys((one.method, one.with_data) for one in mine))
-        columns.sort(key=lambda key: (list(_HUES).index(key[0]), not key[1]))
+        methods = sorted({one.method for one in mine}, key=list(_HUES).index)
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        table.add_column("epsilon,\nauxiliary", no_wrap=True)
-        for method, with_data in columns:
-            heading = f"{method[:9]}\n{'w' if with_data else 'wo'}"
-            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("epsilon, auxiliary", no_wrap=True)
+        for method in methods:
+            table.add_column(method, justify="right", no_wrap=True)
         for cell in dict.fromkeys((one.epsilon, one.epsilon_auxiliary) for one in mine):
-            by = {
-                (one.method, one.with_data): one
-                for one in mine
-                if (one.epsilon, one.epsilon_auxiliary) == cell
-            }
-            row = [_shown(by[key]) if key in by else Text(ABSENT) for key in columns]
-            table.add_row(f"{cell[0]:g}, {cell[1]:g}", *row)
-            papers = [by[key].paper if key in by else None for key in columns]
-            if any(paper is not None for paper in papers):
-                texts = ["" if paper is None else f"{paper:.3f}" for paper in papers]
-                table.add_row("  paper", *texts, style="dim")
+            for with_data in (True, False):
+                by = {
+                    one.method: one
+                    for one in mine
+                    if (one.epsilon, one.epsilon_auxiliary) == cell and one.with_data == with_data
+                }
+                row = [_shown(by[key]) if key in by else Text(ABSENT) for key in methods]
+                word = "with" if with_data else "without"
+                table.add_row(f"{cell[0]:g}, {cell[1]:g} {word}", *row)
+                papers = [by[key].paper if key in by else None for key in methods]
+                if any(paper is not None for paper in papers):
+                    texts = ["" if paper is None else f"{paper:.3f}" for paper in papers]
+                    table.add_row("  paper", *texts, style="dim")
         shown += [Text(f"\n{data_set}, {at}", style="bold"), table]
     return Group(*shown)
 
@@ -76,7 +77,7 @@ def ratio_note(found: Sequence[Ratio]) -> str:
     trials = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
         f"Ratios of mean reward to that of ABSE, over {trials} trial{'' if counts == [1] else 's'}"
-        f"{largest}. w: with auxiliary data, wo: without. Bold: the best of a cell; *: "
+        f"{largest}. With, without: auxiliary data. Bold: the best of a cell; *: "
         "significantly better than all others there (Wilcoxon signed-rank test, two-sided, "
         "p < 0.05; it needs at least 6 trials)."
     )

@@ -1,0 +1,104 @@
+"""Regret, reward, time and memory of `local_kernel` beside other local learners.
+
+    python benchmarks/local_kernel.py [--only exponential ...] [--learner local_kernel ...]
+                                      [--replicates 10] [--seed 20251101]
+
+| case          | people    | what it is                                                       |
+|---------------|-----------|------------------------------------------------------------------|
+| exponential   | 80,000    | 3 arms, 2 columns of which one matters, uniform contexts         |
+| symmetric     | 80,000    | 2 arms that change places in four quarters of the square         |
+| beta          | 80,000    | exponential, Beta(2, 5) contexts in the first column             |
+| few           | 10,000    | exponential                                                      |
+| earnings      | 61,000    | US Current Population Survey: guess the bracket; reward          |
+| five_columns  | 200,000   | 5 arms, 5 columns of which two matter                            |
+| million       | 1,000,000 | exponential                                                      |
+
+The density of contexts is unknown, all options are the defaults. Every line is the mean over
+replicates with its standard error; for `earnings` it is the sum of rewards, otherwise the regret.
+Memory is the largest that the process has taken so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.privacy import Budget, Local, NonPrivate
+from discreet.problems.base import Problem
+from discreet.problems.catalog import load_problem
+from discreet.problems.synthetic import SyntheticProblem, UniformContexts
+from discreet.simulation import Setting, simulate
+from discreet.validation import FloatArray
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, how many people it has, and under which budgets it is run."""
+
+    problem: Problem
+    people: int
+    epsilons: tuple[float, ...]
+
+
+def five_means(contexts: FloatArray) -> FloatArray:
+    """(n, 5) Gaussian bumps over the first two columns: four corners and the middle."""
+    centres = np.array([[0.2, 0.2], [0.8, 0.2], [0.2, 0.8], [0.8, 0.8], [0.5, 0.5]])
+    away = ((contexts[:, None, :2] - centres[None]) ** 2).sum(axis=2)
+    means: FloatArray = 0.1 + 0.8 * np.exp(-away / (2 * 0.2**2))
+    return means
+
+
+def cases() -> dict[str, Case]:
+    """The cases of the table above."""
+    exponential = load_problem("exponential", {"arms": 3, "dimension": 2})
+    beta = {"arms": 3, "dimension": 2, "contexts": {"beta": [[2.0, 5.0], [1.0, 1.0]]}}
+    five = SyntheticProblem(five_means, UniformContexts(5), 5, 5, "Synthetic: five bumps.")
+    return {
+        "exponential": Case(exponential, 80_000, (1.0, 2.0, 4.0, 8.0)),
+        "symmetric": Case(load_problem("symmetric", {}), 80_000, (1.0, 2.0, 4.0)),
+        "beta": Case(load_problem("exponential", beta), 80_000, (1.0, 2.0, 4.0)),
+        "few": Case(exponential, 10_000, (1.0, 4.0)),
+        "earnings": Case(load_problem("earnings", {}), 61_000, (1.0, 2.0, 4.0)),
+        "five_columns": Case(five, 200_000, (2.0,)),
+        "million": Case(exponential, 1_000_000, (1.0, 4.0)),
+    }
+
+
+def line(case: Case, name: str, budget: Budget, given: argparse.Namespace) -> str:
+    """Mean, standard error and seconds a run."""
+    setting = Setting(name, name, budget)
+    done = [
+        simulate(case.problem, setting, case.people, given.seed, one).record
+        for one in range(given.replicates)
+    ]
+    values = np.array([record.value for record in done])
+    seconds = float(np.mean([record.seconds for record in done]))
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return f"{values.mean():>10,.0f} +- {error:<7,.0f} {seconds:>6.1f} s {memory:>7,.0f} MB"
+
+
+def main() -> None:
+    """Print the table."""
+    known = cases()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", choices=list(known), default=list(known))
+    parser.add_argument("--learner", nargs="*", default=["local_kernel", "partition"])
+    parser.add_argument("--replicates", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=20251101)
+    given = parser.parse_args()
+    for name in given.only:
+        case = known[name]
+        for learner in given.learner:
+            budgets: list[Budget] = [Local(epsilon) for epsilon in case.epsilons]
+            for budget in [NonPrivate()] if learner == "uniform" else budgets:
+                shown = f"epsilon {budget.epsilon:g}" if isinstance(budget, Local) else ""
+                result = line(case, learner, budget, given)
+                print(f"{name:13} {learner:14} {shown:11} {result}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The locally private kernel bandit."""

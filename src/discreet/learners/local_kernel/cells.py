@@ -1,0 +1,236 @@
+"""Cells: random k-d splits of the domain into boxes that weigh about the same.
+
+Several partitions are built at once, level by level, over the same weighted points. A node that is
+to hold g cells is cut so that its parts hold the weight of floor(g/2) and ceil(g/2) cells, along
+the axis with the largest extent in length scales, times a random factor.
+
+| array | shape  | meaning                                                            |
+|-------|--------|--------------------------------------------------------------------|
+| axis  | (C, N) | the axis along which a node is cut, -1 for cells                   |
+| cut   | (C, N) | contexts below it go to the first child                            |
+| child | (C, N) | the first child; the second follows it. For cells their number     |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    freeze_arrays,
+    read_array,
+    whole_number,
+)
+
+# Standard deviation of the logarithm of the random factor.
+_JITTER = 0.3
+MOST_CELLS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """C partitions into at most `count` cells each (see the module)."""
+
+    count: int
+    axis: IntArray
+    cut: FloatArray
+    child: IntArray
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @classmethod
+    def whole(cls, partitions: int) -> Cells:
+        """One cell, which is the domain."""
+        shape = (partitions, 1)
+        return cls(1, np.full(shape, -1), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+
+    @classmethod
+    def split(
+        cls,
+        points: FloatArray,
+        weights: FloatArray,
+        count: int,
+        partitions: int,
+        length_scales: FloatArray,
+        levels: tuple[int | None, ...],
+        rng: np.random.Generator,
+    ) -> Cells:
+        """Partitions of the points (Q, d) with weights (Q,) into `count` cells each."""
+        if count == 1:
+            return cls.whole(partitions)
+        nodes = 2 * count - 1
+        axis = np.full((partitions, nodes), -1)
+        cut = np.zeros((partitions, nodes))
+        child = np.zeros((partitions, nodes), dtype=np.int64)
+        dimension = points.shape[1]
+        lower = np.zeros((partitions, nodes, dimension))
+        upper = np.ones((partitions, nodes, dimension))
+        wanted = np.zeros((partitions, nodes), dtype=np.int64)
+        wanted[:, 0] = count
+        made = np.ones(partitions, dtype=np.int64)
+        steps = np.array([0.0 if one is None else 1.0 / one for one in levels])
+        node = np.zeros((partitions, len(points)), dtype=np.int64)
+        for _ in range(_depth(count)):
+            extent = upper - lower
+            draw = np.exp(_JITTER * rng.standard_normal(extent.shape))
+            worth = np.where(extent > 1.5 * steps, extent / length_scales * draw, -1.0)
+            along = worth.argmax(axis=2)
+            splits = (wanted > 1) & (axis < 0) & (child == 0) & (worth.max(axis=2) > 0.0)
+            if not splits.any():
+                break
+            part, place = np.nonzero(splits)
+            chosen = along[part, place]
+            share = (wanted[part, place] // 2) / wanted[part, place]
+            ends = (lower[part, place, chosen], upper[part, place, chosen])
+            at = _quantiles(points, weights, node, (part, place, chosen), share, ends)
+            at = _between_levels(at, ends, steps[chosen])
+            # The k-th node of a partition that is split gets the k-th pair of children.
+            first = made[part] + 2 * _rank(part)
+            np.add.at(made, part, 2)
+            axis[part, place], cut[part, place], child[part, place] = chosen, at, first
+            for side in (0, 1):
+                lower[part, first + side] = lower[part, place]
+                upper[part, first + side] = upper[part, place]
+            upper[part, first, chosen] = at
+            lower[part, first + 1, chosen] = at
+            wanted[part, first] = wanted[part, place] // 2
+            wanted[part, first + 1] = wanted[part, place] - wanted[part, place] // 2
+            node = _descend(axis, cut, child, points, node)
+        leaf = (axis < 0) & (wanted > 0)
+        child[leaf] = (np.cumsum(leaf, axis=1) - 1)[leaf]
+        return cls(count, axis, cut, child)
+
+    def locate(self, unit: FloatArray, partition: IntArray) -> IntArray:
+        """(n,) the cell of each context (n, d) in its partition; every context takes as long."""
+        node = np.zeros(len(unit), dtype=np.int64)
+        rows = np.arange(len(unit))
+        for _ in range(_depth(self.count)):
+            axis = self.axis[partition, node]
+            right = unit[rows, np.maximum(axis, 0)] >= self.cut[partition, node]
+            node = np.where(axis >= 0, self.child[partition, node] + right, node)
+        found: IntArray = self.child[partition, node]
+        return found
+
+    def locate_all(self, unit: FloatArray) -> IntArray:
+        """(C, n) the cell of each context in every partition."""
+        node = np.zeros((len(self.axis), len(unit)), dtype=np.int64)
+        for _ in range(_depth(self.count)):
+            node = _descend(self.axis, self.cut, self.child, unit, node)
+        found: IntArray = np.take_along_axis(self.child, node, axis=1)
+        return found
+
+    def to_fields(self) -> dict[str, Any]:
+        """The cells as JSON values."""
+        return {
+            "count": self.count,
+            "axis": self.axis.tolist(),
+            "cut": self.cut.tolist(),
+            "child": self.child.tolist(),
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], dimension: int) -> Cells:
+        """The inverse of `to_fields`; `InvalidInput` for what is no partition."""
+        count = whole_number(fields["count"], "count", 1, MOST_CELLS)
+        axis = read_array(fields["axis"], "axis", "whole", 2)
+        cut = read_array(fields["cut"], "cut", "number", 2)
+        child = read_array(fields["child"], "child", "whole", 2)
+        nodes = 2 * count - 1
+        shape = (len(axis), nodes)
+        proper = len(axis) > 0 and axis.shape == cut.shape == child.shape == shape
+        if proper:
+            inner = axis >= 0
+            below = np.arange(nodes)[None, :]
+            proper = (
+                bool((axis < dimension).all() and (axis >= -1).all())
+                and bool(((child > below) & (child < nodes - 1))[inner].all())
+                and bool(((child >= 0) & (child < count))[~inner].all())
+            )
+        if proper:
+            depth = np.zeros(shape, dtype=np.int64)
+            for part, node in np.argwhere(inner):
+                first = child[part, node]
+                # Of two parents that a forger gave a node the deeper one counts.
+                below_it = depth[part, first : first + 2]
+                np.maximum(below_it, depth[part, node] + 1, out=below_it)
+            proper = int(depth.max()) <= _depth(count)
+        if not proper:
+            raise InvalidInput(
+                f"cells had nodes of shape {axis.shape} for {count} cells; each partition needs "
+                f"{nodes} nodes, children after their parents at most {_depth(count)} deep, axes "
+                f"below {dimension} and cells below {count}. Send them as they were made."
+            )
+        return cls(count, axis, cut, child)
+
+
+def _depth(count: int) -> int:
+    """How deep the cells lie at most."""
+    return math.ceil(math.log2(count)) if count > 1 else 0
+
+
+def _descend(
+    axis: IntArray, cut: FloatArray, child: IntArray, points: FloatArray, node: IntArray
+) -> IntArray:
+    """(C, Q) one level further down, where a node has children."""
+    along = np.take_along_axis(axis, node, axis=1)
+    values = points[np.arange(len(points))[None, :], np.maximum(along, 0)]
+    right = values >= np.take_along_axis(cut, node, axis=1)
+    found: IntArray = np.where(along >= 0, np.take_along_axis(child, node, axis=1) + right, node)
+    return found
+
+
+def _rank(groups: IntArray) -> IntArray:
+    """The position of each entry among those equal to it, for groups in order."""
+    starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
+    lengths = np.diff(np.r_[starts, len(groups)])
+    found: IntArray = np.arange(len(groups)) - np.repeat(starts, lengths)
+    return found
+
+
+def _quantiles(
+    points: FloatArray,
+    weights: FloatArray,
+    node: IntArray,
+    splits: tuple[IntArray, IntArray, IntArray],
+    share: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+) -> FloatArray:
+    """(S,) where the splits (partition, node, axis) leave this share of the weight below."""
+    part, place, chosen = splits
+    number = np.full((len(node), int(node.max()) + 1), -1)
+    known = place <= int(node.max())
+    number[part[known], place[known]] = np.flatnonzero(known)
+    owner = np.take_along_axis(number, node, axis=1)  # (C, Q) which split, -1 for none
+    inside = np.nonzero(owner >= 0)
+    split = owner[inside]
+    value = points[inside[1], chosen[split]]
+    order = np.lexsort((value, split))
+    split, value, weight = split[order], value[order], weights[inside[1]][order]
+    counts = np.bincount(split, minlength=len(part))
+    stop = np.cumsum(counts)
+    start = stop - counts
+    total = np.r_[0.0, np.cumsum(weight)]
+    target = total[start] + share * (total[stop] - total[start])
+    last = np.searchsorted(total, target)  # the first `last` points weigh at least the target
+    last = np.clip(last, start + 1, np.maximum(stop - 1, start + 1))
+    few = counts < 2
+    last = np.where(few, 1, last)
+    found: FloatArray = 0.5 * (value[last - 1] + value[np.minimum(last, len(value) - 1)])
+    return np.where(few, 0.5 * (ends[0] + ends[1]), found)
+
+
+def _between_levels(
+    at: FloatArray, ends: tuple[FloatArray, FloatArray], step: FloatArray
+) -> FloatArray:
+    """Cuts moved between two levels, strictly inside the node."""
+    width = np.where(step > 0.0, step, 1.0)
+    snapped = np.clip(np.round(at / width) * width, ends[0] + width, ends[1] - width)
+    found: FloatArray = np.where(step > 0.0, snapped, at)
+    return found

@@ -1,0 +1,164 @@
+"""Cosine features and the spectrum of the prior over them.
+
+Every arm's function is 2 f_k - 1 = phi(x)' theta_k with phi(x) a product over axes of
+
+    c_0(x_a) = 1,    c_i(x_a) = sqrt(2) cos(pi i x_a),
+
+an orthonormal basis under uniform contexts. Coordinates of theta are independent a priori, with
+variance 0.2 on the constant plus 0.3 times the product over axes of the normalised Matern-3/2
+spectrum (3 / l_a^2 + (pi i)^2)^-2 for the length scales l, all times a scale.
+
+A column with L levels is mapped to the centres (j + 1/2) / L of L cells, where the first L cosines
+are orthonormal too.
+
+*Exact evaluation.* Features and coefficients are rounded to grids so coarse that every sum of
+products of them is exact in double precision, in whatever order it is added. So a device that
+evaluates one context and a site that evaluates thousands find the same arms and signs, bit for bit.
+
+| array       | shape  | meaning                                                     |
+|-------------|--------|-------------------------------------------------------------|
+| frequencies | (M, d) | i_a of each feature; the first feature is the constant      |
+| phi(x)      | (n, M) | features of n contexts                                      |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from discreet.validation import FloatArray, IntArray, InvalidInput
+
+# There are too many features of more columns to go through them.
+MOST_COLUMNS = 8
+CONSTANT_VARIANCE, VARYING_VARIANCE = 0.2, 0.3
+# Cosines per axis, and how far frequencies of several axes may go together.
+_PER_AXIS, _REACH = 12, 1.25
+# Features are kept by their prior variance at this length scale where there are too many.
+_RANKED_AT = 0.25
+# At most so many features per arm, and numbers in all of theta.
+_MOST_FEATURES, _MOST_COEFFICIENTS, _FEWEST = 250, 1200, 30
+# Grids (see the module): |phi| <= 2^3, |coefficient| < 2^3 and sums of up to 2^11 products leave
+# 53 - 11 - 6 = 36 bits behind the point of a product.
+_FEATURE_GRID, _COEFFICIENT_GRID = 2.0**-16, 2.0**-20
+LARGEST_COEFFICIENT = 7.5
+
+
+@dataclass(frozen=True)
+class CosineFeatures:
+    """Features for contexts in [0, 1]^d (see the module).
+
+    Attributes:
+        frequencies: M rows of d whole numbers.
+        levels: the number of levels of each column, None for continuous ones.
+    """
+
+    frequencies: tuple[tuple[int, ...], ...]
+    levels: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, levels: Sequence[int | None], arms: int) -> CosineFeatures:
+        """The features for columns with these levels and K arms; `InvalidInput` for too many."""
+        if len(levels) > MOST_COLUMNS:
+            raise InvalidInput(
+                f"contexts had {len(levels)} columns; there are features of at most {MOST_COLUMNS}."
+            )
+        return _features(tuple(levels), arms)
+
+    def __len__(self) -> int:
+        return len(self.frequencies)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.levels)
+
+    @cached_property
+    def _index(self) -> IntArray:
+        return np.array(self.frequencies, dtype=np.int64)
+
+    def __call__(self, unit: FloatArray, used: IntArray | None = None) -> FloatArray:
+        """(n, M) features of contexts (n, d) in [0, 1]^d, or of those `used` only."""
+        index = self._index if used is None else self._index[used]
+        product: FloatArray | None = None
+        for axis in range(self.dimension):
+            cosines = _cosines(self.place(unit[:, axis], axis), int(self._index[:, axis].max()))
+            part = cosines[:, index[:, axis]]
+            product = part if product is None else product * part
+        assert product is not None
+        rounded: FloatArray = np.round(product / _FEATURE_GRID) * _FEATURE_GRID
+        return rounded
+
+    def place(self, column: FloatArray, axis: int) -> FloatArray:
+        """Where values of a column lie: unchanged, or at the centre of the cell of their level."""
+        count = self.levels[axis]
+        if count is None:
+            return column
+        placed: FloatArray = (np.round(column * (count - 1)) + 0.5) / count
+        return placed
+
+    def variances(self, length_scales: Sequence[float], scale: float) -> FloatArray:
+        """(M,) prior variances for length scales l (d,) and a scale."""
+        return scale * _spectrum(self, tuple(length_scales))
+
+
+def round_coefficients(values: FloatArray) -> FloatArray:
+    """Coefficients on the grid on which sums are exact (see the module)."""
+    inside = np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
+    rounded: FloatArray = np.round(inside / _COEFFICIENT_GRID) * _COEFFICIENT_GRID
+    return rounded
+
+
+def _cosines(x: FloatArray, most: int) -> FloatArray:
+    """(n, most + 1) of c_0 .. c_most at x, by the recurrence of Chebyshev."""
+    found = np.ones((len(x), most + 1))
+    if most:
+        first = np.cos(np.pi * x)
+        found[:, 1] = first
+        for i in range(2, most + 1):
+            found[:, i] = 2.0 * first * found[:, i - 1] - found[:, i - 2]
+        found[:, 1:] *= np.sqrt(2.0)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _spectrum(features: CosineFeatures, length_scales: tuple[float, ...]) -> FloatArray:
+    """(M,) prior variances for scale 1."""
+    variance = np.full(len(features), VARYING_VARIANCE)
+    for axis, length_scale in enumerate(length_scales):
+        weights = _axis_spectrum(length_scale, features.levels[axis])
+        variance = variance * weights[features._index[:, axis]]
+    variance[0] += CONSTANT_VARIANCE
+    variance.flags.writeable = False
+    return variance
+
+
+def _axis_spectrum(length_scale: float, levels: int | None) -> FloatArray:
+    """The normalised Matern-3/2 spectrum of one axis."""
+    count = _PER_AXIS if levels is None else min(levels, _PER_AXIS)
+    weights = (3.0 / length_scale**2 + (np.pi * np.arange(count)) ** 2) ** -2.0
+    normal: FloatArray = weights / weights.sum()
+    return normal
+
+
+@lru_cache(maxsize=64)
+def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
+    counts = [_PER_AXIS if one is None else min(one, _PER_AXIS) for one in levels]
+    rows: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    for count in counts:
+        rows = [
+            ((*row, i), reach + i / _PER_AXIS)
+            for row, reach in rows
+            for i in range(count)
+            if reach + i / _PER_AXIS < _REACH
+        ]
+    weight = {}
+    spectra = [_axis_spectrum(_RANKED_AT, one) for one in levels]
+    for row, _ in rows:
+        # In order of size, so that rows which differ by the order of axes tie on every machine.
+        weight[row] = math.prod(sorted(float(s[i]) for s, i in zip(spectra, row, strict=True)))
+    most = min(_MOST_FEATURES, max(_MOST_COEFFICIENTS // arms, _FEWEST))
+    kept = sorted(weight, key=lambda row: (-weight[row], row))[:most]
+    return CosineFeatures(tuple(kept), levels)

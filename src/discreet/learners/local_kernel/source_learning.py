@@ -1,0 +1,329 @@
+"""How the kernel bandit hears from auxiliary sources.
+
+Every report of a source is a linear measurement of the same coefficients (source_measurement.py),
+so its sums J_m and b_m say all. They are kept apart from the target's and from each other.
+
+*Trust.* A source is believed to share the target's functions with probability w. The reports of
+both are either explained by one set of functions or each by its own, and with the evidence E(J, b)
+of posterior.py
+
+    log w / (1 - w) = 3 + E(J + J_m, b + b_m) - E(J, b) - E(J_m, b_m).
+
+A source with w below 0.1 is given up for good; J_m and b_m of all others are added to the target's.
+With 1 - w of those together, the doubt, functions of the target are drawn as if there were no
+source, so a source that contradicts is found out.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.domain import Box
+from discreet.learners.base import ONE_AT_A_TIME
+from discreet.learners.local_kernel.cells import Cells
+from discreet.learners.local_kernel.density import DensityBins
+from discreet.learners.local_kernel.features import CosineFeatures
+from discreet.learners.local_kernel.grid import grid_of
+from discreet.learners.local_kernel.posterior import Likely, Posterior, Smooth, likely
+from discreet.learners.local_kernel.questions import (
+    CELL_COUNTS,
+    FUNCTIONS,
+    PARTITIONS,
+    Questions,
+    expected_information,
+    most_cells,
+)
+from discreet.learners.local_kernel.source_density import Heard
+from discreet.learners.local_kernel.source_measurement import SourceMeasurements, pair_bins, pairs
+from discreet.learners.local_kernel.source_policy import KernelSourcePolicy, KernelSourceReports
+from discreet.learners.local_kernel.statistics import KernelStatistics
+from discreet.learners.source_states import states_from_fields, states_to_fields
+from discreet.learners.sources import SourceLearner, SourceState
+from discreet.validation import FloatArray, InvalidInput, finite_number
+
+PRIOR_LOG_ODDS = 3.0
+_LEAST_TRUST, _LEAST_DOUBT = 0.1, 0.01
+# Evidence is compared anew for every so many policies of the target.
+_REVIEW_EVERY = 4
+# As in learner.py, for policies of all sources together.
+_LEARN_AT, _LEARN_EVERY = (5, 12), 25
+_CELLS_EVERY, _COUNT_EVERY = 4, 20
+# Arms are told apart about as readily as halves of an axis.
+_ARM_LENGTH_SCALE = 0.5
+
+
+class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
+    """The part of `LocalKernel` that hears from sources."""
+
+    source_policy_type: ClassVar[type[KernelSourcePolicy]] = KernelSourcePolicy
+    source_reports_type: ClassVar[type[KernelSourceReports]] = KernelSourceReports
+
+    arms: int
+    domain: Box
+    public_seed: int
+    batch: int
+    growth: float
+    features: CosineFeatures
+    _sums: KernelStatistics
+    _likely: Likely
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heard: dict[str, Heard] = {}
+        # Sources that contradicted the target; what they said counts for nothing any more.
+        self._given_up: set[str] = set()
+        # The sources that were believed when evidence was last compared, and the doubt then.
+        self._reviewed: set[str] = set()
+        self._doubt = 0.0
+
+    @abstractmethod
+    def policy_header(self) -> dict[str, Any]:
+        """What all policies share."""
+
+    @property
+    def heard(self) -> int:
+        """How many people of all sources have reported."""
+        return sum(state.people for state in self._sources.values())
+
+    def source_batch(self, name: str) -> int:
+        return max(self.batch, int(self.heard * 2.0 * self.growth))
+
+    def source_trust(self) -> Mapping[str, float]:
+        """For each source that reported, the probability that it shares the reward functions; 0
+        for those that were given up."""
+        with ONE_AT_A_TIME:
+            return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._trust()}
+
+    @property
+    def _believed(self) -> dict[str, KernelStatistics]:
+        """The sums of all sources that were not given up."""
+        return {name: one.sums for name, one in self._heard.items() if name not in self._given_up}
+
+    def _posterior(self, smooth: Smooth) -> Posterior:
+        """From the reports of the target and of all sources that are believed."""
+        return Posterior.of(self.features, smooth, *_added(self._sums, *self._believed.values()))
+
+    def _learn(self) -> None:
+        """Look for likelier hyperparameters."""
+        sums = _added(self._sums, *self._believed.values())
+        self._likely = likely(self.features, self._likely.best, *sums)
+
+    def _evidence(self, *parts: KernelStatistics) -> float:
+        """E of the sum of these."""
+        return Posterior.of(self.features, self._likely.best, *_added(*parts)).evidence
+
+    def _share(self, alone: float, *parts: KernelStatistics) -> float:
+        """The probability that these share the target's functions; `alone` is E of the target."""
+        together = self._evidence(self._sums, *parts)
+        odds = PRIOR_LOG_ODDS + together - alone - self._evidence(*parts)
+        return 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
+
+    def _trust(self) -> dict[str, float]:
+        """For each source that was not given up (see the module)."""
+        alone = self._evidence(self._sums)
+        return {name: self._share(alone, sums) for name, sums in self._believed.items()}
+
+    def _review(self, version: int) -> bool:
+        """Before a policy of the target: compare evidence when it is time. Whether a source was
+        given up."""
+        if self._reviewed == set(self._believed) and version % _REVIEW_EVERY:
+            return False
+        lost = {name for name, trust in self._trust().items() if trust < _LEAST_TRUST}
+        self._given_up |= lost
+        believed = self._believed
+        self._reviewed, self._doubt = set(believed), 0.0
+        if believed:
+            self._doubt = 1.0 - self._share(self._evidence(self._sums), *believed.values())
+        return bool(lost)
+
+    def _doubted(
+        self,
+        questions: Questions,
+        smooth: Smooth,
+        phi: FloatArray,
+        mass: FloatArray,
+        rng: np.random.Generator,
+    ) -> Questions:
+        """The same with as many functions from the target's own posterior as there is doubt."""
+        if self._doubt <= _LEAST_DOUBT:
+            return questions
+        alone = Posterior.of(self.features, smooth, *_added(self._sums))
+        own = Questions.draw(alone, phi, mass, rng)
+        count = math.ceil(self._doubt * FUNCTIONS)
+        return Questions(
+            values=np.concatenate([own.values[:count], questions.values[count:]]),
+            directions=np.concatenate([own.directions[:count], questions.directions[count:]]),
+            weights=questions.weights,
+        )
+
+    def _publish_source(
+        self, name: str, state: SourceState[KernelSourcePolicy]
+    ) -> KernelSourcePolicy:
+        version = len(state.policies)
+        density = np.ones(self._pair_bins)
+        if name in self._heard:
+            self._heard[name] = self._heard[name].moved(state.policies[-1])
+            density = self._heard[name].density
+        if self._sums.reports == 0 and self.heard:  # later the target's policies see to it
+            published = sum(len(one.policies) for one in self._sources.values())
+            if published in _LEARN_AT or published % _LEARN_EVERY == 0:
+                self._learn()
+        place = list(self._sources).index(name)
+        rng = np.random.default_rng([self.public_seed, version, 3, place])
+        posterior = self._posterior(self._likely.draw(rng))
+        grid = grid_of(self.public_seed, version, self.features)
+        share = density[pair_bins(grid, self.arms)].reshape(-1, self.arms)
+        mass = share.sum(axis=1) / share.sum()
+        questions = Questions.draw(posterior, grid.phi[:, posterior.used], mass, rng)
+        header = self.policy_header()
+        policy = KernelSourcePolicy(
+            name=name,
+            version=version,
+            domain=header["domain"],
+            reward_bounds=header["reward_bounds"],
+            arms=self.arms,
+            epsilon=state.epsilon,
+            public_seed=header["public_seed"],
+            used=posterior.used,
+            directions=questions.directions.astype(np.float32),
+            cells=Cells.whole(1),
+            density=density,
+        )
+        if version % _CELLS_EVERY:
+            return replace(policy, cells=state.policies[-1].cells)
+        # Cells are to weigh the same to whom they matter: contexts by their weight, and arms by how
+        # often the people of the source there were given them.
+        weights = (questions.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
+        if version % _COUNT_EVERY == 0:
+            now = state.policies[-1].cells.count if version > _COUNT_EVERY else None
+            cells = self._best_cells(policy, questions, weights, now, rng)
+        else:
+            cells = self._cut_pairs(policy, weights, state.policies[-1].cells.count, rng)
+        return replace(policy, cells=cells)
+
+    def _cut_pairs(
+        self,
+        policy: KernelSourcePolicy,
+        weights: FloatArray,
+        count: int,
+        rng: np.random.Generator,
+    ) -> Cells:
+        """Partitions of contexts and arms into `count` cells of equal weight."""
+        scales = np.array([*self._likely.best.length_scales, _ARM_LENGTH_SCALE])
+        points = pairs(policy.grid, self.arms)
+        levels = (*self.domain.levels, self.arms)
+        return Cells.split(points, weights, count, PARTITIONS, scales, levels, rng)
+
+    def _best_cells(
+        self,
+        policy: KernelSourcePolicy,
+        questions: Questions,
+        weights: FloatArray,
+        now: int | None,
+        rng: np.random.Generator,
+    ) -> Cells:
+        """Cells in the number with the largest expected information (questions.py), `now` or one
+        of its neighbours once that is known.
+
+        With fewer than two for each arm nothing is learnt of where people and arms are.
+        """
+        allowed = cell_counts(self.arms, policy.epsilon)
+        if now in allowed:
+            at = allowed.index(now)
+            allowed = allowed[max(at - 1, 0) : at + 2]
+        cut = [self._cut_pairs(policy, weights, count, rng) for count in allowed]
+        if len(cut) == 1:
+            return cut[0]
+        found = [
+            expected_information(
+                SourceMeasurements(replace(policy, cells=cells)),
+                questions,
+                policy.used,
+                len(self.features),
+            )
+            for cells in cut
+        ]
+        return cut[int(np.argmax(found))]
+
+    @property
+    def _pair_bins(self) -> int:
+        """Z K, how many bins the density of a source has."""
+        return len(DensityBins(self.domain.levels)) * self.arms
+
+    def _check_source(self, policy: KernelSourcePolicy, reports: KernelSourceReports) -> None:
+        policy.check(reports)
+
+    def _add_source(
+        self, name: str, policy: KernelSourcePolicy, reports: KernelSourceReports
+    ) -> None:
+        sums = SourceMeasurements(policy).statistics(reports)
+        before = self._heard.get(name)
+        self._heard[name] = Heard.first(sums) if before is None else before.with_more(sums)
+
+    def _source_state(self) -> dict[str, Any]:
+        """The sources as JSON values."""
+        return {
+            "sources": states_to_fields(self._sources),
+            "heard": {name: one.to_fields() for name, one in self._heard.items()},
+            "given_up": sorted(self._given_up),
+            "reviewed": sorted(self._reviewed),
+            "doubt": self._doubt,
+        }
+
+    def _restore_sources(self, state: dict[str, Any]) -> None:
+        """The inverse of `_source_state`."""
+        self._sources = states_from_fields(
+            state["sources"], KernelSourcePolicy, self.policy_header()
+        )
+        reported = {name for name, one in self._sources.items() if one.people > 0}
+        if set(state["heard"]) != reported:
+            raise InvalidInput(
+                f"there were sums of the sources {sorted(state['heard'])!r:.200}; there must be "
+                f"some for each source that reported: {sorted(reported)!r:.200}. The file is "
+                "damaged."
+            )
+        self._heard = {
+            name: Heard.from_fields(
+                one,
+                name=name,
+                people=self._sources[name].people,
+                coefficients=self.arms * len(self.features),
+                bins=self._pair_bins,
+                dimension=self.domain.dimension,
+            )
+            for name, one in state["heard"].items()
+        }
+        self._given_up, self._reviewed = set(state["given_up"]), set(state["reviewed"])
+        if not self._given_up | self._reviewed <= reported:
+            raise InvalidInput(
+                f"the sources {sorted(self._given_up)!r:.200} were given up and "
+                f"{sorted(self._reviewed)!r:.200} believed; only those that reported can be: "
+                f"{sorted(reported)!r:.200}. The file is damaged."
+            )
+        self._doubt = finite_number(state["doubt"], "doubt")
+        if not 0.0 <= self._doubt <= 1.0:
+            raise InvalidInput(
+                f"doubt was {self._doubt}; it must be from 0 to 1. The file is damaged."
+            )
+
+
+def cell_counts(arms: int, epsilon: float) -> list[int]:
+    """The numbers of cells that a source with this epsilon may have, increasing."""
+    least = min([one for one in CELL_COUNTS if one >= 2 * arms], default=CELL_COUNTS[-1])
+    most = max(least, most_cells(epsilon))
+    return [one for one in CELL_COUNTS if least <= one <= most]
+
+
+def _added(*parts: KernelStatistics) -> tuple[FloatArray, FloatArray]:
+    """J and b of several sums together."""
+    first, *rest = parts
+    precision, weighted = first.precision, first.weighted
+    for one in rest:
+        precision, weighted = precision + one.precision, weighted + one.weighted
+    return precision, weighted

@@ -1,0 +1,89 @@
+"""Policies of the kernel bandit with random functions, for tests of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.learners.local_kernel.cells import Cells
+from discreet.learners.local_kernel.density import DensityBins
+from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
+from discreet.learners.local_kernel.grid import grid_of
+from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
+from discreet.learners.messages import Actions
+from discreet.privacy import NoiseSource
+from discreet.validation import FloatArray
+
+SEED = 7
+SQUARE = unit_cube(2)
+# Contexts that are few enough to go through all of them.
+FOUR = Box((0.0, 0.0), (1.0, 1.0), levels=(2, 2))
+THREE = Box((0.0,), (1.0,), levels=(3,))
+
+
+def random_policy(
+    domain: Box = SQUARE,
+    arms: int = 3,
+    epsilon: float = 1.0,
+    count: int = 1,
+    *,
+    functions: int = 4,
+    partitions: int = 3,
+    used: Sequence[int] | None = None,
+    density: FloatArray | None = None,
+    seed: int = SEED,
+) -> KernelPolicy:
+    """A policy with random functions of the features `used` (all of them), and `count` cells."""
+    rng = np.random.default_rng([seed, arms, count])
+    levels = domain.levels
+    features = CosineFeatures.of(levels, arms)
+    chosen = np.arange(len(features)) if used is None else np.array(used)
+    shape = (functions, arms, len(chosen))
+    values, directions = (
+        round_coefficients(0.7 * rng.standard_normal(shape)).astype(np.float32) for _ in range(2)
+    )
+    kappa = DensityBins(levels).uniform() if density is None else density
+    grid = grid_of(seed, 0, features)
+    scales = np.full(domain.dimension, 0.8)
+    mass = grid.weights(kappa)
+    return KernelPolicy(
+        version=0,
+        domain=domain,
+        reward_bounds=RewardBounds(),
+        public_seed=seed,
+        arms=arms,
+        used=chosen,
+        values=values,  # type: ignore[arg-type]
+        directions=directions,  # type: ignore[arg-type]
+        cells=Cells.split(grid.points, mass, count, partitions, scales, levels, rng),
+        density=kappa,
+        epsilon=epsilon,
+    )
+
+
+def reported(
+    policy: KernelPolicy,
+    contexts: ArrayLike,
+    actions: Actions,
+    rewards: ArrayLike,
+    noise: NoiseSource,
+) -> KernelReports:
+    """The reports of people in a simulation."""
+    reports = policy.report(contexts, actions, rewards, noise)
+    assert isinstance(reports, KernelReports)
+    return reports
+
+
+def all_contexts(domain: Box) -> FloatArray:
+    """Every context of a domain whose columns all have levels."""
+    columns = [np.arange(count or 0) / ((count or 0) - 1) for count in domain.levels]
+    return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, domain.dimension)
+
+
+def midpoints(count: int, dimension: int) -> FloatArray:
+    """The centres of count^d equal cubes."""
+    axes = [(np.arange(count) + 0.5) / count] * dimension
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dimension)

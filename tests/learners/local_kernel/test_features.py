@@ -1,0 +1,273 @@
+"""Cosine features: an orthonormal basis, its spectrum, and sums that are exact in any order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from discreet.domain import Box, unit_cube
+from discreet.learners.local_kernel.features import (
+    CONSTANT_VARIANCE,
+    LARGEST_COEFFICIENT,
+    VARYING_VARIANCE,
+    CosineFeatures,
+    round_coefficients,
+)
+from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.messages import Actions
+from discreet.privacy import SimulatedNoise
+
+from .scene import all_contexts, midpoints, random_policy, reported
+
+# Rounding moves a feature by at most 2^-17.
+CLOSE = 3e-4
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_features_are_orthonormal_under_uniform_contexts(dimension: int) -> None:
+    """On midpoints the cosines below the number of points are orthonormal exactly."""
+    features = CosineFeatures.of((None,) * dimension, 2)
+    phi = features(midpoints(24 if dimension < 3 else 14, dimension))
+    assert np.allclose(phi.T @ phi / len(phi), np.eye(len(features)), atol=CLOSE)
+
+
+@pytest.mark.parametrize("levels", [(2,), (3,), (12,), (5, 3), (2, 2, 4)])
+def test_features_are_orthonormal_on_levels(levels: tuple[int, ...]) -> None:
+    size = len(levels)
+    features = CosineFeatures.of(levels, 2)
+    phi = features(all_contexts(Box((0.0,) * size, (1.0,) * size, levels=levels)))
+    assert np.allclose(phi.T @ phi / len(phi), np.eye(len(features)), atol=CLOSE)
+    if math.prod(levels) <= 12:
+        assert len(features) == math.prod(levels), "every function of the levels has its features"
+
+
+def test_columns_with_levels_have_no_more_cosines_than_levels() -> None:
+    features = CosineFeatures.of((None, 3, 40), 2)
+    assert np.max(features.frequencies, axis=0).tolist() == [11, 2, 11]
+
+
+def test_levels_lie_at_the_centres_of_their_cells() -> None:
+    features = CosineFeatures.of((None, 4), 2)
+    column = np.array([0.0, 1 / 3, 2 / 3, 1.0])
+    assert np.allclose(features.place(column, 1), [1 / 8, 3 / 8, 5 / 8, 7 / 8])
+    assert features.place(column, 0) is column
+
+
+def spectrum(
+    frequencies: tuple[int, ...], scales: tuple[float, ...], counts: tuple[int, ...]
+) -> float:
+    """The formula of the specification, for one feature."""
+    value = VARYING_VARIANCE
+    for i, length, count in zip(frequencies, scales, counts, strict=True):
+        weights = [(3.0 / length**2 + (math.pi * j) ** 2) ** -2 for j in range(count)]
+        value *= weights[i] / sum(weights)
+    return value + (CONSTANT_VARIANCE if not any(frequencies) else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("levels", "scales", "counts"),
+    [
+        ((None,), (0.4,), (12,)),
+        ((None, None), (0.2, 3.2), (12, 12)),
+        ((None, 3, 30), (0.2, 0.4, 0.8), (12, 3, 12)),
+    ],
+)
+def test_the_prior_has_the_matern_spectrum(
+    levels: tuple[int | None, ...], scales: tuple[float, ...], counts: tuple[int, ...]
+) -> None:
+    features = CosineFeatures.of(levels, 2)
+    expected = [spectrum(row, scales, counts) for row in features.frequencies]
+    assert np.allclose(features.variances(scales, 1.0), expected, rtol=1e-12)
+    assert np.allclose(features.variances(scales, 2.0), np.multiply(2.0, expected), rtol=1e-12)
+    assert features.frequencies[0] == (0,) * len(levels)
+
+
+@pytest.mark.parametrize("length_scale", [0.2, 0.8, 3.2])
+def test_prior_variances_add_up_to_one_half(length_scale: float) -> None:
+    """All of it with one column; later the features that are left out carry little."""
+    most = CONSTANT_VARIANCE + VARYING_VARIANCE
+    one = CosineFeatures.of((None,), 3).variances((length_scale,), 1.0).sum()
+    two = CosineFeatures.of((None, None), 3).variances((length_scale,) * 2, 1.0).sum()
+    levels = CosineFeatures.of((3, 2), 3).variances((length_scale,) * 2, 1.0).sum()
+    assert one == pytest.approx(most)
+    assert levels == pytest.approx(most)
+    assert 0.98 * most < two < most
+
+
+@pytest.mark.parametrize(
+    ("dimension", "arms"),
+    [*product([1, 2, 3, 4], [2, 3, 5, 12, 20]), (5, 2), (5, 20), (6, 3), (6, 20)],
+)
+def test_the_features_kept_are_few_and_the_weightiest(dimension: int, arms: int) -> None:
+    features = CosineFeatures.of((None,) * dimension, arms)
+    rows = features.frequencies
+    assert len(set(rows)) == len(rows)
+    assert len(rows) <= min(250, max(1200 // arms, 30))
+    assert rows[0] == (0,) * dimension
+    assert all(sum(row) < 15 and max(row) < 12 for row in rows)
+    weight = features.variances((0.25,) * dimension, 1.0).copy()
+    weight[0] -= CONSTANT_VARIANCE
+    # Rows that differ by the order of axes weigh the same, and come in the order of their numbers.
+    order = list(zip((-weight).round(15), rows, strict=True))
+    assert order == sorted(order)
+    # Along each axis the function with one wave is there, and none is kept without those below it.
+    kept = set(rows)
+    for row in rows:
+        for axis, i in enumerate(row):
+            assert i == 0 or (*row[:axis], i - 1, *row[axis + 1 :]) in kept
+
+
+def test_the_features_are_the_same_for_the_same_domain() -> None:
+    assert CosineFeatures.of([None, 3], 2) is CosineFeatures.of((None, 3), 2)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6])
+def test_grids_are_coarse_enough_for_exact_sums(dimension: int) -> None:
+    """53 bits hold every sum of M products of features and coefficients."""
+    features = CosineFeatures.of((None,) * dimension, 2)
+    places = max(sum(i > 0 for i in row) for row in features.frequencies)
+    largest = len(features) * math.sqrt(2.0) ** places * LARGEST_COEFFICIENT
+    assert largest * 2.0 ** (16 + 20) < 2.0**53
+    corners = np.array([[0.0] * dimension, [1.0] * dimension])
+    rng = np.random.default_rng(0)
+    phi = features(np.concatenate([corners, rng.random((50, dimension))]))
+    assert np.abs(phi).max() <= math.sqrt(2.0) ** places + 2.0**-17
+    assert (phi * 2.0**16 == np.round(phi * 2.0**16)).all()
+
+
+def test_coefficients_are_on_their_grid_and_in_single_precision() -> None:
+    values = np.concatenate([np.random.default_rng(1).normal(0.0, 3.0, 500), [-1e9, 1e9, 7.5]])
+    rounded = round_coefficients(values)
+    assert np.abs(rounded).max() == LARGEST_COEFFICIENT
+    assert (rounded * 2.0**20 == np.round(rounded * 2.0**20)).all()
+    assert (rounded.astype(np.float32).astype(np.float64) == rounded).all()
+    inside = np.abs(values) < LARGEST_COEFFICIENT
+    assert np.abs(rounded - values)[inside].max() <= 2.0**-21
+    assert (round_coefficients(rounded) == rounded).all()
+
+
+def test_sums_are_exact_in_every_order() -> None:
+    """Against fractions; the sums of products that a matrix product makes, in three orders."""
+    features = CosineFeatures.of((None,) * 3, 2)
+    rng = np.random.default_rng(2)
+    phi = features(rng.random((20, 3)))
+    table = round_coefficients(3.0 * rng.standard_normal((len(features), 6)))
+    exact = [
+        [sum(Fraction(a) * Fraction(b) for a, b in zip(row, c, strict=True)) for c in table.T]
+        for row in phi
+    ]
+    order = rng.permutation(len(features))
+    for found in (phi @ table, phi[:, ::-1] @ table[::-1], phi[:, order] @ table[order]):
+        assert [[Fraction(value) for value in row] for row in found] == exact
+
+
+def mirrored(policy: KernelPolicy) -> KernelPolicy:
+    """The policy with the second arm's functions those of the first with two columns exchanged.
+
+    So the two arms tie wherever the columns are equal, but their sums are added in other orders.
+    The third arm is the first plus or minus the smallest number on the grid, on the constant.
+    """
+    rows = policy.features.frequencies
+    exchanged = [(row[1], row[0], *row[2:]) for row in rows]
+    values, directions = policy.values.copy(), policy.directions.copy()
+    # The last of the features may have lost their mirror image.
+    values[..., [row not in rows for row in exchanged]] = 0.0
+    swapped = [rows.index(row) if row in rows else i for i, row in enumerate(exchanged)]
+    values[:, 1] = values[:, 0][:, swapped]
+    values[:, 2] = values[:, 0]
+    values[::2, 2, 0] += np.float32(2.0**-20)
+    values[1::2, 2, 0] -= np.float32(2.0**-20)
+    # Sign functions that are 0 where the columns are equal, up to the order of the sum.
+    directions[:] = (values[:, :1] - values[:, 1:2]) / 2.0
+    return replace(policy, values=values, directions=directions)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 6])
+def test_one_by_one_and_together_people_get_the_same_arms_and_signs(dimension: int) -> None:
+    """Even where arms tie or differ in the last bit, and where sign functions are 0."""
+    policy = mirrored(random_policy(unit_cube(dimension), 3, np.inf, functions=6))
+    rng = np.random.default_rng(3)
+    contexts = rng.random((60, dimension))
+    contexts[:30, 1] = contexts[:30, 0]
+    phi = policy.features(contexts, policy.used)
+    chosen = policy.arms_of_all(phi)
+    signs = policy.signs_of_all(phi, chosen)
+    # Where columns are equal the first arm beats the second, and the third wins by its last bit.
+    assert (chosen[:30, ::2] == 2).all()
+    assert (chosen[:30, 1::2] == 0).all()
+    assert (signs[:30] == 1).all()
+    assert (signs[30:] == -1).any()
+    for person in range(60):
+        alone = policy.features(contexts[person : person + 1], policy.used)
+        assert np.array_equal(alone[0], phi[person])
+        own = policy.arms_of_all(alone)
+        assert np.array_equal(own[0], chosen[person])
+        assert np.array_equal(policy.signs_of_all(alone, own)[0], signs[person])
+
+
+def test_exact_arms_and_signs() -> None:
+    """Against fractions, ties to the first arm and zeros to +1."""
+    policy = mirrored(random_policy(unit_cube(2), 3, np.inf, functions=2, used=range(108)))
+    contexts = np.random.default_rng(4).random((12, 2))
+    contexts[:6, 1] = contexts[:6, 0]
+    phi = policy.features(contexts, policy.used)
+    chosen = policy.arms_of_all(phi)
+    signs = policy.signs_of_all(phi, chosen)
+
+    def value(row: np.ndarray, theta: np.ndarray) -> Fraction:
+        return sum(
+            (Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, theta, strict=True)),
+            Fraction(0),
+        )
+
+    for person, row in enumerate(phi):
+        for function in range(2):
+            values = [value(row, theta) for theta in policy.values[function]]
+            arm = values.index(max(values))
+            assert chosen[person, function] == arm
+            sign = 1 if value(row, policy.directions[function, arm]) >= 0 else -1
+            assert signs[person, function] == sign
+
+
+@pytest.mark.parametrize("dimension", [2, 6])
+def test_reports_use_the_same_arms_and_signs(dimension: int) -> None:
+    """Without noise a report shows the sign function: the learner finds the same one for all."""
+    policy = mirrored(random_policy(unit_cube(dimension), 3, np.inf, functions=6))
+    rng = np.random.default_rng(5)
+    contexts = rng.random((200, dimension))
+    contexts[:150, 1] = contexts[:150, 0]
+    actions, _ = policy.act(contexts, rng)
+    reports = reported(policy, contexts, actions, np.ones(200), SimulatedNoise(0))
+    phi = policy.features(contexts, policy.used)
+    function, _ = policy.picked(actions.tickets)
+    rows = np.arange(200)
+    chosen = policy.arms_of_all(phi)
+    assert np.array_equal(actions.arms, chosen[rows, function])
+    assert np.array_equal(reports.signs, policy.signs_of_all(phi, chosen)[rows, function])
+    for person in range(0, 200, 10):
+        one = slice(person, person + 1)
+        mine = Actions(actions.arms[one], actions.tickets[one])
+        again = reported(policy, contexts[one], mine, [1.0], SimulatedNoise(0))
+        assert again.signs[0] == reports.signs[person]
+
+
+def test_the_policy_with_its_features_in_another_order_is_the_same_policy() -> None:
+    """Sums over columns in reverse are the same sums."""
+    policy = mirrored(random_policy(unit_cube(2), 3, np.inf, functions=4))
+    contexts = np.random.default_rng(6).random((80, 2))
+    contexts[:40, 1] = contexts[:40, 0]
+    phi = policy.features(contexts, policy.used)
+    reverse = replace(
+        policy,
+        values=policy.values[..., ::-1].copy(),
+        directions=policy.directions[..., ::-1].copy(),
+    )
+    chosen = policy.arms_of_all(phi)
+    turned = np.ascontiguousarray(phi[:, ::-1])
+    assert np.array_equal(reverse.arms_of_all(turned), chosen)
+    assert np.array_equal(reverse.signs_of_all(turned, chosen), policy.signs_of_all(phi, chosen))

@@ -1,0 +1,357 @@
+"""The kernel bandit as a whole: regret, calibration, many columns and arms, files, options."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.action_space import ArmPoints
+from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.local_kernel.questions import CELL_COUNTS, most_cells
+from discreet.learners.registry import make_learner
+from discreet.learners.saving import load, save
+from discreet.learners.schema import encode
+from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
+from discreet.problems.synthetic import SyntheticProblem, exponential, symmetric
+from discreet.simulation import run_learner
+from discreet.validation import FloatArray, InvalidInput
+
+from .scene import midpoints, reported
+
+
+def taught(
+    problem: SyntheticProblem, people: int, seed: int, budget: Local | NonPrivate, **options: Any
+) -> tuple[LocalKernel, FloatArray]:
+    """The learner after so many people, and their regret."""
+    learner = LocalKernel(problem.domain, problem.arms, budget, public_seed=seed, **options)
+    rng = np.random.default_rng(seed)
+    regret = run_learner(learner, problem.sample(people, rng), rng, SimulatedNoise(1000 + seed))
+    return learner, regret
+
+
+def serve(learner: LocalKernel, contexts: FloatArray, rewards: FloatArray, seed: int) -> None:
+    """One batch of people with these contexts and the rewards (n, K) of all arms."""
+    policy = learner.policy()
+    actions, _ = policy.act(contexts, np.random.default_rng(seed))
+    received = rewards[np.arange(len(contexts)), actions.arms]
+    learner.update(reported(policy, contexts, actions, received, SimulatedNoise(1000 + seed)))
+
+
+def test_it_learns_quickly() -> None:
+    """Regret of 4,000 people at epsilon 4 beside 0.414 a person for arms drawn at random."""
+    problem = exponential()
+    regrets = [taught(problem, 4000, seed, Local(4.0))[1] for seed in (1, 2)]
+    assert np.mean([regret.sum() for regret in regrets]) < 0.2 * 0.414 * 4000
+    assert np.mean([regret[-1000:].mean() for regret in regrets]) < 0.1 * 0.414
+
+
+@pytest.mark.slow
+def test_privacy_costs_something() -> None:
+    problem = exponential()
+    totals = [
+        np.mean([taught(problem, 5000, seed, budget)[1].sum() for seed in (4, 5, 6)])
+        for budget in (NonPrivate(), Local(1.0))
+    ]
+    assert totals[0] < totals[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problem", "epsilon", "most"),
+    [(exponential(), 1.0, 0.35), (exponential(), 4.0, 0.1), (symmetric(), 2.0, 0.6)],
+    ids=["exponential 1", "exponential 4", "symmetric 2"],
+)
+def test_regret_is_a_small_share_of_that_of_chance(
+    problem: SyntheticProblem, epsilon: float, most: float
+) -> None:
+    people = 20_000
+    found, chance = [], []
+    for seed in (20, 21, 22):
+        found.append(taught(problem, people, seed, Local(epsilon))[1].sum())
+        means = problem.mean_rewards(np.random.default_rng(seed).random((people, 2)))
+        chance.append((means.max(axis=1) - means.mean(axis=1)).sum())
+    assert np.mean(found) < most * np.mean(chance)
+
+
+@pytest.mark.slow
+def test_beliefs_are_calibrated() -> None:
+    """z-scores of the arms' means over the square, where the density of contexts is known.
+
+    Where it is learnt, and with one cell, the learner finds kappa f, which is another function.
+    """
+    problem = exponential()
+    grid = midpoints(24, 2)
+    truth = problem.mean_rewards(grid)
+    scores = []
+    for seed in range(30, 35):
+        learner, _ = taught(problem, 20_000, seed, Local(2.0), density="uniform")
+        mean, deviation = learner.predict(grid)
+        scores.append((mean - truth) / deviation)
+    assert 0.8 <= np.std(scores) <= 1.3
+    assert abs(np.mean(scores)) < 0.4
+
+
+def bumps(contexts: FloatArray, arms: int) -> FloatArray:
+    """Rewards (n, K) of arms that are good in different places along the first column."""
+    centres = (np.arange(arms) + 0.5) / arms
+    return np.exp(-8.0 * (contexts[:, :1] - centres) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("domain", "arms", "budget", "batches"),
+    [
+        (unit_cube(1), 2, Local(1.0), 30),
+        (Box((0.0,) * 3, (1.0,) * 3, levels=(None, 4, 2)), 3, Local(3.0), 25),
+        (Box((0.0,) * 2, (1.0,) * 2, levels=(2, 2)), 2, Local(8.0), 25),
+        (Box((0.0,), (1.0,), levels=(40,)), 2, Local(4.0), 25),
+        (unit_cube(6), 3, Local(2.0), 3),
+        (unit_cube(2), 20, Local(4.0), 7),
+        (unit_cube(2), 3, NonPrivate(), 22),
+        (unit_cube(1), 2, Local(0.01), 8),
+        (unit_cube(1), 2, Local(100.0), 8),
+    ],
+    ids=[
+        "1 column",
+        "levels",
+        "4 kinds",
+        "40 levels",
+        "6 columns",
+        "20 arms",
+        "non-private",
+        "epsilon 0.01",
+        "epsilon 100",
+    ],
+)
+def test_all_kinds_of_problems_run_without_a_warning(
+    domain: Box, arms: int, budget: Local | NonPrivate, batches: int
+) -> None:
+    learner = LocalKernel(domain, arms, budget, public_seed=1)
+    rng = np.random.default_rng(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for batch in range(batches):
+            contexts = rng.random((60, domain.dimension))
+            for column, count in enumerate(domain.levels):
+                if count is not None:
+                    contexts[:, column] = rng.integers(count, size=60) / (count - 1)
+            serve(learner, contexts, bumps(contexts, arms), batch)
+        policy = learner.policy()
+        mean, deviation = learner.predict(contexts)
+    assert policy.version == batches
+    assert mean.shape == deviation.shape == (60, arms)
+    assert np.isfinite(mean).all()
+    assert (deviation > 0.0).all()
+    counts = {one.cells.count for one in learner._policies}
+    assert counts <= set(CELL_COUNTS)
+    assert max(counts) <= most_cells(learner.budget.epsilon)
+    assert np.allclose(policy.probabilities(contexts).sum(axis=1), 1.0)
+
+
+def test_columns_with_few_values_are_learnt() -> None:
+    """Which arm is best depends on two yes/no columns together."""
+    domain = Box((0.0, 0.0), (1.0, 1.0), levels=(2, 2))
+    learner = LocalKernel(domain, 2, Local(4.0), public_seed=2)
+    rng = np.random.default_rng(2)
+    for batch in range(40):
+        contexts = rng.integers(2, size=(60, 2)).astype(float)
+        first = (contexts[:, 0] == contexts[:, 1]).astype(float)
+        serve(learner, contexts, np.stack([first, 1.0 - first], axis=1), batch)
+    people = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    shares = learner.policy().probabilities(people)
+    assert shares.argmax(axis=1).tolist() == [0, 1, 1, 0]
+    assert shares.max(axis=1).min() > 0.8
+
+
+def test_arms_may_be_points() -> None:
+    learner = LocalKernel(unit_cube(1), ArmPoints.of([0.0, 0.5, 2.0]), Local(1.0))
+    assert learner.policy().arms == 3
+
+
+def test_the_number_of_cells_follows_epsilon() -> None:
+    """1 up to epsilon 1, and at most one and a half times the most informative number."""
+    assert [most_cells(epsilon) for epsilon in (0.1, 1.0, 2.0, 4.0)] == [1, 1, 4, 40]
+    assert most_cells(math.inf) == 256
+    learner, _ = taught(exponential(), 1500, 3, Local(4.0))
+    counts = [policy.cells.count for policy in learner._policies]
+    assert 1 < counts[-1] <= 40
+    # Cells last for four policies, and their number for twenty.
+    assert all(one == counts[4 * (place // 4)] for place, one in enumerate(counts))
+    assert len(set(counts[:20])) == 1
+    first, second = learner.published(0), learner.published(1)
+    assert np.array_equal(first.cells.cut, second.cells.cut)
+    assert not np.array_equal(first.values, second.values)
+
+
+def test_batches_grow() -> None:
+    learner = LocalKernel(unit_cube(1), 2, Local(1.0), batch=10, growth=0.5)
+    sizes = []
+    for batch in range(6):
+        learner.policy()
+        sizes.append(learner.batch_size)
+        contexts = np.random.default_rng(batch).random((learner.batch_size, 1))
+        serve(learner, contexts, bumps(contexts, 2), batch)
+    assert sizes == [10, 10, 10, 15, 22, 33]
+    usual = LocalKernel(unit_cube(1), 2, Local(1.0))
+    assert usual.batch_size == 50
+
+
+class TestPredict:
+    def learner(self) -> LocalKernel:
+        bounds = RewardBounds(-2.0, 3.0)
+        domain = Box((20.0, -1.0), (60.0, 1.0))
+        return LocalKernel(domain, 3, Local(4.0), reward_bounds=bounds)
+
+    def test_before_anyone_came_it_is_the_prior(self) -> None:
+        mean, deviation = self.learner().predict([[20.0, -1.0], [40.0, 0.0]])
+        assert mean.shape == deviation.shape == (2, 3)
+        assert (mean == 0.5).all()
+        assert (np.abs(deviation - deviation[:, :1]) < 1e-9).all()
+        # 2 f - 1 has variance 1/2 on average over the box, and more at its corners.
+        learner = self.learner()
+        inside = learner.domain.from_unit(midpoints(12, 2))
+        variance = learner.predict(inside)[1] ** 2
+        assert variance.mean() == pytest.approx(0.5 * 2.5**2, rel=0.02)
+
+    def test_it_is_in_the_units_of_rewards(self) -> None:
+        """All arms always give 2 of [-2, 3]."""
+        learner = self.learner()
+        rng = np.random.default_rng(0)
+        for batch in range(40):
+            contexts = learner.domain.from_unit(rng.random((60, 2)))
+            serve(learner, contexts, np.full((60, 3), 2.0), batch)
+        mean, deviation = learner.predict(learner.domain.from_unit(midpoints(6, 2)))
+        assert mean.mean() == pytest.approx(2.0, abs=0.25)
+        assert deviation.max() < 2.5 * math.sqrt(0.5)
+        assert np.abs((mean - 2.0) / deviation).mean() < 2.0
+
+    def test_it_changes_nothing(self) -> None:
+        learner = self.learner()
+        learner.policy()
+        before = json.dumps(learner.state_fields(encode))
+        learner.predict([[30.0, 0.5]])
+        assert json.dumps(learner.state_fields(encode)) == before
+
+    @pytest.mark.parametrize("contexts", [[[10.0, 0.0]], [[30.0]], [30.0, 0.0], []])
+    def test_contexts_outside_the_domain_are_refused(self, contexts: Any) -> None:
+        with pytest.raises(InvalidInput, match="contexts"):
+            self.learner().predict(contexts)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LocalKernel(unit_cube(9), 2, Local(1.0)), "at most 8"),
+        (lambda: LocalKernel(unit_cube(1), 1, Local(1.0)), "arms"),
+        (lambda: LocalKernel(unit_cube(1), 2.0, Local(1.0)), "arms"),  # type: ignore[arg-type]
+        (lambda: LocalKernel([[0, 1]], 2, Local(1.0)), "domain"),  # type: ignore[arg-type]
+        (lambda: LocalKernel(unit_cube(1), 2, Joint(1.0, 1e-6)), "trust model"),  # type: ignore[arg-type]
+        (lambda: LocalKernel(unit_cube(1), 2, 1.0), "budget"),  # type: ignore[arg-type]
+        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0, 1e-6)), "without delta"),
+        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), density="known"), "'learned' or"),
+        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), batch=0), "batch"),
+        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), batch=2.5), "batch"),  # type: ignore[arg-type]
+        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), growth=0.0), "growth"),
+        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), growth=math.nan), "growth"),
+    ],
+)
+def test_bad_settings_are_refused(make: Callable[[], LocalKernel], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"densty": "uniform"}, "densty"),
+        ({"density": 3}, "density"),
+        ({"batch": "many"}, "batch"),
+        ({"growth": True}, "growth"),
+    ],
+)
+def test_bad_options_of_a_study_are_refused(options: dict[str, Any], message: str) -> None:
+    make_learner("local_kernel", unit_cube(1), 2, Local(1.0), options={"density": "uniform"})
+    with pytest.raises(InvalidInput, match=message):
+        make_learner("local_kernel", unit_cube(1), 2, Local(1.0), options=options)
+
+
+class TestSaving:
+    def half_taught(self) -> LocalKernel:
+        return taught(exponential(), 760, 6, Local(4.0), batch=40)[0]
+
+    def test_it_goes_on_bit_for_bit(self, tmp_path: Path) -> None:
+        """Past new length scales, new cells and a new number of them."""
+        learner = self.half_taught()
+        assert learner.policy().version == 19
+        late = learner.published(3)
+        save(learner, tmp_path / "learner.json")
+        again = load(tmp_path / "learner.json")
+        assert isinstance(again, LocalKernel)
+        people = exponential().sample(400, np.random.default_rng(7))
+        for one in (learner, again):
+            for batch in range(10):
+                part = slice(40 * batch, 40 * (batch + 1))
+                serve(one, people.contexts[part], people.rewards[part], batch)
+            actions, _ = late.act(people.contexts[:30], np.random.default_rng(1))
+            one.update(
+                reported(late, people.contexts[:30], actions, np.ones(30), SimulatedNoise(9))
+            )
+        assert again.policy().version == learner.policy().version == 29
+        assert encode(again.policy()) == encode(learner.policy())
+        states = [json.dumps(one.state_fields(encode)) for one in (learner, again)]
+        assert states[0] == states[1]
+        contexts = people.contexts[:50]
+        assert np.array_equal(again.predict(contexts)[0], learner.predict(contexts)[0])
+        assert again.length_scales == learner.length_scales
+
+    @pytest.mark.parametrize(
+        ("name", "value", "message"),
+        [
+            ("likely", [], "0 entries"),
+            ("likely", [{"length_scales": [0.2], "scale": 1.0, "weight": 1.0}], "2 numbers"),
+            ("likely", 3, "damaged"),
+            ("density", [1.0], "576 numbers"),
+            ("density", [0.0] * 576, "above 0"),
+            ("density", [math.nan] * 576, "NaN"),
+            ("located_before", [1.0], "576 numbers"),
+            ("placed_before", -1, "placed_before"),
+            ("cell_count", 0, "cell_count"),
+            ("cell_count", 5, "cell_count"),
+            ("cell_count", 192, "cell_count"),
+            ("cell_count", 2.0, "cell_count"),
+            ("cells", {"count": 2, "axis": [[0]], "cut": [[0.5]], "child": [[1]]}, "3 nodes"),
+            ("cells", [], "damaged"),
+        ],
+    )
+    def test_forged_states_are_refused(
+        self, name: str, value: Any, message: str, tmp_path: Path
+    ) -> None:
+        learner = LocalKernel(unit_cube(2), 2, Local(4.0))
+        learner.policy()
+        path = tmp_path / "learner.json"
+        save(learner, path)
+        content = json.loads(path.read_text())
+        load(path)
+        content["state"]["own"][name] = value
+        path.write_text(json.dumps(content))
+        with pytest.raises(InvalidInput, match=message):
+            load(path)
+
+    def test_sums_of_another_learner_are_refused(self, tmp_path: Path) -> None:
+        learner, other = (LocalKernel(unit_cube(2), arms, Local(4.0)) for arms in (2, 3))
+        learner.policy()
+        path = tmp_path / "learner.json"
+        save(learner, path)
+        load(path)
+        content = json.loads(path.read_text())
+        content["state"]["sums"] = encode(other._sums)
+        path.write_text(json.dumps(content))
+        with pytest.raises(InvalidInput, match="coefficients"):
+            load(path)

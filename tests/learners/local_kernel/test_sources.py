@@ -1,0 +1,397 @@
+"""Auxiliary sources of the kernel bandit: reports, measurements, densities, trust."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.domain import Box, RewardBounds
+from discreet.learners.local_kernel.cells import Cells
+from discreet.learners.local_kernel.density import DensityBins
+from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
+from discreet.learners.local_kernel.grid import grid_of
+from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.local_kernel.posterior import Posterior
+from discreet.learners.local_kernel.source_learning import PRIOR_LOG_ODDS, cell_counts
+from discreet.learners.local_kernel.source_measurement import SourceMeasurements, pair_bins, pairs
+from discreet.learners.local_kernel.source_policy import KernelSourcePolicy, KernelSourceReports
+from discreet.learners.saving import load, save
+from discreet.learners.schema import decode, encode
+from discreet.learners.sources import SourcePolicy
+from discreet.privacy import Local, SimulatedNoise
+from discreet.problems.synthetic import CornerContexts, exponential
+from discreet.simulation import run_learner
+from discreet.validation import FloatArray, IntArray, InvalidInput
+
+from .scene import FOUR, SQUARE, all_contexts
+
+ARMS = 3
+Means = Callable[[FloatArray], FloatArray]
+
+
+def policy_of(
+    domain: Box = SQUARE,
+    arms: int = ARMS,
+    epsilon: float = 1.0,
+    count: int = 6,
+    shares: FloatArray | None = None,
+) -> KernelSourcePolicy:
+    """A policy with four random sign functions and three partitions; `shares` (K,) of arms."""
+    rng = np.random.default_rng([arms, count])
+    features = CosineFeatures.of(domain.levels, arms)
+    grid = grid_of(3, 0, features)
+    given = np.full(arms, 1.0 / arms) if shares is None else shares
+    density = np.tile(given * arms, len(DensityBins(domain.levels)))
+    points = pairs(grid, arms)
+    scales, levels = np.array([0.8] * domain.dimension + [0.5]), (*domain.levels, arms)
+    used = np.arange(min(len(features), 12))
+    directions = round_coefficients(rng.standard_normal((4, arms, len(used))))
+    return KernelSourcePolicy(
+        name="clinic",
+        version=0,
+        domain=domain,
+        reward_bounds=RewardBounds(),
+        arms=arms,
+        epsilon=epsilon,
+        public_seed=3,
+        used=used,
+        directions=directions.astype(np.float32),  # type: ignore[arg-type]
+        cells=Cells.split(points, np.ones(len(points)), count, 3, scales, levels, rng),
+        density=density,
+    )
+
+
+def told(
+    policy: KernelSourcePolicy, contexts: Any, arms: Any, rewards: Any, seed: int
+) -> KernelSourceReports:
+    reports = policy.report(contexts, arms, rewards, SimulatedNoise(seed))
+    assert isinstance(reports, KernelSourceReports)
+    policy.check(reports)
+    return reports
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_no_report_is_more_than_e_epsilon_times_as_likely(epsilon: float) -> None:
+    """All (context, arm, reward) against all reports, for every question."""
+    policy = policy_of(FOUR, arms=2, epsilon=epsilon, count=4)
+    contexts = all_contexts(FOUR)
+    unit = np.repeat(contexts, 2, axis=0)
+    arms = np.tile([0, 1], len(contexts))
+    mechanism = policy.mechanism
+    assert mechanism.bins == 4
+    reached = []
+    for question in range(policy.questions):
+        cells, asked = policy.answers(unit, arms, np.full(len(unit), question))
+        people = {(int(c), int(g) * s) for c, g in zip(cells, asked, strict=True) for s in (-1, 1)}
+        assert len(people) > 2
+        for cell, sign in itertools.product(range(4), (-1, 1)):
+            report = np.array([cell]), np.array([sign], dtype=np.int8)
+            logs = [mechanism.log_probability(*report, j, s) for j, s in people]
+            reached.append(max(logs) - min(logs))
+    assert max(reached) == pytest.approx(epsilon)
+    assert policy.release("none").event.epsilon == epsilon  # type: ignore[union-attr]
+
+
+def test_answers_follow_these_probabilities() -> None:
+    """One person, many reports: shares of all (cell, sign) against the mechanism's."""
+    policy = policy_of(FOUR, arms=2, epsilon=1.5, count=4)
+    people = 40_000
+    reports = told(policy, np.zeros((people, 2)), np.ones(people, int), np.ones(people), 1)
+    mechanism = policy.mechanism
+    for question in range(policy.questions):
+        asked = reports.questions == question
+        truth = policy.answers(np.zeros((1, 2)), np.ones(1, int), np.array([question]))
+        seen = np.zeros((4, 2))
+        np.add.at(seen, (reports.cells[asked], (reports.signs[asked] > 0).astype(int)), 1.0)
+        expected = np.full((4, 2), mechanism.false_probability)
+        expected[truth[0], (truth[1] > 0).astype(int)] = mechanism.true_probability
+        error = np.sqrt(expected * asked.sum())
+        assert (np.abs(seen - expected * asked.sum()) < 4.5 * error).all()
+
+
+def test_questions_do_not_depend_on_people() -> None:
+    policy = policy_of()
+    rng = np.random.default_rng(0)
+    one = told(policy, rng.random((50, 2)), rng.integers(3, size=50), rng.random(50), 4)
+    other = told(policy, np.zeros((50, 2)), np.zeros(50, int), np.zeros(50), 4)
+    np.testing.assert_array_equal(one.questions, other.questions)
+    assert len(np.unique(one.questions)) > 5
+
+
+def people_on_points(
+    policy: KernelSourcePolicy, count: int, rng: np.random.Generator
+) -> tuple[FloatArray, IntArray]:
+    """Contexts and arms under the policy's density, on its integration points."""
+    share = policy.density[pair_bins(policy.grid, policy.arms)]
+    row = rng.choice(len(share), count, p=share / share.sum())
+    return policy.grid.points[row // policy.arms], row % policy.arms
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(1.0, 6), (4.0, 12), (1.0, 1)])
+def test_measurements_are_unbiased(epsilon: float, count: int) -> None:
+    """E[t 1(cell = j)] = P_j a' theta, for every question and cell, and P_j is how often j."""
+    policy = policy_of(epsilon=epsilon, count=count, shares=np.array([0.2, 0.3, 0.5]))
+    rng = np.random.default_rng(2)
+    size, people = len(policy.features), 150_000
+    theta = np.zeros((ARMS, size))
+    theta[:, :4] = 0.1 * rng.standard_normal((ARMS, 4))
+    contexts, arms = people_on_points(policy, people, rng)
+    phi = policy.features(contexts, np.arange(4))
+    signed = (phi * theta[arms, :4]).sum(axis=1)
+    assert np.abs(signed).max() < 1.0
+    rewards = (rng.random(people) < 0.5 * (1.0 + signed)).astype(float)
+    reports = told(policy, contexts, arms, rewards, 3)
+    measured = SourceMeasurements(policy)
+    partitions = len(policy.cells.axis)
+    errors, rates = [], []
+    for question, cell in itertools.product(range(policy.questions), range(count)):
+        function, partition = divmod(question, partitions)
+        vector = measured.vectors(*(np.array([one]) for one in (function, partition, cell)))[0]
+        shown = measured.shown[partition, cell]
+        asked = reports.questions == question
+        told_so = np.where(reports.cells == cell, reports.signs, 0)[asked]
+        error = math.sqrt(shown / asked.sum())
+        errors.append((told_so.mean() - shown * float(vector @ theta.ravel())) / error)
+        rates.append((np.abs(told_so).mean() - shown) / error)
+    for scaled in (np.array(errors), np.array(rates)):
+        assert np.abs(scaled).max() < 3.0 + 0.5 * (len(scaled) > 30)
+        assert (scaled**2).mean() < 1.6
+
+
+def test_sums_are_exact_in_any_order() -> None:
+    policy = policy_of(epsilon=4.0, count=12)
+    rng = np.random.default_rng(5)
+    reports = told(policy, rng.random((90, 2)), rng.integers(3, size=90), rng.random(90), 6)
+    measured = SourceMeasurements(policy)
+    whole = measured.statistics(reports)
+    parts = []
+    for some in np.array_split(rng.permutation(90), 4):
+        cut = {name: getattr(reports, name)[some] for name in ("questions", "cells", "signs")}
+        parts.append(measured.statistics(replace(reports, **cut)))
+    total = parts[3] + parts[1] + parts[0] + parts[2]
+    np.testing.assert_array_equal(total.precision, whole.precision)
+    np.testing.assert_array_equal(total.weighted, whole.weighted)
+    np.testing.assert_allclose(total.located, whole.located, rtol=1e-9)
+    assert total.reports == total.placed == 90
+
+
+def test_sources_have_two_cells_for_each_arm() -> None:
+    assert cell_counts(3, 1.0) == [6]
+    assert cell_counts(2, 0.1) == [4]
+    assert cell_counts(7, 1.0) == [16]
+    assert cell_counts(200, 1.0) == [192]
+    assert cell_counts(3, 3.0) == [6, 8, 12]
+    assert min(cell_counts(3, 8.0)) == 6
+    assert max(cell_counts(3, 8.0)) == 192
+
+
+def made(seed: int = 0) -> LocalKernel:
+    return LocalKernel(exponential().domain, ARMS, Local(1.0), public_seed=seed)
+
+
+def feed(
+    learner: LocalKernel,
+    means: Means,
+    people: int,
+    epsilon: float,
+    seed: int,
+    shares: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3),
+) -> LocalKernel:
+    """One more source of so many people, who have these shares of arms."""
+    rng = np.random.default_rng(seed)
+    contexts = CornerContexts(2, 0.2)(people, rng)
+    arms = rng.choice(ARMS, people, p=shares)
+    rewards = (rng.random(people) < means(contexts)[np.arange(people), arms]).astype(float)
+    name = f"source {len(learner.sources)}"
+    learner.open_source(name, epsilon)
+    start = 0
+    while start < people:
+        stop = min(people, start + learner.source_batch(name))
+        some = slice(start, stop)
+        policy = learner.source_policy(name)
+        noise = SimulatedNoise(seed + start)
+        learner.update_source(policy.report(contexts[some], arms[some], rewards[some], noise))
+        start = stop
+    return learner
+
+
+def regret(learner: LocalKernel, people: int, seed: int) -> float:
+    crowd = exponential().sample(people, np.random.default_rng(seed))
+    noise = SimulatedNoise(seed)
+    return float(run_learner(learner, crowd, np.random.default_rng(seed + 1), noise).sum())
+
+
+def truth(contexts: FloatArray) -> FloatArray:
+    return exponential().mean_rewards(contexts)
+
+
+def reversed_truth(contexts: FloatArray) -> FloatArray:
+    return truth(contexts)[:, ::-1]
+
+
+def test_shares_of_arms_are_learnt() -> None:
+    learner = feed(made(), truth, 3000, 4.0, 1, (0.1, 0.3, 0.6))
+    density = learner.source_policy("source 0").density.reshape(-1, ARMS)
+    np.testing.assert_allclose(density.mean(axis=0) / ARMS, (0.1, 0.3, 0.6), atol=0.1)
+
+
+def test_sources_give_a_start() -> None:
+    alone = regret(made(1), 4000, 31)
+    heard = made(1)
+    for k in range(2):
+        feed(heard, truth, 5000, 8.0, 40 + k)
+    assert regret(heard, 4000, 31) < 0.3 * alone
+    assert min(heard.source_trust().values()) > 0.9
+
+
+def test_weak_sources_do_no_harm() -> None:
+    alone, heard = [], []
+    for seed in range(3):
+        alone.append(regret(made(seed), 2000, 50 + seed))
+        learner = feed(made(seed), truth, 2000, 1.0, 60 + seed, (1 / 15, 1 / 3, 3 / 5))
+        heard.append(regret(learner, 2000, 50 + seed))
+    assert np.mean(heard) < 1.1 * np.mean(alone)
+
+
+def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
+    alone = regret(made(2), 3000, 71)
+    learner = feed(made(2), reversed_truth, 1500, 4.0, 72)
+    assert learner.source_trust()["source 0"] == pytest.approx(
+        1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS))
+    )
+    assert regret(learner, 3000, 71) < 1.5 * alone
+    assert learner.source_trust() == {"source 0": 0.0}
+    save(learner, tmp_path / "learner.json")
+    again = load(tmp_path / "learner.json")
+    assert isinstance(again, LocalKernel)
+    assert again.source_trust() == {"source 0": 0.0}
+    # What it said counts for nothing, and what it says later neither.
+    feed(again, truth, 100, 4.0, 73)
+    policy = again.source_policy("source 0")
+    before = again.predict([[0.2, 0.3]])[0]
+    again.update_source(told(policy, [[0.2, 0.3]] * 50, [0] * 50, [1.0] * 50, 1))
+    np.testing.assert_array_equal(again.predict([[0.2, 0.3]])[0], before)
+
+
+def test_trust_is_a_ratio_of_evidence() -> None:
+    learner = feed(made(3), truth, 400, 4.0, 74)
+    regret(learner, 300, 75)
+    source, target = learner._heard["source 0"].sums, learner._sums
+    pairs_of_sums = (
+        (source.precision, source.weighted),
+        (target.precision, target.weighted),
+        (source.precision + target.precision, source.weighted + target.weighted),
+    )
+    one, two, both = (
+        Posterior.of(learner.features, learner._likely.best, *sums).evidence
+        for sums in pairs_of_sums
+    )
+    expected = 1.0 / (1.0 + math.exp(-(PRIOR_LOG_ODDS + both - one - two)))
+    assert learner.source_trust()["source 0"] == pytest.approx(expected)
+
+
+def test_doubt_leaves_functions_to_the_target() -> None:
+    """Before anyone of the target came, the doubt is that of the prior."""
+    learner = feed(made(4), truth, 600, 6.0, 76)
+    learner.policy()
+    assert learner._doubt == pytest.approx(1.0 - 1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS)))
+    # Two of 32 functions know nothing yet; the others agree on the best arm.
+    points = np.random.default_rng(0).random((500, 2))
+    phi = learner.features(points, learner.policy().used)
+    arms = learner.policy().arms_of_all(phi)
+    right = (arms == truth(points).argmax(axis=1)[:, None]).mean(axis=0)
+    assert right[:2].max() < right[2:].mean() - 0.2
+
+
+Edit = Callable[[dict[str, Any]], object]
+DAMAGED: dict[str, tuple[Edit, str]] = {
+    "sums of nobody": (lambda s: s["heard"].clear(), "each source that reported"),
+    "sums of a stranger": (lambda s: s["heard"].update(x={}), "each source that reported"),
+    "reports": (lambda s: s["heard"]["source 0"]["sums"].update(reports=7), "damaged|no reports"),
+    "bins": (lambda s: s["heard"]["source 0"].update(density=[1.0]), "bins|numbers"),
+    "zero": (lambda s: s["heard"]["source 0"].update(density=[0.0] * 1728), "above 0"),
+    "before": (lambda s: s["heard"]["source 0"].update(located_before=[9e9] * 1728), "located"),
+    "placed": (lambda s: s["heard"]["source 0"].update(placed_before=10**9), "placed_before"),
+    "given up": (lambda s: s.update(given_up=["x"]), "only those that reported"),
+    "reviewed": (lambda s: s.update(reviewed=["x"]), "only those that reported"),
+    "doubt": (lambda s: s.update(doubt=1.5), "from 0 to 1"),
+    "missing": (lambda s: s.pop("doubt"), "damaged"),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("saved") / "learner.json"
+    save(feed(made(6), truth, 150, 4.0, 80), path)
+    return path.read_text()
+
+
+@pytest.mark.parametrize(("edit", "message"), DAMAGED.values(), ids=DAMAGED.keys())
+def test_damaged_sources_are_refused(saved: str, edit: Edit, message: str, tmp_path: Path) -> None:
+    content = json.loads(saved)
+    edit(content["state"]["own"]["heard"])
+    path = tmp_path / "learner.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 0.0])
+def test_precisions_that_are_none_are_refused(saved: str, sign: float) -> None:
+    learner = feed(made(6), truth, 150, 4.0, 80)
+    state = learner._source_state()
+    heard = learner._heard["source 0"]
+    precision = heard.sums.precision.copy()
+    precision[0, 1] = 1e3  # not symmetric
+    if sign:
+        precision[1, 0] = 1e3  # symmetric, but negative in a direction
+    forged = replace(heard, sums=replace(heard.sums, precision=precision))
+    state["heard"]["source 0"] = forged.to_fields()
+    with pytest.raises(InvalidInput, match="do not add up to"):
+        made(6)._restore_sources(state)
+
+
+def test_malformed_policies_are_refused() -> None:
+    policy = policy_of(FOUR, arms=2, count=4)
+    fields = json.loads(encode(policy))
+    assert encode(decode(json.dumps(fields), SourcePolicy)) == encode(policy)
+    shape = policy.directions.shape
+    for change in (
+        {"used": []},
+        {"used": [0, 0, 1, 2]},
+        {"used": [99]},
+        {"directions": np.zeros((0, *shape[1:])).tolist()},
+        {"directions": np.zeros((4, 3, shape[2])).tolist()},
+        {"directions": np.full(shape, 9.0).tolist()},
+        {"directions": np.full(shape, 1e-9).tolist()},
+        {"density": fields["density"][:-1]},
+        {"density": [0.0] * len(fields["density"])},
+        {"cells": {**fields["cells"], "axis": np.full((3, 7), 3).tolist()}},
+        {"epsilon": 0.0},
+        {"arms": 3},
+    ):
+        with pytest.raises(InvalidInput):
+            decode(json.dumps({**fields, **change}), SourcePolicy)
+
+
+def test_malformed_reports_are_refused() -> None:
+    policy = policy_of(count=6)
+    good = told(policy, [[0.1, 0.2]] * 3, [0, 1, 2], [0.0, 0.5, 1.0], 1)
+    for name, values, message in [
+        ("questions", [-1, 0, 0], "questions outside 0 .. 11"),
+        ("questions", [0, 12, 0], "questions outside 0 .. 11"),
+        ("cells", [0, 6, 0], "cells outside 0 .. 5"),
+        ("signs", [1, 0, 1], "other than -1 and \\+1"),
+        ("signs", [1, 1], "one cell and one sign"),
+        ("questions", [], "at least one"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            policy.check(replace(good, **{name: np.array(values, dtype=np.int64)}))
