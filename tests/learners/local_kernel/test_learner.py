@@ -248,7 +248,7 @@ class TestPredict:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LocalKernel(unit_cube(9), 2, Local(1.0)), "at most 8"),
+        (lambda: LocalKernel(unit_cube(9), 2, Local(1.0)), "at most 6"),
         (lambda: LocalKernel(unit_cube(1), 1, Local(1.0)), "arms"),
         (lambda: LocalKernel(unit_cube(1), 2.0, Local(1.0)), "arms"),  # type: ignore[arg-type]
         (lambda: LocalKernel([[0, 1]], 2, Local(1.0)), "domain"),  # type: ignore[arg-type]

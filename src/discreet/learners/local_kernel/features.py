@@ -33,7 +33,7 @@ import numpy as np
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # There are too many features of more columns to go through them.
-MOST_COLUMNS = 8
+MOST_COLUMNS = 6
 CONSTANT_VARIANCE, VARYING_VARIANCE = 0.2, 0.3
 # Cosines per axis, and how far frequencies of several axes may go together.
 _PER_AXIS, _REACH = 12, 1.25

@@ -25,8 +25,8 @@ from discreet.learners.local_kernel.statistics import KernelStatistics
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray, SignArray
 
-# Vectors are rounded to this grid, so sums over up to a hundred million reports are exact: they are
-# the same in whatever order reports come and wherever they are added.
+# Vectors are rounded to this grid, so sums over millions of reports are exact: they are the same in
+# whatever order reports come and wherever they are added.
 _GRID = 2.0**-12
 # A cell in which no integration point lies has at least this mass.
 _LEAST_MASS = 1e-6
