@@ -1,10 +1,11 @@
-"""The two kinds of result records, in one place.
+"""The kinds of result records, in one place.
 
 `RunRecord`: one per learner, budget and replicate of a study (`discreet run --json`).
 `ReproductionRecord`: one per setting and method of a paper's figure or table; the setting's keys
 stand flat beside the others.
+`AuditRecord`: one per check of an audit (`discreet audit --json`).
 
-Both are written as JSON lines or, by the file's ending, as Parquet. An infinite epsilon (no
+All are written as JSON lines or, by the file's ending, as Parquet. An infinite epsilon (no
 privacy) is null, and so is its delta.
 """
 
@@ -96,7 +97,48 @@ class ReproductionRecord:
         return {**setting, **fields}
 
 
-Record = RunRecord | ReproductionRecord
+@dataclass(frozen=True)
+class AuditRecord:
+    """One check of an audit.
+
+    Attributes:
+        name: of the check.
+        kind: `mechanism`, `learner` or `specimen`.
+        trust_model: who sees what.
+        verdict: `holds`, `BROKEN`, `caught`, `NOT CAUGHT` or `not audited`.
+        epsilon: certified, or claimed by a specimen; null where nothing was audited.
+        delta: the same.
+        lower_bound: on epsilon at that delta, by attack.
+        bound: how counts became it: `counts`, `gaussian`, `exact` or `none`.
+        attack: neighbours and score in words.
+        trials: on each of the two data sets; 0 for an exact answer.
+        true_positive_rate: how often the first data set was recognised; null for an exact answer.
+        false_positive_rate: how often the second was taken for the first.
+        confidence: of this bound.
+        overall_confidence: with which all verdicts of the audit hold together.
+    """
+
+    name: str
+    kind: str
+    trust_model: TrustModelName
+    verdict: str
+    epsilon: float | None
+    delta: float | None
+    lower_bound: float | None
+    bound: str
+    attack: str
+    trials: int
+    true_positive_rate: float
+    false_positive_rate: float
+    confidence: float
+    overall_confidence: float
+
+    def to_dict(self) -> dict[str, Value]:
+        """The record as JSON values."""
+        return asdict(self)
+
+
+Record = RunRecord | ReproductionRecord | AuditRecord
 
 
 def as_json_line(record: Record) -> str:

@@ -18,6 +18,7 @@ together with the confidence asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,8 @@ from discreet.validation import (
 # A threshold is chosen among so many quantiles of the scores, and as many close to each end. An odd
 # number has the median among them, which parts scores that do not overlap.
 _CANDIDATES = 101
+# Stands for an infinite score where thresholds are put between two scores.
+_CERTAIN = 1e100
 
 
 def rate_bounds(count: int, trials: int, failure: float) -> tuple[float, float]:
@@ -135,13 +138,23 @@ class Attack:
         )
 
 
-def best_threshold(first: FloatArray, second: FloatArray, delta: float) -> float:
+Proof = Callable[[Attack], float]
+
+
+def _epsilon(counted: Attack) -> float:
+    return counted.epsilon
+
+
+def best_threshold(
+    first: FloatArray, second: FloatArray, delta: float, proved: Proof = _epsilon
+) -> float:
     """The threshold whose guess "first, if the score is above" proves most on these scores.
 
     Args:
-        first: (m,) scores of trials on the first data set.
+        first: (m,) scores of trials on the first data set; an infinite one is a certain guess.
         second: (m,) scores of trials on the second.
         delta: at which epsilon is read.
+        proved: what counts prove; the lower bound on epsilon, if left out.
     """
     pooled = np.sort(np.concatenate([first, second]))
     last = len(pooled) - 2
@@ -149,9 +162,10 @@ def best_threshold(first: FloatArray, second: FloatArray, delta: float) -> float
     even = np.linspace(0, last, _CANDIDATES)
     places = np.unique(np.concatenate([even, tail, last - tail]).astype(np.int64))
     # Between two scores, where the next ones are as likely to fall on either side.
-    candidates = 0.5 * (pooled[places] + pooled[places + 1])
-    proved = np.array([_counted(first, second, at, delta).epsilon for at in candidates])
-    best = np.flatnonzero(proved == proved.max())
+    finite = np.clip(pooled, -_CERTAIN, _CERTAIN)
+    candidates = 0.5 * (finite[places] + finite[places + 1])
+    found = np.array([proved(_counted(first, second, at, delta)) for at in candidates])
+    best = np.flatnonzero(found == found.max())
     return float(candidates[best[len(best) // 2]])
 
 

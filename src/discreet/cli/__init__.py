@@ -1,4 +1,4 @@
-"""The command line: `discreet run`, `curate`, `model`, `data`, `reproduce`, `version`.
+"""The command line: `discreet run`, `audit`, `curate`, `model`, `data`, `reproduce`, `version`.
 
 Bad input ends with exit code 2 and one message that names what is wrong; an interrupted run keeps
 and shows what is finished and ends with exit code 130.
@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.audit import audit
 from discreet.cli.console import out
 from discreet.cli.curate import curate_app
 from discreet.cli.data import data_app
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(audit)
 app.add_typer(curate_app, name="curate")
 app.command()(model)
 app.add_typer(data_app, name="data")

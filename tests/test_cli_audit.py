@@ -1,0 +1,138 @@
+"""`discreet audit` as its user meets it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from discreet.audit.games import Check, Claim, Exact
+from discreet.audit.runner import Finding
+from discreet.cli import app
+from discreet.reporting.audit_figure import audit_figure
+
+runner = CliRunner()
+
+STUDY = """
+name = "small"
+rounds = 500
+
+[problem]
+name = "exponential"
+arms = 3
+dimension = 2
+
+[[learners]]
+name = "partition"
+epsilon = [1.0, 4.0]
+non_private = true
+
+[[learners]]
+name = "uniform"
+"""
+
+
+def invoke(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, and what was printed with line breaks taken out."""
+    result = runner.invoke(app, ["audit", *map(str, arguments)])
+    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_specimens_are_caught_with_records_and_a_figure() -> None:
+    code, shown, _ = invoke(
+        "specimens", "--trials", 20_000, "--jobs", 1, "--json", "a.jsonl", "--plot", "a.png"
+    )
+    assert code == 0
+    assert "9 of 9 broken designs were caught." in shown
+    assert "95% confidence" in shown
+    assert "Bonferroni" in shown
+    records = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
+    assert {record["verdict"] for record in records} == {"caught"}
+    assert all(record["lower_bound"] > record["epsilon"] for record in records)
+    assert all(record["overall_confidence"] == 0.95 for record in records)
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_mechanism() -> None:
+    code, shown, _ = invoke("laplace", "--trials", 2000, "--jobs", 1)
+    assert code == 0
+    assert "laplace local 1 0" in shown
+    assert "holds" in shown
+
+
+def test_what_a_study_would_deploy() -> None:
+    Path("study.toml").write_text(STUDY)
+    code, shown, _ = invoke("study.toml", "--trials", 2000, "--jobs", 1)
+    assert code == 0
+    assert "partition, epsilon 1" in shown
+    assert "partition, epsilon 4" in shown
+    assert "2 of 2 promises withstood" in shown
+
+
+def test_a_study_without_promises_is_refused() -> None:
+    Path("study.toml").write_text(STUDY.replace("epsilon = [1.0, 4.0]\n", ""))
+    code, _, errors = invoke("study.toml")
+    assert code == 2
+    assert "no private learner" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("nobody",), "nobody"),
+        (("missing.toml",), "missing.toml"),
+        (("laplace", "--confidence", 1.5), "confidence"),
+        (("laplace", "--json", "a.txt"), ".jsonl"),
+        (("laplace", "--plot", "a.pdf"), ".png"),
+    ],
+)
+def test_bad_input_is_refused(arguments: tuple[object, ...], named: str) -> None:
+    code, _, errors = invoke(*arguments)
+    assert code == 2
+    assert named in errors
+
+
+def check(name: str, kind: str, epsilon: float) -> Check:
+    return Check(name, kind, "local", lambda: Exact(Claim(1.0), epsilon, "all outcomes"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "epsilon", "code", "said"),
+    [
+        ("learner", 1.0, 0, "1 of 1 promises withstood their attack."),
+        ("learner", 1.1, 1, "broken: BROKEN. all outcomes"),
+        ("specimen", 1.1, 0, "1 of 1 broken designs were caught."),
+        ("specimen", 0.9, 1, "broken: NOT CAUGHT. all outcomes"),
+    ],
+)
+def test_the_exit_code_is_1_where_something_is_wrong(
+    kind: str, epsilon: float, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = importlib.import_module("discreet.cli.audit")
+    monkeypatch.setattr(command, "checks_named", lambda name: [check("broken", kind, epsilon)])
+    found, shown, _ = invoke("broken")
+    assert found == code
+    assert said in shown
+
+
+def test_the_figure_has_a_bar_and_a_dot_for_each_check() -> None:
+    findings = [
+        Finding("honest", "learner", "local", "holds", Claim(2.0), 1.5, "exact"),
+        Finding("none", "learner", "none", "not audited"),
+        Finding("broken", "specimen", "joint", "caught", Claim(1.0), float("inf"), "exact"),
+    ]
+    axes = audit_figure(findings).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["honest", "broken"]
+    bars = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "|"]
+    dots = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"]
+    assert bars == [2.0, 1.0]
+    assert dots[0] == 1.5
+    assert axes.get_xlim()[1] > dots[1] > 2.0
