@@ -1,4 +1,4 @@
-"""Draw the picture of the README again: python docs/pictures.py (about a minute)."""
+"""Draw the picture of the README again: python docs/pictures.py (about five minutes)."""
 
 from pathlib import Path
 
