@@ -48,16 +48,16 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_specimens_are_caught_with_records_and_a_figure() -> None:
     code, shown, _ = invoke(
-        "specimens", "--trials", 20_000, "--jobs", 1, "--json", "a.jsonl", "--plot", "a.png"
+        "specimens", "--trials", 2000, "--jobs", 1, "--json", "a.jsonl", "--plot", "a.png"
     )
     assert code == 0
     assert "9 of 9 broken designs were caught." in shown
-    assert "95% confidence" in shown
+    assert "99.9% confidence" in shown
     assert "Bonferroni" in shown
     records = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
     assert {record["verdict"] for record in records} == {"caught"}
-    assert all(record["lower_bound"] > record["epsilon"] for record in records)
-    assert all(record["overall_confidence"] == 0.95 for record in records)
+    assert all(record["fault"] or record["exact"] > record["epsilon"] for record in records)
+    assert all(record["overall_confidence"] == 0.999 for record in records)
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -108,9 +108,9 @@ def check(name: str, kind: str, epsilon: float) -> Check:
     ("kind", "epsilon", "code", "said"),
     [
         ("learner", 1.0, 0, "1 of 1 promises withstood their attack."),
-        ("learner", 1.1, 1, "broken: BROKEN. all outcomes"),
+        ("learner", 1.1, 1, "broken: BROKEN. Replayed: all outcomes."),
         ("specimen", 1.1, 0, "1 of 1 broken designs were caught."),
-        ("specimen", 0.9, 1, "broken: NOT CAUGHT. all outcomes"),
+        ("specimen", 0.9, 1, "broken: NOT CAUGHT. Replayed: all outcomes."),
     ],
 )
 def test_the_exit_code_is_1_where_something_is_wrong(

@@ -105,14 +105,18 @@ class AuditRecord:
         name: of the check.
         kind: `mechanism`, `learner` or `specimen`.
         trust_model: who sees what.
-        verdict: `holds`, `BROKEN`, `caught`, `NOT CAUGHT` or `not audited`.
-        epsilon: certified, or claimed by a specimen; null where nothing was audited.
+        verdict: as in `discreet.audit.runner.Finding`.
+        epsilon: promised: the smaller of budget and certificate, or the claim of a specimen; null
+            where nothing was audited.
         delta: the same.
-        lower_bound: on epsilon at that delta, by attack.
-        bound: how counts became it: `counts`, `gaussian`, `exact` or `none`.
-        attack: neighbours and score in words.
-        trials: on each of the two data sets; 0 for an exact answer.
-        true_positive_rate: how often the first data set was recognised; null for an exact answer.
+        exact: epsilon at that delta of the worst neighbours, by exact replay; null without one.
+        replayed: state and neighbours of exact replay in words.
+        fault: what breaks the promise for sure, or why nothing was audited.
+        lower_bound: on epsilon at that delta, by trials; null without any.
+        bound: how counts became it: `counts`, `gaussian` or `none`.
+        attack: neighbours and score of the trials in words.
+        trials: on each of the two data sets.
+        true_positive_rate: how often the first data set was recognised; null without trials.
         false_positive_rate: how often the second was taken for the first.
         confidence: of this bound.
         overall_confidence: with which all verdicts of the audit hold together.
@@ -124,7 +128,10 @@ class AuditRecord:
     verdict: str
     epsilon: float | None
     delta: float | None
-    lower_bound: float | None
+    exact: float
+    replayed: str
+    fault: str
+    lower_bound: float
     bound: str
     attack: str
     trials: int

@@ -2,57 +2,100 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from discreet.audit.joint import AnyLearner
-from discreet.learners.epochs.learner import EpochLearner
+import numpy as np
+
+from discreet.audit.makers import Maker
+from discreet.learners.base import Learner
+from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.releases import Drawn
+from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.privacy import NoiseSource
 
 
-def halved_noise(learner: AnyLearner) -> AnyLearner:
-    """An epoch learner that draws half the noise, and whose certificate does not know it."""
-    assert isinstance(learner, EpochLearner)
+class HalvedNoise(Usca):
+    """Draws half the noise, and the certificate does not know it."""
 
-    class Halved(type(learner)):  # type: ignore[misc]
-        def _multiplier(self, rows: Any) -> float:
-            return 0.5 * float(super()._multiplier(rows))
+    def _multiplier(self, rows: Any) -> float:
+        return 0.5 * float(super()._multiplier(rows))
 
-        def guarantee(self) -> Any:
-            honest = super()._multiplier(None)
-            kept = self._released
-            shown = tuple(Drawn(**{**vars(one), "multiplier": honest}) for one in kept[0])
-            self._released = shown, kept[1]
-            found = super().guarantee()
-            self._released = kept
-            return found
-
-    learner.__class__ = Halved
-    return learner
+    def guarantee(self) -> Any:
+        honest = super()._multiplier(None)  # type: ignore[arg-type]
+        kept = self._released
+        shown = tuple(Drawn(**{**vars(one), "multiplier": honest}) for one in kept[0])
+        self._released = shown, kept[1]
+        found = super().guarantee()
+        self._released = kept
+        return found
 
 
-def reward_in_the_policy(learner: AnyLearner) -> AnyLearner:
-    """A kernel learner whose policies' seed tells the sum of rewards, beside all the noise."""
-    assert isinstance(learner, GPUCB)
+class RewardInThePolicy(GPUCB):
+    """The seed of its policies tells the sum of rewards, beside all the noise."""
 
-    class Leaking(GPUCB):
-        def policy_header(self) -> dict[str, Any]:
-            header = super().policy_header()
-            told = 0 if self.people == 0 else int(abs(self._sums.row.sum())) % 1000
-            return {**header, "public_seed": header["public_seed"] + told}
-
-    learner.__class__ = Leaking
-    return learner
+    def policy_header(self) -> dict[str, Any]:
+        header = super().policy_header()
+        told = 0 if self.people == 0 else int(abs(self._sums.row.sum())) % 1000
+        return {**header, "public_seed": header["public_seed"] + told}
 
 
-def second_draw(learner: AnyLearner) -> AnyLearner:
-    """An epoch learner that draws every release twice, and shows the second draw."""
-    assert isinstance(learner, EpochLearner)
+class SecondDraw(Usca):
+    """Draws every release twice, and shows the second draw."""
 
-    class Redrawing(type(learner)):  # type: ignore[misc]
-        def _drawn(self, version: int, one: Any) -> Drawn:
-            super()._drawn(version, one)
-            return super()._drawn(version, one)
+    def _drawn(self, version: int, one: Any) -> Drawn:
+        super()._drawn(version, one)
+        return super()._drawn(version, one)
 
-    learner.__class__ = Redrawing
-    return learner
+
+class PublicSums(Capri):
+    """Shows the secret sums under a public name."""
+
+    @property
+    def progress(self) -> Any:
+        return self._sums
+
+
+class OwnRandomness(Usca):
+    """Draws noise from the clock, as it were, where no noise source sees it."""
+
+    def _drawn(self, version: int, one: Any) -> Drawn:
+        made = super()._drawn(version, one)
+        return Drawn(**{**vars(made), "total": made.total + np.random.default_rng().normal()})
+
+
+class SeedOfSums(Usca):
+    """Makes its noise from a seed that is read from the secret sums."""
+
+    def _drawn(self, version: int, one: Any) -> Drawn:
+        assert self.noise is not None
+        self.noise = type(self.noise)(int(abs(one.total.sum())))  # type: ignore[call-arg]
+        return super()._drawn(version, one)
+
+
+class Refusing(Usca):
+    """Refuses whoever brings a reward above the average."""
+
+    def _check_sum(self, version: int, one: Any) -> None:
+        super()._check_sum(version, one)
+        if one.total.sum() > 0:
+            from discreet.validation import InvalidInput
+
+            raise InvalidInput("too much.")
+
+
+@dataclass(frozen=True)
+class BrokenMaker(Maker):
+    """Makes a learner of another class.
+
+    Attributes:
+        kind: the class.
+    """
+
+    kind: type[Learner[Any, Any, Any]] = Usca
+
+    def make(self, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:
+        learner = super().make(noise)
+        learner.__class__ = self.kind
+        return learner

@@ -1,35 +1,47 @@
-"""The games of learners: honest ones withstand them, tampered ones do not."""
+"""Learners in their states: honest ones withstand exact replay and trials, broken ones do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from discreet.action_space import ArmPoints, DecisionSets, PublicBox
-from discreet.audit.games import Check, Exact, Game, Seed
-from discreet.audit.joint import AnyLearner, JointRuns
+from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
+from discreet.audit.exact import worst_neighbours
+from discreet.audit.games import Check
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,
     _maker,
     deployed_check,
+    learner_check,
     learner_checks,
 )
-from discreet.audit.local import LocalReports
 from discreet.audit.people import Person, people_for, places
 from discreet.audit.runner import Finding, audit
+from discreet.audit.runs import JointRun, fingerprint, public_facts
+from discreet.audit.states import joint_states, local_states
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.messages import Actions
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Joint, Local
 from discreet.validation import InvalidInput
 
-from .broken import halved_noise, reward_in_the_policy, second_draw
+from .broken import (
+    BrokenMaker,
+    HalvedNoise,
+    OwnRandomness,
+    PublicSums,
+    Refusing,
+    RewardInThePolicy,
+    SecondDraw,
+    SeedOfSums,
+)
 
-RUNS = 40
+_ENDS = (Person(((0.0, 1.0),), 1.0), Person(((0.0, 1.0),), 0.0))
 
 
 def finding(check: Check, trials: int) -> Finding:
@@ -37,67 +49,85 @@ def finding(check: Check, trials: int) -> Finding:
     return found
 
 
-def joint_check(name: str, tamper: Callable[[AnyLearner], AnyLearner] | None = None) -> Check:
-    space = DecisionSets(3) if name == "gp_ucb" else 3
-    game = JointRuns(_maker(name, "joint", space), tamper=tamper)
-    return Check(name, "learner", "joint", lambda: game)
+def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
+    maker = BrokenMaker(**vars(_maker(name, "joint", space)), kind=kind)
+    return finding(learner_check(name, maker), 0)
 
 
-@pytest.mark.parametrize("name", ["capri", "usca"])
-def test_half_the_noise_is_noticed(name: str) -> None:
-    honest, halved = (
-        finding(joint_check(name), RUNS),
-        finding(joint_check(name, halved_noise), RUNS),
-    )
+@pytest.mark.parametrize(
+    ("name", "kind", "space", "said"),
+    [
+        ("usca", HalvedNoise, 3, ""),
+        ("usca", SecondDraw, 3, ""),
+        ("usca", Refusing, 3, "refused depends on the data"),
+        ("usca", SeedOfSums, 3, "a seed"),
+        ("capri", PublicSums, 3, "progress of the learner shows"),
+        ("gp_ucb", RewardInThePolicy, DecisionSets(3), "a policy depends on the data"),
+    ],
+)
+def test_broken_learners_are_broken(
+    name: str, kind: type[Any], space: ActionSpace, said: str
+) -> None:
+    found = broken(name, kind, space)
+    assert found.verdict == "BROKEN"
+    assert said in found.fault
+    if not said:
+        assert found.claim is not None
+        assert found.claim.epsilon == pytest.approx(JOINT_EPSILON)
+        assert found.exact > 1.2 * JOINT_EPSILON
+
+
+def test_a_learner_with_randomness_of_its_own_fails() -> None:
+    found = broken("usca", OwnRandomness)
+    assert found.verdict == "FAILED"
+    assert found.failed
+    assert "cannot be replayed" in found.fault
+
+
+def test_trials_of_whole_runs_notice_half_the_noise() -> None:
+    maker = _maker("usca", "joint", 3)
+    exact = worst_neighbours(JointRun("a run", maker=maker, tried=_ENDS)).exact
+    halved = JointRun("halved", maker=BrokenMaker(**vars(maker), kind=HalvedNoise))
+    check = learner_check("usca", maker)
+    honest = finding(replace(check, exact=lambda: exact), 2000)
     assert honest.verdict == "holds"
-    assert honest.epsilon > 1.0
-    assert halved.claim is not None
-    assert halved.claim.epsilon == pytest.approx(8.0)
-    assert halved.verdict == "BROKEN"
+    assert honest.trials == 40
+    assert 0.0 < honest.epsilon < 8.0
+    wrong = replace(check, exact=lambda: replace(exact, subject=halved))
+    assert finding(wrong, 2000).epsilon > honest.epsilon
+    assert finding(wrong, 40_000).verdict == "BROKEN"
 
 
-def test_a_second_draw_is_noticed() -> None:
-    found = finding(joint_check("usca", second_draw), 200)
-    assert found.verdict == "BROKEN"
-
-
-def test_what_a_policy_says_beside_the_noise_is_noticed() -> None:
-    found = finding(joint_check("gp_ucb", reward_in_the_policy), RUNS)
-    assert found.verdict == "BROKEN"
-    assert found.true_positive_rate - found.false_positive_rate > 0.9
-
-
-def test_runs_start_with_the_worst_neighbours_that_there_are() -> None:
-    game = JointRuns(_maker("capri", "joint", 3)).prepared(Seed(1))
-    assert isinstance(game, JointRuns)
-    assert game.pair is not None
-    assert {one.reward for one in game.pair} == {0.0, 1.0}
-    assert game.claim.epsilon == pytest.approx(8.0, abs=1e-6)
-    assert (game.bound, game.threshold) == ("gaussian", 0.0)
-    # One report in one release: mu^2 / 2 = epsilon's, and rows nearly as far apart as can be.
-    scores = game.scores(True, 40, Seed(2))
-    assert scores.mean() > 0.5
-    assert np.array_equal(scores, game.scores(True, 40, Seed(2)))
+def test_runs_have_the_worst_neighbours_that_a_search_finds() -> None:
+    worst = worst_neighbours(JointRun("a run", maker=_maker("capri", "joint", 3)))
+    assert {one.reward for one in worst.pair} == {0.0, 1.0}
+    # One report in one release, of the largest length that there is.
+    assert worst.exact.epsilon == pytest.approx(8.0, abs=1e-6)
 
 
 def test_people_who_enter_no_release_are_no_attack() -> None:
     maker = replace(_maker("usca", "joint", 3), horizon=10_000)
     with pytest.raises(InvalidInput, match="nothing to attack"):
-        JointRuns(maker).prepared(Seed(1))
+        worst_neighbours(JointRun("a run", maker=maker))
 
 
-def test_reports_are_attacked_as_strongly_as_can_be() -> None:
-    partition = LocalReports(_maker("partition", "local", 3)).prepared(Seed(1))
-    assert isinstance(partition, Exact)
-    assert partition.epsilon == pytest.approx(2.0)
-    laplace = LocalReports(_maker("published_partition", "local", 3)).prepared(Seed(1))
-    assert isinstance(laplace, Game)
-    assert laplace.bound == "counts"
-    assert "likelihood ratio" in laplace.attack
-    trained = LocalReports(_maker("private_linear", "local", 3)).prepared(Seed(1))
-    assert isinstance(trained, LocalReports)
-    assert trained.classifier is not None
-    assert "classifier" in trained.attack
+def test_local_learners_are_attacked_where_bins_are_cut_and_resolved() -> None:
+    made = {one.state: one.policy for one in local_states(_maker("partition", "local", 3), False)}
+    taught = [policy for state, policy in made.items() if state.startswith("taught")]
+    assert taught[0].mechanism.size > 1
+    assert len(taught[0].open_nodes) > 3
+    late = [policy for state, policy in made.items() if state.startswith("epsilon 16")]
+    assert not late[0].open_leaves.all()
+    kernel = [one.policy for one in local_states(_maker("local_kernel", "local", 3), False)]
+    assert max(one.cells.count for one in kernel) > 4
+
+
+def test_runs_are_attacked_in_every_variant() -> None:
+    made = list(joint_states(_maker("usca", "joint", 3), 3))
+    assert {one.variant for one in made} >= {"plain", "late", "saved"}
+    assert {one.maker.budget.epsilon for one in made} == {0.1, 8.0, 16.0}
+    assert max(one.maker.people for one in made) >= 200
+    assert sum(one.asked_at is not None for one in made) >= 4
 
 
 def test_every_registered_learner_is_audited_or_listed() -> None:
@@ -110,33 +140,34 @@ def test_every_registered_learner_is_audited_or_listed() -> None:
 
 
 _PROMISES = [check for check in learner_checks() if check.trust_model != "none"]
+_TIGHT = ("partition", "local_kernel", "published_partition", "capri", "released_thompson", "usca")
+_QUICK = ("partition, local", "partition, sources", "usca, joint", "gp_ucb, local, points")
 
 
 @pytest.mark.parametrize(
     "check",
     [
-        pytest.param(
-            check,
-            id=check.name,
-            marks=[pytest.mark.slow] if check.cost > 100 and "usca" not in check.name else [],
-        )
+        pytest.param(check, id=check.name, marks=[] if check.name in _QUICK else [pytest.mark.slow])
         for check in _PROMISES
     ],
 )
-def test_every_promise_withstands_a_short_audit(check: Check) -> None:
-    found = finding(check, 2000)
-    assert found.verdict == "holds"
+def test_every_promise_withstands_exact_replay(check: Check) -> None:
+    found = finding(check, 0)
+    assert found.verdict == "holds", found.fault
     assert found.claim is not None
     assert found.claim.epsilon == pytest.approx(
         JOINT_EPSILON if check.trust_model == "joint" else LOCAL_EPSILON, rel=1e-6
     )
+    if check.name.split(",")[0] in _TIGHT and check.name != "usca, predictions":
+        assert found.exact == pytest.approx(found.claim.epsilon, abs=1e-6)
 
 
 def test_a_learner_that_promises_nothing_says_so() -> None:
     (check,) = [check for check in learner_checks() if check.name == "uniform"]
     found = finding(check, 10)
     assert found.verdict == "not audited"
-    assert "promises nothing" in found.attack
+    assert not found.failed
+    assert "promises nothing" in found.fault
 
 
 @pytest.mark.parametrize(
@@ -144,24 +175,16 @@ def test_a_learner_that_promises_nothing_says_so() -> None:
     [
         ("partition", Local(1.0), 3),
         ("gp_ucb", Local(1.0), PublicBox()),
-        ("capri", Joint(4.0, 1e-5), ArmPoints.of([0.0, 1.0])),
+        pytest.param("capri", Joint(4.0, 1e-5), ArmPoints.of([0.0, 1.0]), marks=pytest.mark.slow),
     ],
 )
 def test_what_a_study_deploys_is_audited_at_its_own_budget(
-    learner: str, budget: Joint | Local, space: object
+    learner: str, budget: Joint | Local, space: ActionSpace
 ) -> None:
     domain = Box((0.0, 18.0), (1.0, 90.0), levels=(2, 4))
-    check = deployed_check(
-        "ours",
-        learner,
-        domain,
-        space,
-        budget,
-        {},
-        RewardBounds(-1.0, 1.0),
-        5000,  # type: ignore[arg-type]
-    )
-    found = finding(check, 2000)
+    bounds = RewardBounds(-1.0, 1.0)
+    check = deployed_check("ours", learner, domain, space, budget, {}, bounds, 5000)
+    found = finding(check, 0)
     assert found.name == "ours"
     assert found.verdict == "holds"
     assert found.claim is not None
@@ -169,17 +192,60 @@ def test_what_a_study_deploys_is_audited_at_its_own_budget(
     assert found.claim.delta == budget.delta
 
 
+class Shown:
+    """Shows a sum under a public name, another under a private one, and what a method returns."""
+
+    def __init__(self, value: float) -> None:
+        self.total = np.array([value])
+        self._secret = value
+
+    @property
+    def double(self) -> float:
+        return 2.0 * float(self.total[0])
+
+    def triple(self) -> float:
+        return 3.0 * float(self.total[0])
+
+    def scaled(self, by: float) -> float:
+        return by
+
+    @property
+    def broken(self) -> float:
+        raise ValueError("not yet")
+
+
+def test_public_facts_are_all_that_has_a_public_name() -> None:
+    def facts() -> Iterator[tuple[str, bytes]]:
+        return public_facts(Shown(1.0))
+
+    assert dict(facts()) == dict(facts())
+    assert set(dict(facts())) == {"total", "double", "triple", "broken"}
+    other = dict(public_facts(Shown(2.0)))
+    assert [name for name, shown in facts() if other[name] != shown] == [
+        "double",
+        "total",
+        "triple",
+    ]
+    assert fingerprint([1, {"a": 2.0}]) != fingerprint([1, {"a": 2.5}])
+
+
 def test_people_stay_in_the_domain_and_on_its_levels() -> None:
-    domain = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None))
+    domain, rng = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None)), np.random.default_rng(1)
     people = people_for(domain, 3, RewardBounds(-1.0, 1.0))
-    contexts = people.crowd(50, np.random.default_rng(1))
+    contexts = people.crowd(50, rng)
     domain.people_to_unit(contexts)
-    for pair in people.pairs():
-        for person in pair:
-            domain.people_to_unit(people.many(person, 2))
+    for person in people.candidates(rng):
+        for one in (person, people.near(person, rng)):
+            domain.people_to_unit(people.many(one, 2))
     replaced = people.with_person(contexts, 7, Person(((0.0, 1.0),), 1.0))
     assert replaced[7].tolist() == [0.0, 90.0]
     assert (np.delete(replaced, 7, axis=0) == np.delete(contexts, 7, axis=0)).all()
+
+
+def test_decision_sets_are_as_wide_as_is_allowed() -> None:
+    people = people_for(unit_cube(2), DecisionSets(5), RewardBounds())
+    sizes = {len(one.where) for one in people.candidates(np.random.default_rng(1))}
+    assert sizes >= {1, 2, 5}
 
 
 def test_rewards_are_a_function_of_person_and_choice() -> None:
@@ -187,10 +253,10 @@ def test_rewards_are_a_function_of_person_and_choice() -> None:
     table = people.table(3, np.random.default_rng(1))
     tickets = np.zeros(3, dtype=np.uint64)
     points = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
-    actions = Actions(np.full(3, -1), tickets, points)
+    actions = Actions(np.full(3, -1), tickets, points=points)
     rewards = people.rewards(table, actions)
     assert ((rewards >= -1.0) & (rewards <= 3.0)).all()
-    moved = Actions(np.full(3, -1), tickets, points[[1, 1, 2]])
+    moved = replace(actions, points=points[[1, 1, 2]])
     assert (people.rewards(table, moved) == rewards).tolist() == [False, True, True]
 
 

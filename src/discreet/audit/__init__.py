@@ -1,18 +1,22 @@
-"""Empirical lower bounds on epsilon, by attack.
+"""The audit: every promise attacked, exactly where that is possible and by trials besides.
 
-A guarantee bounds from above what an adversary can learn; an attack bounds it from below. An attack
-that reaches further than the guarantee proves that the guarantee, or the code, is wrong.
+A guarantee bounds from above what an adversary can learn. Exact replay measures it for two
+neighbours, and counts of guesses bound it from below; either one above the guarantee proves that
+the guarantee, or the code, is wrong.
 
 | module                            | what it holds                                               |
 |-----------------------------------|-------------------------------------------------------------|
-| lower_bound.py, gaussian_bound.py | from counts of guesses to a bound on epsilon                |
+| ledger.py, losses.py, laws.py     | runs recorded and played back, and their exact loss         |
+| exact.py, values.py               | the worst neighbours of code in a state                     |
+| people.py, runs.py, reports.py    | who takes part; runs of learners, and reports to them       |
+| states.py, makers.py, learners.py | the states that learners are attacked in, and all learners  |
+| mechanisms.py, selections.py      | all mechanisms                                              |
+| sources.py                        | noise sources                                               |
+| outsourced.py                     | the curator                                                 |
 | enumeration.py                    | the exact law of code with finitely many outcomes           |
-| replay.py                         | the exact likelihood of runs whose noise is additive        |
+| games.py, played.py               | checks; games of trials                                     |
+| lower_bound.py, gaussian_bound.py | from counts of guesses to a bound on epsilon                |
 | classifier.py                     | trained scores, where no likelihood is known                |
-| games.py, people.py               | what a game is; who takes part, and the worst neighbours    |
-| played.py, mechanisms.py          | games of mechanisms, and all mechanisms                     |
-| local.py, joint.py, outsourced.py | the game of each trust model                                |
-| makers.py, learners.py            | all registered learners, and those that a study deploys     |
 | specimens/                        | designs that are known to be broken                         |
-| catalog.py, runner.py             | all checks by name; trials, confidence and verdicts         |
+| catalog.py, runner.py             | all checks by name; exact replay, trials and verdicts       |
 """

@@ -1,4 +1,4 @@
-"""Distinguishing games: what is promised, who attacks, and how many trials it takes.
+"""What an audit checks: by exact replay, and by distinguishing games.
 
 A game has two neighbouring data sets. A trial runs what is audited on one of them, and gives the
 adversary a score of everything that the trust model lets them see:
@@ -9,8 +9,8 @@ adversary a score of everything that the trust model lets them see:
 | joint       | all releases and policies, and everybody else's actions                         |
 | outsourced  | the release, with the place of the row that may have moved                      |
 
-A high score means "the first data set". Neighbours, classifiers and thresholds are chosen in
-`prepared`, and on trials of their own, before the trials that count.
+A high score means "the first data set". Neighbours come from exact replay, and classifiers and
+thresholds from trials of their own, before the trials that count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from discreet.validation import FloatArray, InvalidInput
 Kind = Literal["mechanism", "learner", "specimen"]
 Bound = Literal["counts", "gaussian"]
 Seed = np.random.SeedSequence
+
+# What is proved may exceed a certificate by the rounding of either.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,10 @@ class Claim:
                 "least 0, and delta at least 0 and below 1."
             )
 
+    def exceeded_by(self, epsilon: float) -> bool:
+        """Whether that epsilon, at this delta, breaks the promise."""
+        return epsilon > self.epsilon * (1.0 + ROUNDING) + ROUNDING
+
 
 class Game(ABC):
     """Two neighbouring data sets, and an adversary (see the module).
@@ -66,15 +73,15 @@ class Game(ABC):
     @property
     @abstractmethod
     def claim(self) -> Claim:
-        """What is promised; known once the game is prepared."""
+        """What is promised."""
 
     @property
     @abstractmethod
     def attack(self) -> str:
         """The neighbours and the score, in a few words."""
 
-    def prepared(self, seed: Seed) -> Playable:
-        """The game that is played, its neighbours chosen and its classifier trained."""
+    def prepared(self, seed: Seed) -> Game:
+        """The game that is played, its classifier trained."""
         return self
 
     @abstractmethod
@@ -90,14 +97,26 @@ class Exact:
         claim: what is promised.
         epsilon: of the laws of everything that can come out, on the two data sets.
         attack: the neighbours, in a few words.
+        fault: what breaks the promise for sure; empty if nothing does.
+        subject: the code in the state in which it is worst; None where laws were enumerated.
+        pair: the neighbours.
     """
 
     claim: Claim
     epsilon: float
     attack: str
+    fault: str = ""
+    subject: Any = None
+    pair: tuple[Any, Any] = (None, None)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the promise is."""
+        return bool(self.fault) or self.claim.exceeded_by(self.epsilon)
 
 
-Playable = Game | Exact
+class NotAudited(InvalidInput):
+    """There is nothing to audit: no promise, or no such noise here. Anything else is a failure."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +127,9 @@ class Check:
         name: as `discreet audit NAME` takes it.
         kind: `mechanism`, `learner`, or `specimen` for a design that is known to be broken.
         trust_model: who sees what.
-        make: makes the game; called in the process that prepares it.
+        exact: replays it exactly; None where only trials can tell. Called in the process that
+            prepares the check, as is `game`.
+        game: makes the game of the second line, trials, from what exact replay said; None for none.
         cost: so many trials of the usual kind are one of this one; whole runs are dear.
         about: what is audited, in one line.
     """
@@ -116,11 +137,7 @@ class Check:
     name: str
     kind: Kind
     trust_model: TrustModel
-    make: Callable[[], Playable] = field(repr=False)
+    exact: Callable[[], Exact] | None = field(default=None, repr=False)
+    game: Callable[[Any], Game] | None = field(default=None, repr=False)
     cost: int = 1
     about: str = ""
-
-    def prepared(self, seed: Seed) -> Playable:
-        """The game, ready to be played, or its exact answer."""
-        made = self.make()
-        return made.prepared(seed) if isinstance(made, Game) else made

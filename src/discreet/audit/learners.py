@@ -3,22 +3,24 @@
 The list is made from the registry, so a learner is audited from the moment it is registered; one
 that the audit's small settings do not suit is listed as not audited, with the reason.
 
-Whole runs are dear, so they are attacked at a larger epsilon than mechanisms: what a few hundred
-runs can tell apart grows with epsilon, and a wrong sensitivity, a second draw or a leak beside the
-noise shows at any.
+Exact replay shows a wrong sensitivity, a second draw or a leak beside the noise at any epsilon.
+Trials of whole runs are dear, so these are at a larger epsilon than mechanisms: what a few hundred
+runs can tell apart grows with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox, PublicSet
-from discreet.audit.games import Check, Playable
-from discreet.audit.joint import JointRuns, Selections
-from discreet.audit.local import LocalReports
+from discreet.audit.exact import worst_of
+from discreet.audit.games import Check, Exact, NotAudited
 from discreet.audit.makers import Maker
+from discreet.audit.played import Reports, Runs
+from discreet.audit.states import joint_states, local_states
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.sources import SourceLearner
@@ -26,10 +28,10 @@ from discreet.privacy import Budget, Joint, Local
 from discreet.validation import InvalidInput
 
 JOINT_EPSILON, LOCAL_EPSILON, DELTA = 8.0, 2.0, 1e-5
-# People of a run, and those whom a local learner has heard before the report that is attacked.
-JOINT_PEOPLE, LOCAL_PEOPLE = 24, 1000
+# People of a run, and those whom a local learner is told to expect.
+JOINT_PEOPLE, LOCAL_PEOPLE = 24, 20_000
 # So many trials of the usual kind are one whole run, or one report of a learner.
-RUN_COST, REPORT_COST = 200, 5
+RUN_COST, REPORT_COST = 500, 5
 _ARMS = 3
 _LEVELS = Box((0.0, 0.0), (1.0, 1.0), levels=(3, 3))
 _SQUARE = unit_cube(2)
@@ -70,6 +72,7 @@ def _checks_of(name: str) -> Iterator[Check]:
                 "learner",
                 "local",
                 partial(_local, maker, True),
+                _reports,
                 REPORT_COST,
                 "a report of an auxiliary source",
             )
@@ -79,8 +82,10 @@ def _checks_of(name: str) -> Iterator[Check]:
             "usca, predictions",
             "learner",
             "joint",
-            partial(_selections, maker),
-            about="the law of several predictions",
+            partial(_joint, maker, _PREDICTIONS),
+            partial(_runs, False),
+            RUN_COST,
+            "several predictions from one run",
         )
 
 
@@ -88,9 +93,12 @@ def learner_check(name: str, maker: Maker) -> Check:
     """The check of one learner as it is made."""
     if maker.budget.trust_model == "joint":
         about = f"a run of {maker.people} people"
-        return Check(name, "learner", "joint", partial(_joint, maker), RUN_COST, about)
+        exact, game = partial(_joint, maker), partial(_runs, True)
+        return Check(name, "learner", "joint", exact, game, RUN_COST, about)
     about = "a report under a policy learnt from others"
-    return Check(name, "learner", "local", partial(_local, maker, False), REPORT_COST, about)
+    return Check(
+        name, "learner", "local", partial(_local, maker, False), _reports, REPORT_COST, about
+    )
 
 
 def deployed_check(
@@ -167,28 +175,38 @@ def _maker(
         JOINT_PEOPLE if joint else LOCAL_PEOPLE,
         {**_OPTIONS.get(name, {}), **(more or {})},
         _BOUNDS,
-        horizon=None if joint else 20 * LOCAL_PEOPLE,
+        horizon=None,
     )
 
 
-def _joint(maker: Maker) -> Playable:
-    return JointRuns(maker)
+def _joint(maker: Maker, predictions: int = 0) -> Exact:
+    return worst_of(list(joint_states(maker, predictions))).exact
 
 
-def _selections(maker: Maker) -> Playable:
-    return Selections(maker, _PREDICTIONS).exact()
+def _runs(gaussian: bool, exact: Exact) -> Runs:
+    if gaussian:
+        return Runs(exact.claim, exact.subject, exact.pair)
+    return Runs(exact.claim, exact.subject, exact.pair, "counts", None)
 
 
-def _local(maker: Maker, source: bool) -> Playable:
+def _local(maker: Maker, source: bool) -> Exact:
+    return worst_of(list(local_states(_with_delta(maker), source))).exact
+
+
+def _reports(exact: Exact) -> Reports:
+    return Reports(exact.claim, replace(exact.subject, terms=None, secure=False), exact.pair)
+
+
+def _with_delta(maker: Maker) -> Maker:
     """Reports without a delta if the learner has such, else with one."""
     try:
         maker.make()
     except InvalidInput:
         budget = Local(maker.budget.epsilon, maker.budget.delta or DELTA)
-        maker = Maker(**{**vars(maker), "budget": budget})
+        maker = replace(maker, budget=budget)
         maker.make()
-    return LocalReports(maker, source)
+    return maker
 
 
-def _no_promise() -> Playable:
-    raise InvalidInput("it promises nothing, so there is nothing to break.")
+def _no_promise() -> Exact:
+    raise NotAudited("it promises nothing, so there is nothing to break.")

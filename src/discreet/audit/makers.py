@@ -8,11 +8,10 @@ from typing import Any
 
 from discreet.action_space import ActionSpace
 from discreet.audit.people import People, people_for
-from discreet.audit.replay import Tape
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.registry import make_learner
-from discreet.privacy import Budget, Joint, NoiseSource
+from discreet.privacy import Budget, Joint, NoiseSource, SimulatedNoise
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Maker:
         """A new learner.
 
         Args:
-            noise: under joint privacy; a `Tape` if left out.
+            noise: under joint privacy; simulated if left out.
 
         Raises:
             InvalidInput: if the learner does not take these settings.
@@ -59,7 +58,7 @@ class Maker:
             horizon=self.horizon or self.people,
             reward_bounds=self.bounds,
             public_seed=self.public_seed,
-            noise=(noise or Tape()) if isinstance(self.budget, Joint) else None,
+            noise=(noise or SimulatedNoise(0)) if isinstance(self.budget, Joint) else None,
         )
 
     def crowd(self) -> People:

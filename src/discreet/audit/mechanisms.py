@@ -1,11 +1,12 @@
-"""The privacy mechanisms of the library, each attacked by the best test there is against it.
+"""The privacy mechanisms of the library, by exact replay and by the best test against each.
 
-| mechanism                                   | score                                        |
-|---------------------------------------------|----------------------------------------------|
-| Gaussian noise, streams, Laplace noise      | likelihood ratio                             |
-| reports over a finite alphabet              | all outcomes of the code; likelihood ratio   |
-| PrivUnit, the l2 ball                       | the cosine with the person's own vector      |
-| exponential mechanism                       | all outcomes; which of two options was drawn |
+| mechanism                           | exact replay                     | score of trials     |
+|-------------------------------------|----------------------------------|---------------------|
+| Gaussian and Laplace noise, streams | what was handed in, over scale   | likelihood ratio    |
+| reports over a finite alphabet      | coins of the code; all outcomes  | likelihood ratio    |
+| PrivUnit, the l2 ball               | coins, masses of caps            | cosine with vector  |
+| exponential mechanism               | integers at which options change | the option drawn    |
+| noise sources                       | tests of their draws             |                     |
 
 For two opposite vectors the cosine is as good as the likelihood ratio of PrivUnit, of which it is a
 monotone function. The SecureNoise forms draw from OpenDP and from the operating system.
@@ -16,17 +17,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 
 import numpy as np
 
 from discreet.audit.enumeration import exact_epsilon, law_of
-from discreet.audit.games import Check, Claim, Exact, Seed
-from discreet.audit.people import places
-from discreet.audit.played import Additive, Side, Stated
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact, Game, NotAudited, Seed
+from discreet.audit.played import Additive, Stated
+from discreet.audit.selections import drawn_as_said
+from discreet.audit.sources import tested
+from discreet.audit.values import exact_of, promised
+from discreet.privacy import NoiseSource, OnceEach, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import (
     Event,
     GaussianEvent,
+    PureEvent,
     composed_epsilon,
     gaussian_noise_multiplier,
 )
@@ -49,71 +55,93 @@ from discreet.privacy.prefix_sums import (
 )
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
-from discreet.validation import FloatArray, InvalidInput
+from discreet.validation import FloatArray
 
 EPSILON, DELTA = 1.0, 1e-5
-# Rows of a stream, and the dimension of vectors.
-_ROWS, _DIMENSION = 12, 6
+# Rows of a stream, of a long one, and the dimension of vectors.
+_ROWS, _LONG, _DIMENSION = 12, 50, 6
 # Scores of the exponential mechanism are this many ranges apart, where it is nearly tight.
 _DEPTH = 2.5
 _VALUES = 3
+_EPSILONS = (0.1, EPSILON, 16.0)
 
 
 def mechanism_checks() -> list[Check]:
     """One check or more for every mechanism."""
-    made: list[Check] = []
+    found: list[Check] = []
 
-    def add(name: str, trust_model: str, make: Callable[[], object], about: str) -> None:
-        made.append(Check(name, "mechanism", trust_model, make, about=about))  # type: ignore[arg-type]
+    def add(
+        name: str,
+        trust_model: str,
+        exact: Callable[[], Exact] | None,
+        game: Callable[..., Game] | None = None,
+        about: str = "",
+    ) -> None:
+        found.append(Check(name, "mechanism", trust_model, exact, game, about=about))  # type: ignore[arg-type]
 
-    add("gaussian", "joint", _gaussian, "one release, Gaussian noise")
-    add("gaussian, secure", "joint", partial(_gaussian_stated, _secure), "the same, OpenDP")
-    for stream in (
-        Independent(),
-        BinaryTree(_ROWS),
-        Honaker(_ROWS),
-        SquareRootToeplitz(_ROWS),
-        BufferedToeplitz(_ROWS),
-        Doubling(first_rows=4),
-        GeometricEpochs(1.5, horizon=_ROWS),
+    add("gaussian", "joint", _gaussian, _gaussian_trials, "one release, Gaussian noise")
+    add("gaussian, secure", "joint", None, _gaussian_stated, "the same, OpenDP")
+    for make in (
+        lambda rows: Independent(),
+        BinaryTree,
+        Honaker,
+        SquareRootToeplitz,
+        BufferedToeplitz,
+        lambda rows: Doubling(first_rows=4),
+        lambda rows: GeometricEpochs(1.5, horizon=rows),
     ):
-        label = f"prefix_sums, {stream.name}"
-        add(label, "joint", partial(_stream, stream), f"a stream of {_ROWS} rows")
-    add("laplace", "local", _laplace, "one number, Laplace noise")
-    add("laplace, secure", "local", partial(_laplace_stated, _secure), "the same, OpenDP")
-    add("laplace_on_cells", "local", _cells, "U and V of every pair (bin, arm)")
+        stream = make(_ROWS)
+        exact, game = partial(_stream, stream, make(_LONG)), partial(_stream_trials, stream)
+        add(f"prefix_sums, {stream.name}", "joint", exact, game, f"a stream of {_ROWS} rows")
+    add("laplace", "local", _laplace, _laplace_trials, "one number, Laplace noise")
+    add("laplace, secure", "local", None, _laplace_stated, "the same, OpenDP")
+    add("laplace_on_cells", "local", _cells, _cells_trials, "U and V of every pair (bin, arm)")
     for bins, size in ((2, 1), (3, 2), (4, 2)):
         subset = SignedSubsetSelection(bins, size, EPSILON)
         label = f"signed_subset_selection, {size} of {bins}"
-        add(label, "local", partial(_enumerated, subset), "every outcome of the code")
+        add(label, "local", partial(_enumerated, subset), None, "every outcome of the code")
     many = SignedSubsetSelection.best(16, EPSILON)
-    add("signed_subset_selection, trials", "local", partial(_subset, many, SimulatedNoise), "")
-    add("signed_subset_selection, secure", "local", partial(_subset, many, _secure), "")
-    add("k_ary_response", "local", partial(_enumerated, k_ary_response(4, EPSILON)), "")
-    add("unary_encoding", "local", partial(_enumerated, UnaryEncoding(_VALUES, EPSILON)), "")
-    add("privunit", "local", partial(_sphere, PrivUnit(_DIMENSION, 2.0)), "")
-    add("privunit, one number", "local", partial(_sphere, PrivUnit(1, EPSILON)), "")
-    add("l2_ball", "local", partial(_sphere, l2_ball(_DIMENSION, EPSILON)), "")
-    add("gaussian_vector", "local", _gaussian_vector, "a report with Gaussian noise")
-    add("exponential, outcomes", "joint", _selection_law, "the law that is drawn from")
-    add("exponential, trials", "joint", partial(_selection, SimulatedNoise), "")
-    add("exponential, secure", "joint", partial(_selection, _secure), "")
-    return made
+    label = "signed_subset_selection, many bins"
+    add(label, "local", _subsets, partial(_subset, many, SimulatedNoise), "up to 200 bins")
+    add("signed_subset_selection, secure", "local", None, partial(_subset, many, _secure), "")
+    add("k_ary_response", "local", partial(_enumerated, k_ary_response(4, EPSILON)))
+    add("unary_encoding", "local", partial(_enumerated, UnaryEncoding(_VALUES, EPSILON)))
+    for name, make_vector, asked in (
+        ("privunit", partial(PrivUnit, _DIMENSION), 2.0),
+        ("privunit, one number", partial(PrivUnit, 1), EPSILON),
+        ("privunit, many numbers", partial(PrivUnit, 40), 2.0),
+        ("l2_ball", partial(l2_ball, _DIMENSION), EPSILON),
+    ):
+        exact = partial(_vectors_of, make_vector, asked)
+        add(name, "local", exact, partial(_sphere, make_vector(asked), SimulatedNoise))
+    add("privunit, secure", "local", None, partial(_sphere, PrivUnit(2, 2.0), _secure))
+    gaussian = GaussianVector(_DIMENSION, EPSILON, DELTA)
+    exact = partial(
+        _vectors_of, lambda epsilon: GaussianVector(_DIMENSION, epsilon, DELTA), EPSILON
+    )
+    add("gaussian_vector", "local", exact, partial(_vector_trials, gaussian))
+    add("exponential, outcomes", "joint", _selection_law, None, "the law that is drawn from")
+    add("exponential, integers", "joint", _selection_drawn, None, "that this law is drawn")
+    add("exponential, trials", "joint", None, partial(_selection, SimulatedNoise))
+    add("exponential, secure", "joint", None, partial(_selection, _secure))
+    add("noise, simulated", "none", lambda: tested(SimulatedNoise(5)), None, "draws of each kind")
+    add("noise, secure", "none", lambda: tested(_secure(Seed(0))), None, "draws of each kind")
+    return found
 
 
 def _secure(seed: Seed) -> NoiseSource:
     """The deployed source; what it draws cannot be repeated, whatever the seed."""
+    if find_spec("opendp") is None:
+        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
     return SecureNoise()
 
 
-def _check_secure(source: Callable[[Seed], NoiseSource]) -> None:
-    if source is _secure and find_spec("opendp") is None:
-        raise InvalidInput('OpenDP is not installed; run pip install "discreet[secure]".')
+def _delta(event: Event) -> float:
+    return DELTA if isinstance(event, GaussianEvent) else 0.0
 
 
 def _held(event: Event) -> Claim:
-    delta = DELTA if isinstance(event, GaussianEvent) else 0.0
-    return Claim(composed_epsilon([event], delta), delta)
+    return Claim(composed_epsilon([event], _delta(event)), _delta(event))
 
 
 def _vectors(first: bool, trials: int) -> FloatArray:
@@ -122,26 +150,40 @@ def _vectors(first: bool, trials: int) -> FloatArray:
     return np.tile(one if first else -one, (trials, 1))
 
 
-def _gaussian() -> Additive:
+def _gaussian() -> Exact:
+    groups = [
+        [(f"a vector, epsilon {epsilon:g}", (epsilon, 1.0)), ("its opposite", (epsilon, -1.0))]
+        for epsilon in _EPSILONS
+    ]
+    return exact_of(_release, *groups)
+
+
+def _release(data: tuple[float, float], facts: Facts) -> Promise:
+    epsilon, sign = data
+    multiplier = gaussian_noise_multiplier(epsilon, DELTA)
+    noisy = SimulatedNoise(1).add_gaussian(sign * _vectors(True, 1), 2.0 * multiplier)
+    facts.add("the release", noisy.tobytes())
+    return promised(Claim(epsilon, DELTA), [GaussianEvent(multiplier)])
+
+
+def _gaussian_trials(exact: Exact) -> Additive:
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    return Additive(
-        _held(GaussianEvent(multiplier)), (("opposite vectors", partial(_release, multiplier)),)
-    )
+    held, side = _held(GaussianEvent(multiplier)), partial(_opposite, multiplier)
+    return Additive(held, "opposite vectors", side)
 
 
-def _release(multiplier: float, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+def _opposite(multiplier: float, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return noise.add_gaussian(_vectors(first, trials), 2.0 * multiplier)
 
 
-def _gaussian_stated(source: Callable[[Seed], NoiseSource]) -> Stated:
-    _check_secure(source)
+def _gaussian_stated(exact: None) -> Stated:
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    held = source(Seed(0)).gaussian_multiplier(1.0, multiplier, 1)
+    held = _secure(Seed(0)).gaussian_multiplier(1.0, multiplier, 1)
     return Stated(
         _held(GaussianEvent(held)),
         partial(_along, multiplier),
         "the number, of numbers 1 apart",
-        source,
+        _secure,
         "gaussian",
         0.0,
     )
@@ -152,14 +194,42 @@ def _along(multiplier: float, first: bool, trials: int, noise: NoiseSource) -> F
     return noise.add_gaussian(np.full(trials, value), multiplier)
 
 
-def _stream(mechanism: PrefixMechanism) -> Additive:
+def _stream(short: PrefixMechanism, long: PrefixMechanism) -> Exact:
+    groups = []
+    for mechanism, rows in ((short, _ROWS), (long, _LONG)):
+        for place in range(rows) if rows == _ROWS else (0, rows // 2, rows - 2, rows - 1):
+            label = f"row {place + 1} of {rows}"
+            groups.append(
+                [(f"{label}: {sign}", (mechanism, rows, place, sign)) for sign in (0.5, -0.5, 0.0)]
+            )
+    return exact_of(_streamed, *groups)
+
+
+def _streamed(data: tuple[PrefixMechanism, int, int, float], facts: Facts) -> Promise:
+    mechanism, rows, place, value = data
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    probe = PrivateStream(mechanism, 1, 1.0, multiplier, SimulatedNoise(0))
-    sides: tuple[tuple[str, Side], ...] = tuple(
-        (f"row {place + 1} of {_ROWS}", partial(_rows, mechanism, multiplier, place))
-        for place in places(_ROWS)
-    )
-    return Additive(_held(GaussianEvent(probe.achieved_multiplier)), sides, trials_last=True)
+    stream = PrivateStream(mechanism, 1, 1.0, multiplier, SimulatedNoise(2))
+    came = 0
+    while came < rows:
+        stop = min(max(stream.due, came + 1), rows)
+        row = np.full(1, value if came <= place < stop else 0.0)
+        try:
+            estimate = stream.release(row, stop - came)
+        except ValueError as error:
+            facts.refusal("a row", error)
+            break
+        facts.add("an estimate", estimate.values.tobytes())
+        came = stop
+    record = stream.record("a row", OnceEach("a stream"))
+    assert record is not None
+    return promised(Claim(EPSILON, DELTA), [record.event], [record])
+
+
+def _stream_trials(mechanism: PrefixMechanism, exact: Exact) -> Additive:
+    multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
+    place = exact.pair[0].data[2] if exact.pair[0].data[1] == _ROWS else 0
+    side = partial(_rows, mechanism, multiplier, place)
+    return Additive(exact.claim, f"row {place + 1} of {_ROWS}", side, trials_last=True)
 
 
 def _rows(
@@ -181,34 +251,82 @@ def _rows(
         came = stop
 
 
-def _laplace() -> Additive:
-    return Additive(
-        Claim(EPSILON), (("numbers 1 apart", _noisy_number),), bound="counts", threshold=None
-    )
+def _laplace() -> Exact:
+    def code(value: float, facts: Facts) -> Promise:
+        noisy = SimulatedNoise(3).add_laplace(np.array([value]), 1.0 / EPSILON)
+        facts.add("the number", noisy.tobytes())
+        return promised(Claim(EPSILON), [PureEvent(EPSILON)])
+
+    return exact_of(code, [("0", 0.0), ("1", 1.0)])
+
+
+def _laplace_trials(exact: Exact) -> Additive:
+    return Additive(exact.claim, "numbers 1 apart", _noisy_number, bound="counts", threshold=None)
 
 
 def _noisy_number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return noise.add_laplace(np.full((trials, 1), float(first)), 1.0 / EPSILON)
 
 
-def _laplace_stated(source: Callable[[Seed], NoiseSource]) -> Stated:
-    _check_secure(source)
-    return Stated(Claim(EPSILON), _number, "the number, of numbers 1 apart", source)
+def _laplace_stated(exact: None) -> Stated:
+    return Stated(Claim(EPSILON), _number, "the number, of numbers 1 apart", _secure)
 
 
 def _number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return _noisy_number(first, trials, noise)[:, 0]
 
 
-def _cells() -> Additive:
-    mechanism = LaplaceOnCells(4, EPSILON)
-    held = Claim(mechanism.sensitivity / mechanism.scale)
-    sides = (("another pair, rewards 1", partial(_cell, mechanism)),)
-    return Additive(held, sides, bound="counts", threshold=None)
+def _cells() -> Exact:
+    groups = []
+    for epsilon, partial_ in product(_EPSILONS, (False, True)):
+        mechanism = LaplaceOnCells(4, epsilon, partial_)
+        own = (-1, 0, 1) if partial_ else (0, 1, 3)
+        groups.append(
+            [
+                (f"cell {cell}, reward {reward:g}", (mechanism, cell, reward))
+                for cell, reward in product(own, (0.0, 0.5, 1.0))
+            ]
+        )
+    return exact_of(_celled, *groups)
+
+
+def _celled(data: tuple[LaplaceOnCells, int, float], facts: Facts) -> Promise:
+    mechanism, cell, reward = data
+    noisy = mechanism.privatise(np.array([cell]), np.array([reward]), SimulatedNoise(4))
+    facts.add("the report", noisy.tobytes())
+    event = PureEvent(mechanism.sensitivity / mechanism.scale)
+    return promised(Claim(mechanism.epsilon), [event])
+
+
+def _cells_trials(exact: Exact) -> Additive:
+    side = partial(_cell, LaplaceOnCells(4, EPSILON))
+    held, words = Claim(EPSILON), "another pair, rewards 1"
+    return Additive(held, words, side, bound="counts", threshold=None)
 
 
 def _cell(mechanism: LaplaceOnCells, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return mechanism.privatise(np.full(trials, 0 if first else 1), np.ones(trials), noise)
+
+
+def _subsets() -> Exact:
+    """Subset selection of many sizes, from the coins of its code."""
+    groups = []
+    for bins, epsilon in product((1, 2, 7, 16, 64, 200), (*_EPSILONS, 4.0)):
+        best = SignedSubsetSelection.best(bins, epsilon)
+        for size in {1, best.size, max(1, bins // 2), bins}:
+            mechanism = SignedSubsetSelection(bins, size, epsilon)
+            words = f"{size} of {bins} bins, epsilon {epsilon:g}"
+            ends = [(0, 1), (0, -1), (bins - 1, 1)]
+            groups.append(
+                [(f"{words}, bin {own}, sign {sign}", (mechanism, own, sign)) for own, sign in ends]
+            )
+    return exact_of(_chosen, *groups)
+
+
+def _chosen(data: tuple[SignedSubsetSelection, int, int], facts: Facts) -> Promise:
+    mechanism, own, sign = data
+    facts.add("the report", _word(mechanism, own, sign, SimulatedNoise(6)))
+    return promised(Claim(mechanism.epsilon), [PureEvent(mechanism.epsilon)])
 
 
 def _enumerated(mechanism: SignedSubsetSelection | UnaryEncoding) -> Exact:
@@ -227,8 +345,10 @@ def _word(
     return b"".join(part.tobytes() for part in (made if isinstance(made, tuple) else (made,)))
 
 
-def _subset(mechanism: SignedSubsetSelection, source: Callable[[Seed], NoiseSource]) -> Stated:
-    _check_secure(source)
+def _subset(
+    mechanism: SignedSubsetSelection, source: Callable[[Seed], NoiseSource], exact: Exact | None
+) -> Stated:
+    source(Seed(0))
     return Stated(
         Claim(mechanism.epsilon),
         partial(_contains, mechanism),
@@ -250,55 +370,105 @@ def _contains(
     return ratio
 
 
-def _sphere(mechanism: VectorReport) -> Stated:
+def _vectors_of(make: Callable[[float], VectorReport], asked: float) -> Exact:
+    """Vectors of length 1 and shorter, opposite, orthogonal and at random, and 0."""
+    groups = []
+    for epsilon in (asked, 0.1, 16.0):
+        mechanism = make(epsilon)
+        rng = np.random.default_rng(8)
+        ends = np.eye(mechanism.dimension)[: min(2, mechanism.dimension)]
+        some = rng.standard_normal((3, mechanism.dimension))
+        some /= np.linalg.norm(some, axis=1)[:, None]
+        vectors = [*ends, -ends[0], 0.3 * some[0], some[1], 0.9 * some[2], 0.0 * ends[0]]
+        groups.append(
+            [
+                (
+                    f"a vector of length {np.linalg.norm(one):.3g}, epsilon {epsilon:g}",
+                    (mechanism, one),
+                )
+                for one in vectors
+            ]
+        )
+    return exact_of(_hidden, *groups)
+
+
+def _hidden(data: tuple[VectorReport, FloatArray], facts: Facts) -> Promise:
+    mechanism, vector = data
+    report = mechanism.privatise(vector[None], SimulatedNoise(7))
+    facts.add("the report", report.tobytes())
+    event = mechanism.event(SimulatedNoise.name)
+    return promised(Claim(mechanism.epsilon, _delta(event)), [event])  # type: ignore[attr-defined]
+
+
+def _sphere(
+    mechanism: VectorReport, source: Callable[[Seed], NoiseSource], exact: Exact | None
+) -> Stated:
+    source(Seed(0))
     held = _held(mechanism.event(SimulatedNoise.name))
     words = "cosine with the vector, of opposite vectors"
-    return Stated(held, partial(_cosine, mechanism), words)
+    return Stated(held, partial(_cosine, mechanism), words, source)
 
 
 def _cosine(mechanism: VectorReport, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    vectors = _vectors(first, trials)
-    if mechanism.dimension == 1:
-        vectors = np.sign(vectors[:, :1])
+    one = np.full(mechanism.dimension, 1.0 / np.sqrt(mechanism.dimension))
+    vectors = np.tile(one if first else -one, (trials, 1))
     along: FloatArray = mechanism.privatise(vectors, noise).sum(axis=1)
     return along
 
 
-def _gaussian_vector() -> Additive:
-    mechanism = GaussianVector(_DIMENSION, EPSILON, DELTA)
+def _vector_trials(mechanism: GaussianVector, exact: Exact) -> Additive:
     held = _held(mechanism.event(SimulatedNoise.name))
-    return Additive(held, (("opposite vectors", partial(_reported, mechanism)),))
+    return Additive(held, "opposite vectors", partial(_reported, mechanism))
 
 
 def _reported(mechanism: VectorReport, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return mechanism.privatise(_vectors(first, trials), noise)
 
 
-def _scores(first: bool, depth: float) -> FloatArray:
-    """(1, 2) scores whose difference between the two data sets has range 1."""
-    return np.array([[-depth if first else -depth - 1.0, 0.0]])
+def _scores() -> list[tuple[FloatArray, FloatArray]]:
+    """Scores (1, K) of two neighbours, whose difference has the range 1."""
+    two = [
+        (np.array([[-depth, 0.0]]), np.array([[-depth - 1.0, 0.0]]))
+        for depth in (0.0, _DEPTH, 20.0)
+    ]
+    three = np.array([[0.5, 0.0, -_DEPTH]])
+    return [*two, (three, three + np.array([[-0.5, 0.5, 0.2]]))]
 
 
 def _selection_law() -> Exact:
-    mechanism = ExponentialMechanism(EPSILON)
-    worst = 0.0
-    for depth in (0.0, _DEPTH, 20.0):
-        one, two = (
-            dict(enumerate(mechanism.probabilities(_scores(first, depth), 1.0)[0]))
-            for first in (True, False)
-        )
-        worst = max(worst, exact_epsilon(one, two))
-    return Exact(Claim(EPSILON), worst, "both outcomes; scores that differ by their range")
+    groups = [
+        [(f"scores {one[0]}, epsilon {epsilon:g}", (epsilon, one)) for one in pair]
+        for epsilon in _EPSILONS
+        for pair in _scores()
+    ]
+    return exact_of(_selected, *groups)
 
 
-def _selection(source: Callable[[Seed], NoiseSource]) -> Stated:
-    _check_secure(source)
+def _selected(data: tuple[float, FloatArray], facts: Facts) -> Promise:
+    epsilon, scores = data
+    mechanism = ExponentialMechanism(epsilon)
+    facts.add("the option", mechanism.select(scores, 1.0, SimulatedNoise(8)).tobytes())
+    return promised(Claim(epsilon), [mechanism.event()])
+
+
+def _selection_drawn() -> Exact:
+    fault = "".join(
+        drawn_as_said(ExponentialMechanism(epsilon), one)
+        for epsilon in _EPSILONS
+        for pair in _scores()
+        for one in pair
+    )
+    return Exact(Claim(0.0), 0.0, "the integers at which the option changes", fault)
+
+
+def _selection(source: Callable[[Seed], NoiseSource], exact: None) -> Stated:
+    source(Seed(0))
     words = "which option was drawn; scores that differ by their range"
-    return Stated(Claim(EPSILON), _drawn, words, source)
+    return Stated(Claim(EPSILON), _option, words, source)
 
 
-def _drawn(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    scores = np.repeat(_scores(first, _DEPTH), trials, axis=0)
+def _option(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+    scores = np.repeat(_scores()[1][0 if first else 1], trials, axis=0)
     chosen = ExponentialMechanism(EPSILON).select(scores, 1.0, noise)
-    drawn: FloatArray = (chosen == 0).astype(np.float64)
-    return drawn
+    first_option: FloatArray = (chosen == 0).astype(np.float64)
+    return first_option

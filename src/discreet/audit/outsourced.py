@@ -1,102 +1,235 @@
-"""The game of outsourced tables: the adversary knows every row but one, and where that one stands.
+"""Outsourced tables: a curator releases one for real, and answers questions about it.
 
-A row of a release carries noise of its own, so all rows but the one that moves tell nothing, and
-many trials of that row are drawn as the rows of one table. The random order of rows is taken from
-the release here: the promise rests on the noise alone.
+The adversary knows every row but one, sees the files that are published, the answers and the
+certificate, and knows where the row stands: the promise rests on the noise, so the secret order is
+the same on either side. Tables differ in one person: a row that moves by the radius, along a column
+and in the direction that a projection lengthens most, or an outcome, missing ones included.
 """
 
 from __future__ import annotations
 
+import math
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact, Game, NotAudited
+from discreet.audit.losses import gaussian_epsilon
 from discreet.audit.played import Additive
-from discreet.audit.replay import Tape
-from discreet.outsourcing.answer_noise import AnswerNoise
-from discreet.outsourcing.projection import Projection
-from discreet.outsourcing.release import Mechanism, draw_rows, mechanism_for
-from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
-from discreet.privacy.accounting import composed_epsilon
-from discreet.privacy.noise import Shape, Words
+from discreet.audit.values import exact_of
+from discreet.outsourcing.bounds import PublicBounds, PublicColumn
+from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.questions import Question
+from discreet.outsourcing.release import draw_rows
+from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
+from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.problems.tables import Column
 from discreet.validation import FloatArray
 
 EPSILON, DELTA, RADIUS = 2.0, 1e-5, 0.5
 _EXTENT = np.array([4.0, 3.0, 2.0])
-_ROWS, _PROJECTED, _REPEATS = 50, 2, 4
-_GRID = 2.0**32
-_OUTCOMES = (-1.0, 3.0)
+_ROWS, _PROJECTED, _REPEATS = 6, 2, 2
+_LOW, _HIGH = -1.0, 3.0
+_SEED = 7
+# One person's row and outcome; NaN where it was not measured.
+Person = tuple[FloatArray, float]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a curator.
+
+    Attributes:
+        budget: of a release.
+        projected: to how many columns.
+        releases: how often the table is released.
+        answers: epsilon of answers; None for none.
+        secure: whether noise comes from SecureNoise.
+    """
+
+    budget: Outsourced
+    projected: int | None = None
+    releases: int = 1
+    answers: float | None = None
+    secure: bool = False
+
+    @property
+    def state(self) -> str:
+        """In a few words."""
+        releases = "a release" if self.releases == 1 else f"{self.releases} releases"
+        return releases if self.answers is None else f"{releases} and answers"
+
+    @property
+    def asked(self) -> Claim:
+        """The budgets of all releases and of answers together: mu^2 adds."""
+        budgets = [EPSILON] * self.releases + ([] if self.answers is None else [self.answers])
+        if len(budgets) == 1:
+            return Claim(EPSILON, DELTA)
+        mu = math.hypot(*(1.0 / gaussian_noise_multiplier(one, DELTA) for one in budgets))
+        return Claim(gaussian_epsilon(mu, DELTA), DELTA)
 
 
 def outsourced_checks() -> list[Check]:
-    """Releases of rows, as they are and projected, and answers."""
-
-    def named(name: str, make: partial[Additive], about: str) -> Check:
-        return Check(f"outsourced, {name}", "mechanism", "outsourced", make, about=about)
-
-    anywhere = Outsourced(EPSILON, DELTA)
+    """Releases of rows, as they are and projected, several of them, and answers."""
+    anywhere, near = Outsourced(EPSILON, DELTA), Outsourced(EPSILON, DELTA, RADIUS)
+    wishes = (
+        ("rows", Wish(near), f"a row moves by {RADIUS:g}"),
+        ("any row", Wish(anywhere), "any row for any other"),
+        ("projected", Wish(anywhere, _PROJECTED), "any other, projected columns"),
+        ("two releases", Wish(near, releases=2), "a row of a table that is released twice"),
+        ("answers", Wish(near, answers=EPSILON), f"row and outcome, {_REPEATS} answers"),
+        ("answers twice", Wish(near, None, 2, EPSILON), "answers for two releases of a table"),
+        ("secure", Wish(near, None, 1, EPSILON, secure=True), "row and outcome, OpenDP"),
+    )
     return [
-        named(
-            "rows",
-            partial(_release, Outsourced(EPSILON, DELTA, RADIUS), False),
-            f"a row moves by {RADIUS:g}",
-        ),
-        named("any row", partial(_release, anywhere, False), "any row for any other"),
-        named("projected", partial(_release, anywhere, True), "any other, projected columns"),
-        named("answers", partial(_answers), f"one outcome, {_REPEATS} answers"),
+        Check(
+            f"outsourced, {name}",
+            "mechanism",
+            "outsourced",
+            partial(_exact, wish),
+            None if wish.answers or wish.releases > 1 else partial(_trials, wish),
+            about=about,
+        )
+        for name, wish, about in wishes
     ]
 
 
-class _InOrder(Tape):
-    """A tape whose keys leave rows in the order of the table."""
-
-    def keys(self, shape: Shape) -> Words:
-        return np.zeros(shape, dtype=np.uint64)
-
-
-def _release(budget: Outsourced, projected: bool) -> Additive:
-    rng = np.random.default_rng(7)
-    projection = Projection.draw(len(_EXTENT), _PROJECTED, rng) if projected else None
-    reach = float(np.linalg.norm(_EXTENT)) if budget.radius is None else budget.radius
-    mechanism = mechanism_for(budget, reach, _EXTENT, _ROWS, projection, SimulatedNoise(0))
-    held = Claim(mechanism.epsilon(reach, budget.delta), budget.delta)
-    sides = tuple(
-        (
-            f"a row moves by {np.linalg.norm(one - two):.3g} {words}",
-            partial(_rows, mechanism, projection, one, two),
-        )
-        for words, one, two in _neighbours(reach, projection)
+def _bounds() -> PublicBounds:
+    columns = tuple(
+        PublicColumn(Column(name, 0.0, float(width)), 1.0)
+        for name, width in zip("abc", _EXTENT, strict=True)
     )
-    return Additive(held, sides, tape=_InOrder)
+    return PublicBounds(columns, "id", "outcome")
+
+
+def _table(person: Person) -> pd.DataFrame:
+    rng = np.random.default_rng(_SEED)
+    rows, outcomes = rng.random((_ROWS, len(_EXTENT))) * _EXTENT, rng.random(_ROWS)
+    rows[0], outcomes[0] = person
+    made = {"id": [f"p{row:02d}" for row in range(_ROWS)], "outcome": outcomes}
+    return pd.DataFrame({**made, **dict(zip("abc", rows.T, strict=True))})
+
+
+def _exact(wish: Wish) -> Exact:
+    reach = float(np.linalg.norm(_EXTENT)) if wish.budget.radius is None else wish.budget.radius
+    outcomes = (_LOW, _HIGH, 1.0, float("nan"), 50.0) if wish.answers else (1.0,)
+    groups = []
+    for words, one, two in islice(_neighbours(wish, reach), 1 if wish.answers else None):
+        ends = [(f"row {words[0]}", one), (f"row {words[1]}", two)]
+        groups.append(
+            [(f"{name}, outcome {y:g}", (row, y)) for y in outcomes for name, row in ends]
+        )
+    return exact_of(partial(_curated, wish), *groups, state=wish.state)
 
 
 def _neighbours(
-    reach: float, projection: Projection | None
-) -> list[tuple[str, FloatArray, FloatArray]]:
+    wish: Wish, reach: float
+) -> Iterator[tuple[tuple[str, str], FloatArray, FloatArray]]:
     """Rows (d,) that are as far apart as neighbours may be, on the grid of coordinates."""
-    corner = np.zeros(len(_EXTENT))
-    along = min(reach, float(_EXTENT[0]))
-    pairs = [
-        ("along the first column", corner, corner + along * np.eye(len(_EXTENT))[0]),
-        ("from corner to corner", corner, _EXTENT * min(1.0, reach / np.linalg.norm(_EXTENT))),
-    ]
-    if projection is not None:
-        longest = np.linalg.svd(projection.matrix)[0][:, 0]
-        # The longest step inside the box in the direction that the projection lengthens most.
-        step = float((_EXTENT / np.maximum(np.abs(longest), 1e-12)).min())
+    corner, step = np.zeros(len(_EXTENT)), 2.0**-20
+    along = min(reach, float(_EXTENT[0])) * np.eye(len(_EXTENT))[0]
+    ends = [(corner, along), (corner, _EXTENT * min(1.0, reach / np.linalg.norm(_EXTENT)))]
+    if wish.projected:
+        # The direction that the curator's own projection lengthens most.
+        matrix = _drawn_projection(wish)
+        longest = np.linalg.svd(matrix)[0][:, 0]
+        far = float((_EXTENT / np.maximum(np.abs(longest), 1e-12)).min())
         start = np.where(longest < 0.0, _EXTENT, 0.0)
-        moved = start + min(step, reach) * longest
-        pairs.append(("where the projection is longest", start, moved))
-    return [
-        (words, np.rint(one * _GRID) / _GRID, np.rint(two * _GRID) / _GRID)
-        for words, one, two in pairs
+        ends.append((start, start + min(far, reach) * longest))
+    for one, two in ends:
+        # Towards zero, so that rounding never carries a pair beyond the radius.
+        rows = [np.trunc(row / step) * step for row in (one, two)]
+        yield (f"at {_words(rows[0])}", f"at {_words(rows[1])}"), rows[0], rows[1]
+
+
+def _words(row: FloatArray) -> str:
+    return "(" + ", ".join(f"{x:.3g}" for x in row) + ")"
+
+
+def _drawn_projection(wish: Wish) -> FloatArray:
+    with tempfile.TemporaryDirectory() as folder:
+        made = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
+    assert made.projection is not None
+    return np.asarray(made.projection.matrix)
+
+
+def _released(wish: Wish, curator: Curator, person: Person, number: int = 0) -> Certificate:
+    rules = AnswerRules()
+    if wish.answers is not None:
+        rules = AnswerRules(_REPEATS, wish.answers, DELTA, (_LOW, _HIGH))
+    seed = None if wish.secure else _SEED + number
+    if wish.secure and find_spec("opendp") is None:
+        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
+    return curator.release(
+        _table(person),
+        _bounds(),
+        wish.budget,
+        SecureNoise() if seed is None else SimulatedNoise(seed),
+        projected=wish.projected,
+        answers=rules,
+        again=number > 0,
+        seed=seed,
+    )
+
+
+def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
+    """Release, publish, and answer; everything that leaves the curator is a fact."""
+    with tempfile.TemporaryDirectory() as folder:
+        curator, releases = Curator(Path(folder) / "key"), []
+        for number in range(wish.releases):
+            made = _released(wish, curator, person, number)
+            curator.publish(made.release, Path(folder) / f"out{number}")
+            for path in sorted((Path(folder) / f"out{number}").iterdir()):
+                facts.add(f"the published file {path.name}", path.read_bytes())
+            releases.append(made)
+        if wish.answers is not None:
+            for made in releases:
+                _answered(curator, made, facts)
+    held = made.with_answers if wish.answers else made.guarantee
+    assert held is not None
+    return Promise(wish.asked, Claim(held.epsilon, held.delta), _records(made))
+
+
+def _answered(curator: Curator, made: Certificate, facts: Facts) -> None:
+    frame = pd.DataFrame({"id": ["p00"], "outcome": [None]})
+    asked = [
+        Question(1 + number, row)
+        for number, row in enumerate(np.repeat(np.arange(_ROWS), _REPEATS).tolist())
     ]
+    for answer in curator.answer(made.release, asked, frame if _unmeasured(curator) else None):
+        facts.add(f"the answer to question {answer.question.number}", repr(answer.value))
+
+
+def _unmeasured(curator: Curator) -> bool:
+    key = curator._key()
+    return key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
+
+
+def _records(made: Certificate) -> list[Any]:
+    found = [made._release(one, made.radius) for one in (*made.earlier, made.mechanism)]
+    return found if made.answers is None else [*found, made.answers.release]
+
+
+def _trials(wish: Wish, exact: Exact) -> Game:
+    """Many trials of the row that moves, drawn as the rows of one table."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
+    first, second = (one.data[0] for one in exact.pair)
+    return Additive(exact.claim, exact.attack, partial(_rows, made, first, second))
 
 
 def _rows(
-    mechanism: Mechanism,
-    projection: Projection | None,
+    made: Certificate,
     one: FloatArray,
     two: FloatArray,
     first: bool,
@@ -104,17 +237,5 @@ def _rows(
     noise: NoiseSource,
 ) -> FloatArray:
     table = np.tile(one if first else two, (trials, 1))
-    whole = Mechanism(**{**vars(mechanism), "numbers": table.size})
-    return draw_rows(table, whole, projection, noise).points
-
-
-def _answers() -> Additive:
-    made = AnswerNoise.calibrated(EPSILON, DELTA, _OUTCOMES, _REPEATS, SimulatedNoise(0))
-    held = Claim(composed_epsilon([made.event], DELTA), DELTA)
-    return Additive(held, (("an outcome at either bound", partial(_told, made)),))
-
-
-def _told(made: AnswerNoise, first: bool, trials: int, noise: NoiseSource) -> None:
-    outcome = made.upper if first else made.lower
-    for _ in range(made.repeats):
-        noise.add_gaussian(np.full((trials, 1), outcome), made.scale)
+    whole = replace(made.mechanism, numbers=table.size)
+    return draw_rows(table, whole, made.projection, noise).points

@@ -1,20 +1,21 @@
-"""Who takes part, and which two people are hardest to hide from each other.
+"""Who takes part, and who is hard to hide from whom.
 
 | array | shape    | meaning                                                                 |
 |-------|----------|-------------------------------------------------------------------------|
 | where | (c, d)   | a person's points in [0, 1]^d: one is a context, several a decision set |
 | table | (n, 997) | rewards in [0, 1], by person and by what was chosen                     |
 
-Worst cases are at the ends: contexts in corners of the domain and in its middle, decision sets of
-one corner, rewards at their bounds, and another arm than the policy chose, where that is allowed.
+Any two people are neighbours, so a list of them is as many attacks as it has pairs. It holds the
+likely extremes (corners, the middle, boundaries, rewards at their bounds, decision sets of one
+point and of as many as are allowed), people at random, and, from `near`, those whom a search finds.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations, product
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,13 @@ from discreet.validation import FloatArray, InvalidInput
 # Rewards are looked up by a hash of what was chosen; a prime, so that neighbours differ.
 _CHOICES = 997
 _GRID = 2.0**20
+_RANDOM = 6
+# Standard deviation of a step of the search, as a share of the domain.
+_STEP = 0.15
+# Decision sets of at most so many points are tried.
+_WIDEST = 8
+
+Point = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -39,17 +47,14 @@ class Person:
         arm: that they report instead of the one the policy chose; None for that one.
     """
 
-    where: tuple[tuple[float, ...], ...]
+    where: tuple[Point, ...]
     reward: float
     arm: int | None = None
 
     def __str__(self) -> str:
-        points = " ".join(f"({', '.join(f'{x:g}' for x in point)})" for point in self.where)
+        points = " ".join(f"({', '.join(f'{x:.4g}' for x in point)})" for point in self.where)
         arm = "" if self.arm is None else f", arm {self.arm}"
-        return f"{points}{arm}, reward {self.reward:g}".removeprefix(", ").strip()
-
-
-Pair = tuple[Person, Person]
+        return f"{points}{arm}, reward {self.reward:.4g}".removeprefix(", ").strip()
 
 
 class People(ABC):
@@ -83,25 +88,48 @@ class People(ABC):
         """The contexts of so many copies of a person."""
 
     @abstractmethod
-    def pairs(self) -> list[Pair]:
-        """Neighbours to choose from, the likeliest worst case first."""
+    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
+        """What people may bring, extremes first."""
+
+    def candidates(self, rng: np.random.Generator) -> list[Person]:
+        """People to compare, the likeliest extremes first."""
+        return [Person(where, reward) for where in self.wheres(rng) for reward in (1.0, 0.0)]
+
+    def near(self, person: Person, rng: np.random.Generator) -> Person:
+        """Somebody like that person."""
+        moved = tuple(
+            tuple(self.snapped(np.array(point) + _STEP * rng.standard_normal(len(point))))
+            for point in person.where
+        )
+        reward = float(rng.choice([0.0, 1.0, rng.random()]))
+        return replace(person, where=moved, reward=reward)
+
+    def snapped(self, points: FloatArray) -> list[float]:
+        """A point (d,) inside the unit cube, on levels where the domain has them."""
+        inside = np.clip(points, 0.0, 1.0)
+        for column, count in enumerate(self.domain.levels):
+            if count is not None:
+                inside[column] = np.rint(inside[column] * (count - 1)) / (count - 1)
+        found: list[float] = inside.tolist()
+        return found
 
     def unit(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Points (*shape, d) of the unit cube, on levels where the domain has them."""
         drawn = rng.random((*shape, self.domain.dimension))
-        for column, count in enumerate(self.domain.levels):
-            if count is not None:
-                drawn[..., column] = np.rint(drawn[..., column] * (count - 1)) / (count - 1)
-        return drawn
+        flat = drawn.reshape(-1, self.domain.dimension)
+        return np.array([self.snapped(point) for point in flat]).reshape(drawn.shape)
 
-    def corners(self) -> list[tuple[float, ...]]:
-        """The two opposite corners and the middle (the level next to it) of the unit cube."""
-        middle = tuple(
-            0.5 if count is None else round(0.5 * (count - 1)) / (count - 1)
-            for count in self.domain.levels
-        )
-        low, high = (0.0,) * self.domain.dimension, (1.0,) * self.domain.dimension
-        return list(dict.fromkeys([low, high, middle]))
+    def points(self, rng: np.random.Generator) -> list[Point]:
+        """Corners, the middle, boundaries on either side, and random points of the unit cube."""
+        d = self.domain.dimension
+        corners = [(0.0,) * d, (1.0,) * d]
+        if d <= 3:
+            corners += list(product((0.0, 1.0), repeat=d))
+        middle = (0.5,) * d
+        edges = [(0.5, *(0.0,) * (d - 1)), (np.nextafter(0.5, 0.0), *(0.5,) * (d - 1)), (0.25,) * d]
+        random = [tuple(point) for point in self.unit(rng, _RANDOM).tolist()]
+        found = [*corners, middle, *edges, *random]
+        return list(dict.fromkeys(tuple(self.snapped(np.array(one))) for one in found))
 
     def rewards(self, table: FloatArray, actions: Actions) -> FloatArray:
         """(n,) rewards, in their units, of people with rows `table` (n, 997) for their actions."""
@@ -128,7 +156,7 @@ class People(ABC):
             return actions
         arms = actions.arms.copy()
         arms[place] = person.arm
-        return Actions(arms, actions.tickets, actions.points)
+        return replace(actions, arms=arms)
 
 
 class ContextPeople(People):
@@ -148,16 +176,17 @@ class ContextPeople(People):
     def many(self, person: Person, count: int) -> FloatArray:
         return np.repeat(self.domain.from_unit(np.array(person.where)), count, axis=0)
 
-    def pairs(self) -> list[Pair]:
-        low, high, *rest = self.corners()
-        ends = [Person((at,), reward) for at in (low, high, *rest) for reward in (1.0, 0.0)]
-        arms = arm_count(self.space) or 2
-        others = [
-            (Person((low,), 1.0, 0), Person((high,), 0.0, arms - 1)),
-            (Person((low,), 1.0, 0), Person((low,), 0.0, 0)),
-            (Person((high,), 1.0, 0), Person((high,), 1.0, arms - 1)),
+    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
+        return [(point,) for point in self.points(rng)]
+
+    def with_arms(self, rng: np.random.Generator) -> list[Person]:
+        """People with any arm, where the arm was not chosen by a policy."""
+        arms = range(arm_count(self.space) or 2)
+        return [
+            replace(person, arm=arm)
+            for person in self.candidates(rng)[:: len(arms)]
+            for arm in arms
         ]
-        return [*combinations(ends, 2), *others]
 
 
 class SetPeople(People):
@@ -166,7 +195,7 @@ class SetPeople(People):
     @property
     def _size(self) -> int:
         assert isinstance(self.space, DecisionSets)
-        return min(self.space.most, 3)
+        return min(self.space.most, _WIDEST)
 
     def crowd(self, people: int, rng: np.random.Generator) -> list[FloatArray]:
         return list(self.domain.from_unit(self.unit(rng, people, self._size)))
@@ -183,12 +212,16 @@ class SetPeople(People):
     def many(self, person: Person, count: int) -> FloatArray:
         return np.repeat(self.domain.from_unit(np.array(person.where))[None], count, axis=0)
 
-    def pairs(self) -> list[Pair]:
-        low, high, *rest = self.corners()
-        near = tuple(0.5 * (a + b) for a, b in zip(low, (rest or [high])[0], strict=True))
-        sets: list[tuple[tuple[float, ...], ...]] = [(low,), (high,), (near,), (low, high)]
-        sets = [one for one in sets if len(one) <= self._size]
-        return list(combinations([Person(*one) for one in product(sets, (1.0, 0.0))], 2))
+    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
+        points = self.points(rng)
+        wide = (points * self._size)[: self._size]
+        random = [tuple(map(tuple, one)) for one in self.unit(rng, 2, self._size).tolist()]
+        return [
+            *((point,) for point in points),
+            tuple(points[:2][: self._size]),
+            tuple(wide),
+            *random,
+        ]
 
 
 class PublicPeople(People):
@@ -206,8 +239,11 @@ class PublicPeople(People):
     def many(self, person: Person, count: int) -> int:
         return count
 
-    def pairs(self) -> list[Pair]:
-        return [(Person((), 1.0), Person((), 0.0)), (Person((), 1.0), Person((), 0.5))]
+    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
+        return [()]
+
+    def candidates(self, rng: np.random.Generator) -> list[Person]:
+        return [Person((), reward) for reward in (1.0, 0.0, 0.5, float(rng.random()))]
 
 
 def people_for(domain: Box, space: ActionSpace, bounds: RewardBounds) -> People:

@@ -1,8 +1,9 @@
-"""Plays games: threshold on trials of its own, then the trials that count, in parallel.
+"""Makes checks: exact replay first, then trials, in parallel.
 
-Every check of a table may fail by chance. So that all verdicts of a table hold together with the
-confidence asked for, each check that is decided by trials gets an equal share of what may go wrong
-(Bonferroni): with m of them, confidence 1 - (1 - c) / m each. Exact answers need no share.
+Trials: a threshold is chosen on trials of its own, then come the trials that count. Every check may
+fail by chance. So that all verdicts of a table hold together with the confidence asked for, each
+check that is decided by trials gets an equal share of what may go wrong (Bonferroni): with m of
+them, confidence 1 - (1 - c) / m each. Exact replay needs no share.
 
 Trials are drawn from the seed, the name of the check and the number of their portion, so results do
 not depend on how many processes shared the work, nor on which other checks are made.
@@ -19,14 +20,14 @@ from typing import Literal
 import joblib
 import numpy as np
 
-from discreet.audit.games import Bound, Check, Claim, Exact, Game, Kind, Playable, Seed
+from discreet.audit.games import Bound, Check, Claim, Exact, Game, Kind, NotAudited, Seed
 from discreet.audit.gaussian_bound import gaussian_lower_bound
 from discreet.audit.lower_bound import Attack, attack, best_threshold
 from discreet.privacy.guarantee import TrustModel
 from discreet.validation import FloatArray, InvalidInput, probability, whole_number
 
 TRIALS = 100_000
-CONFIDENCE = 0.95
+CONFIDENCE = 0.999
 SEED = 2024
 
 # Whole runs are dear, but fewer than this many say nothing.
@@ -36,10 +37,12 @@ _PORTION = 25_000
 # For the threshold one trial in so many is played besides.
 _CHOOSING = 4
 _PREPARING, _CHOICE, _COUNTED = range(3)
-# What is proved may exceed a certificate by the rounding of either.
-_ROUNDING = 1e-9
+# Trials that prove less than this share of the certificate are too weak to tell.
+WEAK = 0.5
 
-Verdict = Literal["holds", "BROKEN", "caught", "NOT CAUGHT", "not audited"]
+Verdict = Literal[
+    "holds", "BROKEN", "caught", "NOT CAUGHT", "too weak to tell", "not audited", "FAILED"
+]
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,17 @@ class Finding:
         name: of the check.
         kind: of the check.
         trust_model: of the check.
-        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `not audited`.
-        claim: what is promised; None where nothing was audited.
-        epsilon: the lower bound on epsilon at the claim's delta.
-        bound: `counts` or `gaussian` (games.py), or `exact`.
-        attack: neighbours and score in words; why not, where nothing was audited.
-        trials: on each of the two data sets; 0 where the answer is exact.
+        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `too weak to tell`
+            where trials alone prove little; `not audited` where nothing is promised; `FAILED` where
+            what is promised could not be audited.
+        claim: what is promised, the smaller of budget and certificate; None where nothing is.
+        exact: epsilon by exact replay at the claim's delta; NaN where there is none.
+        replayed: state and neighbours of exact replay in words.
+        fault: what breaks the promise for sure, or why nothing was audited.
+        epsilon: the lower bound on epsilon by trials; NaN where there were none.
+        bound: `counts` or `gaussian` (games.py), or `none`.
+        attack: neighbours and score of the trials in words.
+        trials: on each of the two data sets.
         true_positive_rate: how often the first data set was recognised.
         false_positive_rate: how often the second was taken for the first.
         confidence: of this bound.
@@ -67,8 +75,11 @@ class Finding:
     trust_model: TrustModel
     verdict: Verdict
     claim: Claim | None = None
-    epsilon: float = 0.0
-    bound: Bound | Literal["exact", "none"] = "none"
+    exact: float = math.nan
+    replayed: str = ""
+    fault: str = ""
+    epsilon: float = math.nan
+    bound: Bound | Literal["none"] = "none"
     attack: str = ""
     trials: int = 0
     true_positive_rate: float = math.nan
@@ -78,8 +89,30 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        """Whether an honest promise was broken, or a broken one not noticed."""
-        return self.verdict in ("BROKEN", "NOT CAUGHT")
+        """Whether an honest promise was broken or not audited, or a broken one not noticed."""
+        return self.verdict in ("BROKEN", "NOT CAUGHT", "FAILED")
+
+    @property
+    def weak(self) -> bool:
+        """Whether its trials prove little of what is promised."""
+        return self.claim is not None and self.epsilon < WEAK * self.claim.epsilon
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What is known of a check before its trials.
+
+    Attributes:
+        exact: what exact replay says; None where there is none.
+        game: of the trials; None for none.
+        problem: why nothing was audited; empty if something was.
+        benign: whether that is as it should be.
+    """
+
+    exact: Exact | None = None
+    game: Game | None = None
+    problem: str = ""
+    benign: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +137,8 @@ def audit(
 
     Args:
         checks: to make.
-        trials: on each data set, for checks of the usual cost; dear ones get fewer.
+        trials: on each data set, for checks of the usual cost; dear ones get fewer. 0 for exact
+            replay alone, without the checks that have none.
         confidence: with which all verdicts hold together.
         seed: of everything that is drawn.
         jobs: processes.
@@ -116,10 +150,11 @@ def audit(
     Raises:
         InvalidInput: for numbers that are not allowed.
     """
-    total = whole_number(trials, "trials", minimum=1)
+    total = whole_number(trials, "trials", minimum=0)
     chance = probability(confidence, "confidence")
     entropy = whole_number(seed, "seed")
-    return _audit(list(checks), total, chance, entropy, whole_number(jobs, "jobs", minimum=1))
+    made = [check for check in checks if total or check.exact is not None]
+    return _audit(made, total, chance, entropy, whole_number(jobs, "jobs", minimum=1))
 
 
 def steps(checks: Sequence[Check], trials: int = TRIALS) -> int:
@@ -131,40 +166,61 @@ def _audit(
     checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
 ) -> Iterator[Finding | str]:
     pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-    games: dict[int, Playable | str] = {}
+    known: dict[int, _Prepared] = {}
     dear_first = sorted(range(len(checks)), key=lambda place: -checks[place].cost)
-    for place, game in pool(
-        joblib.delayed(_prepare)(place, checks[place], _seed(seed, checks[place].name, _PREPARING))
+    for place, prepared in pool(
+        joblib.delayed(_prepare)(
+            place, checks[place], trials > 0, _seed(seed, checks[place].name, _PREPARING)
+        )
         for place in dear_first
     ):
-        games[place] = game
+        known[place] = prepared
         yield checks[place].name
     played = [
         job
         for place in dear_first
-        if isinstance(game := games[place], Game)
+        if (game := known[place].game) is not None
         for job in _jobs(place, checks[place], trials, seed, game.threshold is None)
     ]
     scores: dict[tuple[int, int, bool], dict[tuple[int, ...], FloatArray]] = {}
-    for job, found in pool(joblib.delayed(_play)(job, games[job.check]) for job in played):
-        scores.setdefault((job.check, job.stage, job.first), {})[job.seed.spawn_key] = found
+    for job, found in pool(joblib.delayed(_play)(job, known[job.check].game) for job in played):
+        if isinstance(found, str):
+            known[job.check] = _Prepared(known[job.check].exact, problem=found)
+        else:
+            scores.setdefault((job.check, job.stage, job.first), {})[job.seed.spawn_key] = found
         yield checks[job.check].name
-    share = sum(isinstance(game, Game) for game in games.values())
+    share = sum(prepared.game is not None for prepared in known.values())
     each = 1.0 - (1.0 - confidence) / max(1, share)
     for place, check in enumerate(checks):
-        yield _finding(check, games[place], place, scores, each)
+        counted = None if known[place].game is None else _counted(known[place], place, scores, each)
+        yield _finding(check, known[place], counted)
 
 
-def _prepare(place: int, check: Check, seed: Seed) -> tuple[int, Playable | str]:
+def _prepare(place: int, check: Check, trials: bool, seed: Seed) -> tuple[int, _Prepared]:
     try:
-        return place, check.prepared(seed)
+        exact = None if check.exact is None else check.exact()
+        game = None
+        # Learners that are broken for sure need no trials: their runs may have no likelihood.
+        broken = exact is not None and bool(exact.fault) and check.kind != "specimen"
+        if trials and check.game is not None and not broken:
+            game = check.game(exact).prepared(seed)
+    except NotAudited as error:
+        return place, _Prepared(problem=str(error), benign=True)
     except InvalidInput as error:
-        return place, str(error)
+        return place, _Prepared(problem=str(error))
+    except Exception as error:
+        # Code that breaks under audit has not been audited, whatever the reason.
+        return place, _Prepared(problem=f"{type(error).__name__}: {error}")
+    return place, _Prepared(exact, game)
 
 
-def _play(job: _Job, game: Playable | str) -> tuple[_Job, FloatArray]:
-    assert isinstance(game, Game)
-    return job, game.scores(job.first, job.trials, job.seed)
+def _play(job: _Job, game: Game | None) -> tuple[_Job, FloatArray | str]:
+    if game is None:
+        return job, "its trials failed"
+    try:
+        return job, game.scores(job.first, job.trials, job.seed)
+    except Exception as error:
+        return job, f"its trials failed with {type(error).__name__}: {error}"
 
 
 def _seed(seed: int, name: str, stage: int, portion: int = 0) -> Seed:
@@ -192,52 +248,56 @@ def _jobs(place: int, check: Check, trials: int, seed: int, choosing: bool) -> l
     return made
 
 
-def _finding(
-    check: Check,
-    game: Playable | str,
+@dataclass(frozen=True)
+class _Counted:
+    """What trials proved."""
+
+    guesses: Attack
+    epsilon: float
+    game: Game
+
+
+def _counted(
+    prepared: _Prepared,
     place: int,
     scores: dict[tuple[int, int, bool], dict[tuple[int, ...], FloatArray]],
     confidence: float,
-) -> Finding:
-    if isinstance(game, str):
-        return Finding(
-            check.name, check.kind, check.trust_model, "not audited", attack=game, about=check.about
-        )
-    if isinstance(game, Exact):
-        return Finding(
-            check.name,
-            check.kind,
-            check.trust_model,
-            _verdict(check, game.claim, game.epsilon),
-            game.claim,
-            game.epsilon,
-            "exact",
-            game.attack,
-            confidence=1.0,
-            about=check.about,
-        )
+) -> _Counted:
+    game = prepared.game
+    assert game is not None
     proved = gaussian_lower_bound if game.bound == "gaussian" else _epsilon
     delta, threshold = game.claim.delta, game.threshold
     if threshold is None:
         one, two = (_joined(scores[place, _CHOICE, first]) for first in (True, False))
         threshold = best_threshold(one, two, delta, proved)
     one, two = (_joined(scores[place, _COUNTED, first]) for first in (True, False))
-    counted = attack(one, two, threshold, delta, confidence)
-    epsilon = proved(counted)
+    guesses = attack(one, two, threshold, delta, confidence)
+    return _Counted(guesses, proved(guesses), game)
+
+
+def _finding(check: Check, prepared: _Prepared, counted: _Counted | None) -> Finding:
+    exact = prepared.exact
+    claim = exact.claim if exact else counted.game.claim if counted else None
+    shown = {} if exact is None else {"exact": exact.epsilon, "replayed": exact.attack}
+    if counted is not None:
+        shown |= {
+            "epsilon": counted.epsilon,
+            "bound": counted.game.bound,
+            "attack": counted.game.attack,
+            "trials": counted.guesses.trials,
+            "true_positive_rate": counted.guesses.true_positive_rate,
+            "false_positive_rate": counted.guesses.false_positive_rate,
+            "confidence": counted.guesses.confidence,
+        }
     return Finding(
         check.name,
         check.kind,
         check.trust_model,
-        _verdict(check, game.claim, epsilon),
-        game.claim,
-        epsilon,
-        game.bound,
-        game.attack,
-        counted.trials,
-        counted.true_positive_rate,
-        counted.false_positive_rate,
-        confidence,
-        check.about,
+        _verdict(check, prepared, counted),
+        claim,
+        fault=prepared.problem or (exact.fault if exact else ""),
+        about=check.about,
+        **shown,  # type: ignore[arg-type]
     )
 
 
@@ -249,8 +309,17 @@ def _joined(parts: dict[tuple[int, ...], FloatArray]) -> FloatArray:
     return np.concatenate([parts[key] for key in sorted(parts)])
 
 
-def _verdict(check: Check, claim: Claim, epsilon: float) -> Verdict:
-    exceeded = epsilon > claim.epsilon * (1.0 + _ROUNDING) + _ROUNDING
+def _verdict(check: Check, prepared: _Prepared, counted: _Counted | None) -> Verdict:
+    exact = prepared.exact
+    if prepared.problem:
+        return "not audited" if prepared.benign else "FAILED"
+    broken = exact is not None and exact.broken
+    broken = broken or (counted is not None and counted.game.claim.exceeded_by(counted.epsilon))
     if check.kind == "specimen":
-        return "caught" if exceeded else "NOT CAUGHT"
-    return "BROKEN" if exceeded else "holds"
+        return "caught" if broken else "NOT CAUGHT"
+    if broken:
+        return "BROKEN"
+    if exact is None and counted is not None:
+        weak = counted.epsilon < WEAK * counted.game.claim.epsilon
+        return "too weak to tell" if weak else "holds"
+    return "holds"

@@ -42,7 +42,9 @@ def audit(
     trials: Annotated[
         int,
         typer.Option(
-            min=1, help="Trials on each of two neighbouring data sets; whole runs get a 200th."
+            min=0,
+            help="Trials on each of two neighbouring data sets; whole runs get a 500th. 0 for "
+            "exact replay alone.",
         ),
     ] = TRIALS,
     confidence: Annotated[
@@ -54,9 +56,10 @@ def audit(
     plot: PlotOption = None,
     data: DataOption = None,
 ) -> None:
-    """Try to break every promise: lower bounds on epsilon beside the certified ones.
+    """Try to break every promise: by exact replay on neighbours, and by trials.
 
-    Ends with exit code 1 if a promise is broken, or a design that is broken on purpose not caught.
+    Ends with exit code 1 if a promise is broken or cannot be audited, or if a design that is broken
+    on purpose is not caught.
     """
     with refusing():
         check_ending(json, ".jsonl", ".json", ".parquet")

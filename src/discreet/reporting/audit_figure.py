@@ -23,10 +23,11 @@ _TICKS = tuple(step * 10.0**power for power in range(-4, 5) for step in (1, 2, 5
 
 
 def audit_figure(findings: Sequence[Finding]) -> Figure:
-    """One line for each check: a bar at the promise, a dot at the lower bound.
+    """One line for each check: a bar at the promise, a dot at what exact replay measured, a ring at
+    what trials proved, with verdict and trials.
 
-    Honest checks are blue and their dots lie left of their bars; broken designs are vermillion, and
-    their dots lie right of what they claim. What was not audited is left out.
+    Honest checks are blue and their dots lie at their bars or left of them; broken designs are
+    vermillion, and their dots lie right of what they claim. What was not audited is left out.
     """
     shown = [
         (one, one.claim.epsilon) for one in findings if one.claim and 0.0 < one.claim.epsilon < 1e6
@@ -36,10 +37,23 @@ def audit_figure(findings: Sequence[Finding]) -> Figure:
     axes = figure.subplots()
     for place, (finding, promise) in enumerate(shown):
         color = VERMILLION if finding.kind == "specimen" else BLUE
-        reached = min(max(finding.epsilon, left), right)
-        axes.plot([promise, reached], [place, place], color=color, linewidth=1.0, alpha=0.35)
         axes.plot(promise, place, "|", color=INK, markersize=8.0, markeredgewidth=1.6)
-        axes.plot(reached, place, "o", color=color, markersize=4.0)
+        for epsilon, face in ((finding.exact, color), (finding.epsilon, "white")):
+            if not math.isnan(epsilon):
+                at = min(max(epsilon, left), right)
+                axes.plot([promise, at], [place, place], color=color, linewidth=1.0, alpha=0.35)
+                axes.plot(at, place, "o", color=color, markerfacecolor=face, markersize=4.0)
+        trials = f", {finding.trials:,} trials" if finding.trials else ""
+        axes.annotate(
+            f"{finding.verdict}{trials}",
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(6.0, 0.0),
+            textcoords="offset points",
+            verticalalignment="center",
+            fontsize=_NAME,
+            color=VERMILLION if finding.failed else INK,
+        )
     kinds = [one.kind for one, _ in shown]
     for place in range(1, len(shown)):
         if kinds[place] != kinds[place - 1]:
@@ -67,7 +81,9 @@ def audit_figure(findings: Sequence[Finding]) -> Figure:
 def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
     """The least and the largest epsilon that the picture has room for."""
     promises = [promise for _, promise in shown] or [1.0]
-    bounds = [one.epsilon for one, _ in shown]
+    bounds = [
+        bound for one, _ in shown for bound in (one.exact, one.epsilon) if not math.isnan(bound)
+    ]
     finite = [bound for bound in bounds if math.isfinite(bound)]
     least = max(_LEAST * min(promises), min([*promises, *(x for x in finite if x > 0.0)]))
     left = least if min([*bounds, least]) >= least else _LEAST * min(promises)
@@ -78,10 +94,13 @@ def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
 def _keys(kinds: set[str]) -> list[Line2D]:
     keys = [Line2D([], [], marker="|", color=INK, linestyle="", markersize=9, label="promised")]
     for color, label, there in (
-        (BLUE, "proved by attack", kinds - {"specimen"}),
-        (VERMILLION, "proved by attack, of a design that is broken", kinds & {"specimen"}),
+        (BLUE, "", kinds - {"specimen"}),
+        (VERMILLION, ", of a design that is broken", kinds & {"specimen"}),
     ):
-        if there:
-            keys.append(Line2D([], [], marker="o", color=color, linestyle="", markersize=4))
-            keys[-1].set_label(label)
+        for how, face in (("exact replay", color), ("proved by trials", "white")):
+            if there:
+                line = Line2D([], [], marker="o", color=color, linestyle="", markersize=4)
+                line.set_markerfacecolor(face)
+                line.set_label(f"{how}{label}")
+                keys.append(line)
     return keys

@@ -11,9 +11,11 @@ import math
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Additive
-from discreet.privacy import NoiseSource
+from discreet.audit.values import exact_of
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray
 
 EPSILON, DELTA = 10.0, 0.1
@@ -29,11 +31,20 @@ def _released(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return release(float(first), trials, noise)
 
 
-def _game() -> Additive:
-    return Additive(Claim(EPSILON, DELTA), (("numbers 1 apart", _released),))
+def _run(value: float, facts: Facts) -> Promise:
+    facts.add("the release", release(value, 1, SimulatedNoise(1)).tobytes())
+    return Promise(Claim(EPSILON, DELTA), Claim(EPSILON, DELTA))
+
+
+def _exact() -> Exact:
+    return exact_of(_run, [("0", 0.0), ("1", 1.0)])
+
+
+def _game(exact: Exact) -> Additive:
+    return Additive(exact.claim, "numbers 1 apart", _released)
 
 
 def check() -> Check:
     """The check of this specimen."""
     about = "sqrt(2 ln(1.25/delta))/epsilon at epsilon = 10"
-    return Check("classical_gaussian", "specimen", "joint", _game, about=about)
+    return Check("classical_gaussian", "specimen", "joint", _exact, _game, about=about)

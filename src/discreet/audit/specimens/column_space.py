@@ -15,9 +15,11 @@ import math
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Stated
-from discreet.privacy import NoiseSource
+from discreet.audit.values import exact_of
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray
 
 # The claim of the paper's Figure 2a.
@@ -59,12 +61,22 @@ def _nearer(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return nearer
 
 
-def _game() -> Stated:
+def _run(rows: FloatArray, facts: Facts) -> Promise:
+    facts.add("the release", release(rows, 1, SimulatedNoise(1)).tobytes())
+    return Promise(Claim(EPSILON, DELTA), Claim(EPSILON, DELTA))
+
+
+def _exact() -> Exact:
+    one, two = _tables()
+    return exact_of(_run, [("a table", one), ("one row moved by 1", two)])
+
+
+def _game(exact: Exact) -> Stated:
     words = "distance from the column space of either table; one row moved by 1"
-    return Stated(Claim(EPSILON, DELTA), _nearer, words)
+    return Stated(exact.claim, _nearer, words)
 
 
 def check() -> Check:
     """The check of this specimen."""
     about = "PO-GP-UCB, Kharkovskii et al. (2020)"
-    return Check("column_space", "specimen", "outsourced", _game, _COST, about)
+    return Check("column_space", "specimen", "outsourced", _exact, _game, _COST, about)

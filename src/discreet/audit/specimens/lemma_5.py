@@ -22,9 +22,11 @@ import math
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Additive
-from discreet.privacy import NoiseSource
+from discreet.audit.values import exact_of
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray
 
 ALPHA, DELTA = 10.0, 0.1
@@ -62,20 +64,38 @@ def _report(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return report(features(first, COSINE), 1.0, trials, noise)
 
 
-def _gram_game() -> Additive:
+def _gram_run(first: bool, facts: Facts) -> Promise:
+    facts.add("the report", _gram(first, 1, SimulatedNoise(1)).tobytes())
     claim = Claim(0.5 * ALPHA, 0.5 * DELTA)
-    return Additive(claim, (("orthogonal features", _gram),))
+    return Promise(claim, claim)
 
 
-def _report_game() -> Additive:
-    where = f"features with cosine {COSINE:.2f}, rewards 1"
-    return Additive(Claim(ALPHA, DELTA), ((where, _report),))
+def _report_run(first: bool, facts: Facts) -> Promise:
+    facts.add("the report", _report(first, 1, SimulatedNoise(1)).tobytes())
+    return Promise(Claim(ALPHA, DELTA), Claim(ALPHA, DELTA))
+
+
+def _gram_exact() -> Exact:
+    return exact_of(_gram_run, [("a person", True), ("one with orthogonal features", False)])
+
+
+def _report_exact() -> Exact:
+    other = f"one whose features have the cosine {COSINE:.2f}"
+    return exact_of(_report_run, [("a person with reward 1", True), (other, False)])
+
+
+def _gram_game(exact: Exact) -> Additive:
+    return Additive(exact.claim, "orthogonal features", _gram)
+
+
+def _report_game(exact: Exact) -> Additive:
+    return Additive(exact.claim, f"features with cosine {COSINE:.2f}, rewards 1", _report)
 
 
 def checks() -> list[Check]:
     """The checks of this specimen: of the part on which the flaw shows most, and of the report."""
     about = "Dubey (2021), Lemma 5, alpha = 10"
     return [
-        Check("lemma_5, gram", "specimen", "local", _gram_game, about=about),
-        Check("lemma_5, report", "specimen", "local", _report_game, about=about),
+        Check("lemma_5, gram", "specimen", "local", _gram_exact, _gram_game, about=about),
+        Check("lemma_5, report", "specimen", "local", _report_exact, _report_game, about=about),
     ]

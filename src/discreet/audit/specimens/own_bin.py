@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Stated
-from discreet.privacy import NoiseSource
+from discreet.audit.values import exact_of
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray, IntArray
 
 EPSILON = 1.0
@@ -35,12 +37,22 @@ def _seen(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return seen
 
 
-def _game() -> Stated:
+def _run(cell: int, facts: Facts) -> Promise:
+    report = privatise(np.array([cell]), np.ones(1), SimulatedNoise(1))
+    facts.add("the report", report.tobytes())
+    return Promise(Claim(EPSILON), Claim(EPSILON))
+
+
+def _exact() -> Exact:
+    return exact_of(_run, [("a person in the first bin", 0), ("in the second", 1)])
+
+
+def _game(exact: Exact) -> Stated:
     words = "whether U of the first bin is 0; a person there, or in the second"
-    return Stated(Claim(EPSILON), _seen, words)
+    return Stated(exact.claim, _seen, words)
 
 
 def check() -> Check:
     """The check of this specimen."""
     about = "the published program of Ma et al. (2025)"
-    return Check("own_bin", "specimen", "local", _game, about=about)
+    return Check("own_bin", "specimen", "local", _exact, _game, about=about)

@@ -11,9 +11,11 @@ import json
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Additive
-from discreet.privacy import NoiseSource
+from discreet.audit.values import exact_of
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 
@@ -35,11 +37,20 @@ def _ran(first: bool, trials: int, noise: NoiseSource) -> None:
     run(0.5 if first else -0.5, trials, noise)
 
 
-def _game() -> Additive:
-    return Additive(Claim(EPSILON, DELTA), (("both releases of one sum", _ran),), trials_last=True)
+def _run(value: float, facts: Facts) -> Promise:
+    run(value, 1, SimulatedNoise(1))
+    return Promise(Claim(EPSILON, DELTA), Claim(EPSILON, DELTA))
+
+
+def _exact() -> Exact:
+    return exact_of(_run, [("0.5", 0.5), ("-0.5", -0.5)])
+
+
+def _game(exact: Exact) -> Additive:
+    return Additive(exact.claim, "both releases of one sum", _ran, trials_last=True)
 
 
 def check() -> Check:
     """The check of this specimen."""
     about = "a release drawn again from an older file"
-    return Check("restart", "specimen", "joint", _game, about=about)
+    return Check("restart", "specimen", "joint", _exact, _game, about=about)

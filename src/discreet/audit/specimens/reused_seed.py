@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Stated
+from discreet.audit.values import exact_of
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import gaussian_noise_multiplier
 from discreet.validation import FloatArray
@@ -38,12 +40,24 @@ def _difference(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return difference
 
 
-def _game() -> Stated:
+def _run(value: float, facts: Facts) -> Promise:
+    known, mine = np.full(_PEOPLE, 0.5), np.full(_PEOPLE, 0.5)
+    mine[0] = value
+    for one in releases((known, mine), 1, 3):
+        facts.add("a sum", one.tobytes())
+    return Promise(Claim(EPSILON, DELTA), Claim(EPSILON, DELTA))
+
+
+def _exact() -> Exact:
+    return exact_of(_run, [("1", 1.0), ("0", 0.0)])
+
+
+def _game(exact: Exact) -> Stated:
     words = "difference of two sums; one person has 1, or 0"
-    return Stated(Claim(EPSILON, DELTA), _difference, words)
+    return Stated(exact.claim, _difference, words)
 
 
 def check() -> Check:
     """The check of this specimen."""
     about = "two releases from one seed"
-    return Check("reused_seed", "specimen", "joint", _game, about=about)
+    return Check("reused_seed", "specimen", "joint", _exact, _game, about=about)

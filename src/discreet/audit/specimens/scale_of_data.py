@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Additive
-from discreet.privacy import NoiseSource
+from discreet.audit.values import exact_of
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray
 
 EPSILON = 1.0
@@ -30,12 +32,21 @@ def _released(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return release(values, trials, noise)
 
 
-def _game() -> Additive:
-    sides = (("everybody has 1, or one person 100", _released),)
-    return Additive(Claim(EPSILON), sides, bound="counts", threshold=None)
+def _run(first: bool, facts: Facts) -> Promise:
+    facts.add("the sum", _released(first, 1, SimulatedNoise(1)).tobytes())
+    return Promise(Claim(EPSILON), Claim(EPSILON))
+
+
+def _exact() -> Exact:
+    return exact_of(_run, [("everybody has 1", True), ("one person has 100", False)])
+
+
+def _game(exact: Exact) -> Additive:
+    words = "everybody has 1, or one person 100"
+    return Additive(exact.claim, words, _released, bound="counts", threshold=None)
 
 
 def check() -> Check:
     """The check of this specimen."""
     about = "noise in proportion to the data's maximum"
-    return Check("scale_of_data", "specimen", "joint", _game, about=about)
+    return Check("scale_of_data", "specimen", "joint", _exact, _game, about=about)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.audit.games import Check, Claim
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Stated
-from discreet.privacy import NoiseSource
+from discreet.audit.values import exact_of
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray, IntArray
 
 EPSILON = 1.0
@@ -30,12 +32,22 @@ def _sent(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return (~np.isnan(release(bins, trials, noise)[:, 0])).astype(np.float64)
 
 
-def _game() -> Stated:
+def _run(first: bool, facts: Facts) -> Promise:
+    bins = np.array([0 if first else 1, 1, 2, 2, 3])
+    facts.add("the counts", release(bins, 1, SimulatedNoise(1)).tobytes())
+    return Promise(Claim(EPSILON), Claim(EPSILON))
+
+
+def _exact() -> Exact:
+    return exact_of(_run, [("a person alone in the first bin", True), ("in the second", False)])
+
+
+def _game(exact: Exact) -> Stated:
     words = "whether the first bin was sent; one person there, or in the second"
-    return Stated(Claim(EPSILON), _sent, words)
+    return Stated(exact.claim, _sent, words)
 
 
 def check() -> Check:
     """The check of this specimen."""
     about = "bins with nobody in them say nothing"
-    return Check("silent_bin", "specimen", "joint", _game, about=about)
+    return Check("silent_bin", "specimen", "joint", _exact, _game, about=about)

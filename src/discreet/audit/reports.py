@@ -1,0 +1,101 @@
+"""Reports under local privacy, replayed: the adversary knows all that came before, and the ticket.
+
+A report is made by a batch of three people, of whom the middle one is attacked. Public are the
+report with its length, the tickets, and whether reporting failed; private are the person's context,
+action and reward. The policy is one that a learner published in some state, or that a server forged
+(dishonest.py), so it is the same for everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.exact import Facts, Promise, Subject
+from discreet.audit.games import Claim
+from discreet.audit.people import ContextPeople, People, Person
+from discreet.learners.messages import Policy, Terms
+from discreet.learners.schema import encode
+from discreet.learners.sources import SourcePolicy
+from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+
+_SEED = 7
+_BATCH, _PLACE = 3, 1
+
+
+@dataclass(frozen=True)
+class LocalReport(Subject):
+    """See the module.
+
+    Attributes:
+        people: who take part.
+        policy: under which they report, of the learner's own people or of a source.
+        asked: the budget of one report.
+        certified: what the learner's certificate says.
+        terms: what the person's side agreed to; None for none.
+        secure: whether noise comes from SecureNoise.
+        ticket: the seed of the tickets.
+    """
+
+    people: People = field(default=None)  # type: ignore[assignment]
+    policy: Policy[Any] | SourcePolicy = field(default=None)  # type: ignore[assignment]
+    asked: Claim = field(default=None)  # type: ignore[assignment]
+    certified: Claim = field(default=None)  # type: ignore[assignment]
+    terms: Terms | None = None
+    secure: bool = False
+    ticket: int = 0
+
+    def groups(self) -> Iterator[Sequence[Person]]:
+        rng, people = np.random.default_rng(_SEED), self.people
+        if isinstance(people, ContextPeople) and self._source:
+            yield people.with_arms(rng)
+        else:
+            yield people.candidates(rng)
+
+    @property
+    def _source(self) -> bool:
+        return isinstance(self.policy, SourcePolicy)
+
+    def near(self, person: Person, rng: np.random.Generator) -> Person:
+        return self.people.near(person, rng)
+
+    def run(self, person: Person, facts: Facts) -> Promise:
+        noise: NoiseSource = SecureNoise() if self.secure else SimulatedNoise(_SEED)
+        rng = np.random.default_rng([_SEED, self.ticket])
+        try:
+            report = self._reported(person, rng, noise, facts)
+            facts.add("a report", encode(report))
+        except Exception as error:
+            # Whatever it is, a device that fails does not report, which can be seen.
+            facts.refusal("a report", error)
+        release = self.policy.release(noise.name)
+        return Promise(self.asked, self.certified, None if release is None else [release])
+
+    def copies(self, person: Person, count: int, noise: NoiseSource) -> Any:
+        """So many independent reports of one person, with the same ticket."""
+        people, policy = self.people, self.policy
+        contexts = people.many(person, count)
+        rewards = people.in_units(np.full(count, person.reward))
+        if isinstance(policy, SourcePolicy):
+            return policy.report(contexts, np.full(count, person.arm or 0), rewards, noise)
+        rng = np.random.default_rng([_SEED, self.ticket])
+        one, _ = policy.act(people.many(person, 1), rng)
+        actions = people.acted(one, person, 0)[np.zeros(count, dtype=np.int64)]
+        return policy.report(contexts, actions, rewards, noise)
+
+    def _reported(
+        self, person: Person, rng: np.random.Generator, noise: NoiseSource, facts: Facts
+    ) -> Any:
+        people, policy = self.people, self.policy
+        contexts = people.with_person(people.crowd(_BATCH, rng), _PLACE, person)
+        rewards = people.in_units(np.array([0.3, person.reward, 0.6]))
+        if isinstance(policy, SourcePolicy):
+            arms = np.array([0, person.arm or 0, policy.arms - 1])
+            return policy.report(contexts, arms, rewards, noise, self.terms)
+        actions, _ = policy.act(contexts, rng)
+        facts.add("the tickets", actions.tickets.tobytes())
+        acted = people.acted(actions, person, _PLACE)
+        return policy.report(contexts, acted, rewards, noise, self.terms)

@@ -1,0 +1,208 @@
+"""Whole runs under joint privacy, replayed: an adversary who knows everything but one person.
+
+People come in batches, act, and are learnt from, until all have come. Public are every policy, all
+that the learner shows without an underscore, its certificate, the action of everybody but the
+person attacked, predictions for others, and whether anything was refused; known are all other
+people's data. What may differ is that person's context, reward and action.
+
+| variant | what is different                                                            |
+|---------|------------------------------------------------------------------------------|
+| late    | half of every batch reports only after the next batch has acted              |
+| saved   | the learner is saved after its second policy, and loaded again               |
+| secure  | noise comes from SecureNoise                                                 |
+"""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from discreet.audit.exact import Facts, Promise, Subject
+from discreet.audit.games import Claim
+from discreet.audit.makers import Maker
+from discreet.audit.people import People, Person, Point
+from discreet.learners.base import Learner
+from discreet.learners.epochs.usca import Usca
+from discreet.learners.messages import Actions, Message
+from discreet.learners.saving import load, save
+from discreet.learners.schema import encode
+from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
+from discreet.validation import InvalidInput
+
+AnyLearner = Learner[Any, Any, Any]
+Variant = Literal["plain", "late", "saved", "secure"]
+_SEED = 5
+# Public names that are no facts: objects of the audit's own, and a policy that would be made anew.
+_NO_FACTS = ("noise", "policy")
+# Certificates are looked at once, at the end: they take as long as all else.
+_DEAR = ("guarantee",)
+
+
+@dataclass(frozen=True)
+class JointRun(Subject):
+    """See the module.
+
+    Attributes:
+        maker: of the learner.
+        place: where the person stands.
+        variant: of the run.
+        predictions: how many predictions are asked for at the end.
+        asked_at: the context for which they all are; None for other people's.
+        seed: of the noise and of other people.
+    """
+
+    maker: Maker = field(default=None)  # type: ignore[assignment]
+    place: int = 0
+    variant: Variant = "plain"
+    predictions: int = 0
+    asked_at: Point | None = None
+    seed: int = _SEED
+
+    @cached_property
+    def _people(self) -> People:
+        return self.maker.crowd()
+
+    def groups(self) -> Iterator[Sequence[Person]]:
+        yield self._people.candidates(np.random.default_rng(_SEED))
+
+    def near(self, person: Person, rng: np.random.Generator) -> Person:
+        return self._people.near(person, rng)
+
+    def run(self, person: Person, facts: Facts) -> Promise:
+        source: NoiseSource = (
+            SecureNoise() if self.variant == "secure" else SimulatedNoise(self.seed)
+        )
+        learner = self._ran(self.maker.make(source), person, facts)
+        budget = self.maker.budget
+        if not facts.wanted:
+            return Promise(Claim(budget.epsilon, budget.delta), Claim(0.0))
+        held = learner.guarantee()
+        return Promise(
+            Claim(budget.epsilon, budget.delta), Claim(held.epsilon, held.delta), learner.releases
+        )
+
+    def _ran(self, learner: AnyLearner, person: Person, facts: Facts) -> AnyLearner:
+        people, count = self._people, self.maker.people
+        rng = np.random.default_rng(self.seed)
+        contexts = people.with_person(people.crowd(count, rng), self.place, person)
+        table = people.table(count, rng)
+        table[self.place] = person.reward
+        late: list[Any] = []
+        came = 0
+        while came < count:
+            learner, policy = self._published(learner, facts)
+            stop = min(came + learner.batch_size, count)
+            batch = people.part(contexts, came, stop)
+            actions, _ = policy.act(batch, rng)
+            facts.add("another person's action", _others(actions, self.place - came))
+            if came <= self.place < stop:
+                actions = people.acted(actions, person, self.place - came)
+            rewards = people.rewards(table[came:stop], actions)
+            reports = []
+            for start, end in self._parts(stop - came):
+                part = people.part(batch, start, end)
+                rows = np.arange(start, end)
+                reports.append(policy.report(part, actions[rows], rewards[rows], Unprotected()))
+            now, late = [*late, reports[0]], reports[1:]
+            self._heard(learner, now, facts)
+            came = stop
+        if late:
+            self._heard(learner, late, facts)
+        learner, _ = self._published(learner, facts)
+        if self.predictions:
+            assert isinstance(learner, Usca)
+            where = people.crowd(self.predictions, rng)
+            if self.asked_at is not None:
+                where = people.many(Person((self.asked_at,), 0.0), self.predictions)
+            facts.add("a prediction", learner.predict(where).tobytes())
+        for name, shown in public_facts(learner) if facts.wanted else ():
+            facts.add(f"what {name} of the learner shows", shown)
+        return learner
+
+    def _parts(self, count: int) -> list[tuple[int, int]]:
+        if self.variant != "late" or count < 2:
+            return [(0, count)]
+        return [(0, count // 2), (count // 2, count)]
+
+    def _heard(self, learner: AnyLearner, reports: list[Any], facts: Facts) -> None:
+        try:
+            learner.update(reports)
+        except InvalidInput as error:
+            facts.refusal("an update", error)
+
+    def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
+        policy = learner.policy()
+        facts.add("a policy", encode(policy))
+        if self.variant == "saved" and policy.version == 1:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "learner.json"
+                save(learner, path)
+                learner = load(path, noise=SimulatedNoise(_SEED + 1))
+            facts.add("a policy after loading", encode(learner.policy()))
+        for name, shown in public_facts(learner, _DEAR) if facts.wanted else ():
+            facts.add(f"what {name} of the learner shows", shown)
+        return learner, policy
+
+
+def _others(actions: Actions, place: int) -> bytes:
+    """The actions of everybody in a batch but the person at that place."""
+    others = np.arange(len(actions)) != place
+    shown = bytes(actions.arms[others].tobytes()) + bytes(actions.tickets.tobytes())
+    if actions.points is not None:
+        shown += bytes(actions.points[others].tobytes())
+    return shown
+
+
+def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
+    """Everything that an object shows under a name without an underscore: attributes, properties,
+    and what methods return that need no argument."""
+    for name in dir(thing):
+        if name.startswith("_") or name in _NO_FACTS or name in but:
+            continue
+        try:
+            value = getattr(thing, name)
+            if inspect.ismethod(value):
+                if any(
+                    one.default is one.empty and one.kind is not one.VAR_KEYWORD
+                    for one in inspect.signature(value).parameters.values()
+                ) or inspect.isclass(value.__self__):
+                    continue
+                value = value()
+        except Exception as error:
+            value = type(error).__name__
+        yield name, fingerprint(value)
+
+
+def fingerprint(value: Any) -> bytes:
+    """Bytes that are equal for equal values; of objects their public attributes."""
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        return repr(value).encode()
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}".encode() + value.tobytes()
+    if isinstance(value, Message):
+        return encode(value).encode()
+    if isinstance(value, dict):
+        return b"{" + b",".join(fingerprint(one) for one in value.items()) + b"}"
+    if isinstance(value, list | tuple):
+        return b"[" + b",".join(map(fingerprint, value)) + b"]"
+    name = type(value).__name__.encode()
+    if inspect.isroutine(value) or inspect.isclass(value):
+        return name
+    if is_dataclass(value):
+        shown = {one.name: getattr(value, one.name) for one in fields(value)}
+    else:
+        shown = (
+            {key: one for key, one in vars(value).items() if not key.startswith("_")}
+            if (hasattr(value, "__dict__"))
+            else {}
+        )
+    return name + fingerprint(shown)
