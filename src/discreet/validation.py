@@ -66,8 +66,8 @@ def whole_number(value: Any, name: str, minimum: int = 0, maximum: int | None = 
     return number
 
 
-def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
-    """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
+def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
+    """`values` as a float64 array of shape (n, columns) with n >= 1."""
     array = _as_float(values, name)
     if array.ndim != 2 or array.shape[1] != columns:
         raise InvalidInput(
@@ -76,6 +76,12 @@ def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
         )
     if array.shape[0] == 0:
         raise InvalidInput(f"{name} was empty; pass at least one row.")
+    return array
+
+
+def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
+    """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
+    array = number_matrix(values, name, columns)
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
         raise InvalidInput(
@@ -85,14 +91,20 @@ def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
     return array
 
 
-def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
-    """`values` as a float64 array of shape (length,) with no NaN or infinity."""
+def number_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
+    """`values` as a float64 array of shape (length,)."""
     array = _as_float(values, name)
     if array.shape != (length,):
         raise InvalidInput(
             f"{name} had shape {array.shape}; it must have shape ({length},), one value for each "
             "person."
         )
+    return array
+
+
+def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
+    """`values` as a float64 array of shape (length,) with no NaN or infinity."""
+    array = number_vector(values, name, length)
     bad = ~np.isfinite(array)
     if bad.any():
         raise InvalidInput(
@@ -103,7 +115,11 @@ def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
 
 
 def whole_vector(
-    values: ArrayLike, name: str, minimum: int, maximum: int, length: int | None = None
+    values: ArrayLike,
+    name: str,
+    minimum: int = -(2**63),
+    maximum: int = 2**63 - 1,
+    length: int | None = None,
 ) -> IntArray:
     """`values` as an int64 array of shape (length,), every entry from `minimum` to `maximum`."""
     try:

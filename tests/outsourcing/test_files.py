@@ -10,17 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.files import (
-    append_durably,
-    draft_name,
-    format_of,
-    is_draft,
-    locked,
-    read_numbers,
-    sweep_drafts,
-    write_bytes,
-    write_table,
-)
+from discreet.durable import append_durably, draft_name, is_draft, sweep_drafts, write_bytes
+from discreet.outsourcing.files import format_of, locked, read_numbers, write_table
 from discreet.validation import InvalidInput
 from tests.outsourcing.stopping import WAYS, Stopped
 

@@ -30,20 +30,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.certificate import DAMAGE, Certificate
-from discreet.outsourcing.files import (
+from discreet.durable import (
     append_durably,
     draft_name,
     is_draft,
-    locked,
-    read_numbers,
-    sha256_of,
     sweep_drafts,
     sync_folder,
-    table_bytes,
     write_bytes,
 )
+from discreet.outsourcing.bounds import PublicBounds
+from discreet.outsourcing.certificate import DAMAGE, Certificate
+from discreet.outsourcing.files import locked, read_numbers, sha256_of, table_bytes
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 SCHEMA = 1

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from discreet.durable import write_bytes
 from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.certificate import DAMAGE
-from discreet.outsourcing.files import write_bytes
 from discreet.outsourcing.modeler import Found, Modeler
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
 from discreet.outsourcing.questions import (

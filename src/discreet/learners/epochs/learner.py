@@ -186,9 +186,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """Whether releases under joint privacy are Gaussian."""
         return True
 
-    def policy_header(self) -> dict[str, Any]:
-        return {**super().policy_header(), "learner": self.name}
-
     @property
     def batch_size(self) -> int:
         return self._length
@@ -389,7 +386,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             if isinstance(self.budget, Local):
                 return super().releases
             return [one for one in (p.release("none") for p in self._policies) if one is not None]
-        group = f"one row of {self.name} {self.public_seed}"
+        group = f"one row of learner {self.identity}"
         return [one.record(group) for one in self._released[0]]
 
     @classmethod
@@ -434,6 +431,13 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         }
 
     def _restore(self, fields: dict[str, Any]) -> None:
+        for policy in self._policies:
+            if policy.local != self.hidden(policy.rows.size):
+                raise InvalidInput(
+                    f"policy {policy.version} of a saved learner has reports that are hidden by "
+                    f"{policy.local}, not as {self.budget!r} asks. The file is damaged; load one "
+                    "as save() wrote it."
+                )
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)
