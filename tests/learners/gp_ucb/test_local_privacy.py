@@ -28,7 +28,7 @@ from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
-from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.accounting import gaussian_epsilon, gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
@@ -330,3 +330,16 @@ class TestTamperedPolicies:
         for change in (grows, negative, shorter, columns):
             with pytest.raises(InvalidInput):
                 sent(box_policy(), change)
+
+
+def test_terms_count_what_the_sampler_holds() -> None:
+    """Fault once found: a device was told 1 and sent a report that held 1.0000000051."""
+    policy = set_policy()
+    exact = gaussian_noise_multiplier(2.0, 1e-5) * policy.local.sensitivity
+    forged = replace(policy, local=replace(policy.local, scale=exact))
+    terms = Terms(policy.domain, policy.space, 2.0, delta=1e-5)
+    terms.check(forged, SimulatedNoise.name)
+    with pytest.raises(InvalidInput, match="agreed to at most"):
+        terms.check(forged)
+    with pytest.raises(InvalidInput, match="agreed to at most"):
+        forged.act("no contexts", np.random.default_rng(0), terms)
