@@ -11,12 +11,13 @@ import pytest
 from scipy import stats
 
 from discreet.outsourcing import answering
+from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.answering import LoggedAnswer, Unmeasured
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.key import read_key
 from discreet.outsourcing.questions import Answer, Question
-from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
+from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.learners.spy import Spy
 from tests.outsourcing.cases import PROTECTED, bounds, contents, release, table
@@ -257,11 +258,10 @@ class TestProtectedAnswers:
             pytest.importorskip("opendp")
         count = 300 if secure else 1500
         frame = table(count).assign(expense=4.0)
-        made = Curator(tmp_path / "key").release(
+        made = release(
+            tmp_path / "key",
             frame,
-            bounds(),
-            Outsourced(2.0, 1e-5, 1.0),
-            SecureNoise() if secure else SimulatedNoise(5),
+            noise=SecureNoise() if secure else SimulatedNoise(5),
             answers=self.rules,
             seed=None if secure else 5,
         )

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.prior import RowPrior
 from discreet.outsourcing.questions import (
     Answer,
