@@ -46,7 +46,8 @@ from discreet.problems.options import (
 )
 from discreet.problems.packaged import read_packaged
 from discreet.problems.synthetic import exponential, symmetric
-from discreet.problems.tables import Column, read_table
+from discreet.problems.table_files import read_table
+from discreet.problems.tables import Column
 from discreet.validation import InvalidInput
 
 EARNINGS_COLUMNS = (

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
+from discreet.problems.table_files import read_csv
 from discreet.problems.tables import (
     Column,
     Encoded,
@@ -38,7 +39,6 @@ from discreet.problems.tables import (
     column_of,
     encode_columns,
     numbers_of,
-    read_csv,
 )
 from discreet.validation import (
     BoolArray,

@@ -14,11 +14,8 @@ preprocessing and reveals nothing that the row itself does not.
 from __future__ import annotations
 
 import math
-import warnings
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -38,10 +35,6 @@ MissingRule = Literal["error", "drop"]
 
 MISSING_MARKS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>"})
 """Text that stands for a missing value, unless a column declares it as one of its `values`."""
-
-_CSV_SUFFIXES = (".csv", ".csv.gz")
-_PARQUET_SUFFIXES = (".parquet", ".pq")
-_UNREADABLE = (OSError, ValueError, EOFError, NotImplementedError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -149,79 +142,6 @@ def check_rule(rule: str, name: str, allowed: tuple[str, ...]) -> None:
         raise InvalidInput(f"{name} was {rule!r}; it must be one of {', '.join(allowed)}.")
 
 
-def read_table(path: str | Path, text_columns: Iterable[str] = ()) -> pd.DataFrame:
-    """The table in a `.csv`, `.csv.gz` or `.parquet` file.
-
-    Args:
-        path: the file; its ending says how it is read.
-        text_columns: columns of a CSV file that hold labels and are not to be read as numbers
-            (so that the label `01` stays apart from `1`).
-
-    Raises:
-        InvalidInput: when the file is not there, cannot be read or has no rows.
-    """
-    file = Path(path)
-    name = file.name.lower()
-    if not name.endswith(_CSV_SUFFIXES + _PARQUET_SUFFIXES):
-        raise InvalidInput(
-            f"the table was {str(file)!r}; its name must end in .csv, .csv.gz or .parquet. "
-            "Convert or rename the file."
-        )
-    if not file.is_file():
-        raise InvalidInput(f"the table {str(file)!r} is not a file that exists; check the path.")
-    if name.endswith(_PARQUET_SUFFIXES):
-        frame = _read_parquet(file)
-    else:
-        frame = read_csv(file, dtype=dict.fromkeys(text_columns, str))
-    if frame.empty:
-        raise InvalidInput(f"the table {str(file)!r} has no rows; give a table with people in it.")
-    return frame
-
-
-def read_csv(file: Path, **settings: Any) -> pd.DataFrame:
-    """`pandas.read_csv` with this library's settings; `InvalidInput` with the reason it failed.
-
-    A first column is never taken for row names, which would shift every other column; a line with
-    more fields than the header is refused. Only empty fields are missing here: other marks, such
-    as `NA`, are read as text, because a column may declare them as labels.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame: pd.DataFrame = pd.read_csv(
-                file,
-                index_col=False,
-                skipinitialspace=True,
-                keep_default_na=False,
-                na_values=[""],
-                low_memory=False,
-                **settings,
-            )
-    except (*_UNREADABLE, pd.errors.ParserWarning) as error:
-        raise InvalidInput(_unreadable(file, "CSV", error)) from error
-    return frame
-
-
-def _read_parquet(file: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(file, engine="pyarrow")
-    except ImportError as error:
-        raise InvalidInput(
-            f"the table {str(file)!r} is a Parquet file and pyarrow is not installed; run "
-            'pip install "discreet[parquet]", or convert the file to CSV.'
-        ) from error
-    except _UNREADABLE as error:
-        raise InvalidInput(_unreadable(file, "Parquet", error)) from error
-
-
-def _unreadable(file: Path, kind: str, error: BaseException) -> str:
-    reason = str(error).strip() or type(error).__name__
-    return (
-        f"the table {str(file)!r} could not be read as {kind} ({reason}); repair the file or "
-        "write it again."
-    )
-
-
 def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[FloatArray, Box]:
     """The contexts (m, d) of the people who fit the declared columns, and their domain.
 
@@ -266,7 +186,7 @@ def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
         series: pd.Series[Any] = frame[name]
         return series
     existing = ", ".join(str(column) for column in frame.columns)
-    problem = "is not in the table" if count == 0 else f"is {count} times in the table"
+    problem = "is not in the table" if count == 0 else f"occurs {count} times in the table"
     raise InvalidInput(f"column {name!r} {problem}, which has: {existing}. Name one of these.")
 
 
