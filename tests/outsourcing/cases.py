@@ -11,7 +11,7 @@ from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import AnswerRules, Curator
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
 PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))

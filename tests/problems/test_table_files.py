@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from discreet.problems.columns import Column
 from discreet.problems.table_files import read_table
-from discreet.problems.tables import Column, column_of, read_contexts
+from discreet.problems.tables import column_of, read_contexts
 from discreet.validation import InvalidInput
 
 PEOPLE = (Column("Größe", 0, 3), Column.category("Ort", ("Köln", "Bad, Ems")))

@@ -180,8 +180,9 @@ class _Csv:
 
     def _read_decimal_commas(self, frame: pd.DataFrame, labels: list[int]) -> None:
         """Put a point for the comma of numbers; `InvalidInput` where others have a point."""
-        numbers = [place for place in frame if frame[place].dtype.kind == "f"]
-        commas = [place for place in frame if place not in labels and _has_commas(frame[place])]
+        places = range(len(self.header))
+        numbers = [place for place in places if frame[place].dtype.kind == "f"]
+        commas = [place for place in places if place not in labels and _has_commas(frame[place])]
         if not commas:
             return
         written = self._parsed(numbers)
