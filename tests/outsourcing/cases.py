@@ -14,7 +14,7 @@ from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.files import Format
 from discreet.outsourcing.proposal import Allowed
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
 PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))

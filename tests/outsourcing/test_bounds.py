@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.outsourcing.bounds import GRID, ROUNDING, PublicBounds, PublicColumn, read_bounds
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
 from discreet.validation import InvalidInput
 
 FILE = """

@@ -44,7 +44,8 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from discreet.problems.tables import Column, encode_columns
+from discreet.problems.columns import Column
+from discreet.problems.tables import encode_columns
 from discreet.validation import FloatArray, InvalidInput, positive_number
 
 # Coordinates are multiples of this, so that how far rounding may carry a row is known.
@@ -215,7 +216,7 @@ class PublicBounds:
             InvalidInput: for a column that is not there, a missing value, text among numbers, or
                 a value outside the bounds of a column that does not say `outside = "clip"`.
         """
-        found = encode_columns(frame, [column.column for column in self.columns])
+        found = encode_columns(frame, [column.column for column in self.columns], may_drop=False)
         return np.stack(
             [
                 column.coordinates(found.values[:, place])

@@ -18,7 +18,7 @@ from typing import Literal
 
 import pandas as pd
 
-from discreet.problems.tables import read_csv, read_table
+from discreet.problems.table_files import read_table
 from discreet.records import check_path
 from discreet.validation import InvalidInput
 
@@ -27,9 +27,6 @@ Format = Literal["csv", "parquet"]
 _PRIVATE_FILE, _OPEN_FILE = 0o600, 0o666
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}\.draft", re.DOTALL)
 _BINARY = getattr(os, "O_BINARY", 0)
-# Since 3.1 pandas reads numbers to the last digit without being asked, and warns who asks.
-_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-_EXACTLY = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
 def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
@@ -141,11 +138,7 @@ def write_table(frame: pd.DataFrame, path: Path, private: bool = False) -> None:
 
 def read_numbers(path: Path, text_columns: tuple[str, ...] = ()) -> pd.DataFrame:
     """A table; numbers in CSV are read to the last digit, `text_columns` as text."""
-    if format_of(path) == "parquet":
-        return read_table(path)
-    if not path.is_file():
-        raise InvalidInput(f"the table {path} is not a file that exists; check the path.")
-    return read_csv(path, dtype=dict.fromkeys(text_columns, str), **_EXACTLY)
+    return read_table(path, text_columns)
 
 
 def sha256_of(content: bytes) -> str:

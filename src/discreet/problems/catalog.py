@@ -16,15 +16,15 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from discreet.domain import RewardBounds
+from discreet.problems.adult import download_adult, read_adult
 from discreet.problems.base import Problem
 from discreet.problems.classification import (
     BracketLabels,
     ClassLabels,
     bandit_from_table,
     classification_from_table,
-    download_adult,
-    read_adult,
 )
+from discreet.problems.columns import Column
 from discreet.problems.decision_sets import BumpProblem, DoseProblem
 from discreet.problems.functions import camelback, michalewicz, styblinski_tang
 from discreet.problems.kernel_grid import KernelGridProblem, point_names
@@ -46,7 +46,7 @@ from discreet.problems.options import (
 )
 from discreet.problems.packaged import read_packaged
 from discreet.problems.synthetic import exponential, symmetric
-from discreet.problems.tables import Column, read_table
+from discreet.problems.table_files import read_table
 from discreet.validation import InvalidInput
 
 EARNINGS_COLUMNS = (

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from discreet.problems.classification import BracketLabels, ClassLabels
+from discreet.problems.columns import Column, MissingRule, OutsideRule
 from discreet.problems.functions import BERNOULLI
 from discreet.problems.kernel_grid import Smoothness, beta_weights
 from discreet.problems.synthetic import (
@@ -20,7 +21,6 @@ from discreet.problems.synthetic import (
     CornerContexts,
     UniformContexts,
 )
-from discreet.problems.tables import Column, MissingRule, OutsideRule
 from discreet.validation import FloatArray, InvalidInput
 
 EARNINGS_THRESHOLDS = (13.0, 20.0)
