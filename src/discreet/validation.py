@@ -57,12 +57,12 @@ class Refusals:
         self._messages += [text for text in messages if text not in self._messages]
 
     @contextmanager
-    def collected(self) -> Iterator[None]:
-        """Keep the messages of an `InvalidInput` and go on after the block."""
+    def collected(self, prefix: str = "") -> Iterator[None]:
+        """Keep the messages of an `InvalidInput` behind a prefix, and go on after the block."""
         try:
             yield
         except InvalidInput as error:
-            self.add(*map(str, error.args))
+            self.add(*(f"{prefix}{text}" for text in error.args))
 
     def raise_if_any(self) -> None:
         """`InvalidInput` with all messages, if there are any."""
@@ -72,8 +72,9 @@ class Refusals:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A question to append to a message about an unknown name; empty where none is similar."""
-    similar = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {similar[0]!r}?" if similar else ""
+    names = {one.casefold(): one for one in known}
+    similar = difflib.get_close_matches(name.casefold(), list(names), n=1)
+    return f" Did you mean {names[similar[0]]!r}?" if similar else ""
 
 
 def finite_number(value: Any, name: str, requirement: str = "a finite number") -> float:

@@ -248,12 +248,15 @@ class Guarantee:
             ) from error
 
 
-def check_protects(promise: Budget | Guarantee, allowed: bool = False) -> None:
+def check_protects(
+    promise: Budget | Guarantee, allowed: bool = False, word: str = "--protects-nobody"
+) -> None:
     """Refuse an epsilon that protects nobody, unless it is asked for by name.
 
     Args:
         promise: what is asked for, or what would be held; no privacy at all says so by its name.
         allowed: whether the user wrote that nobody shall be protected.
+        word: what the user writes to say so.
     """
     if allowed or promise.trust_model == "none" or not _beyond(promise.epsilon):
         return
@@ -261,7 +264,7 @@ def check_protects(promise: Budget | Guarantee, allowed: bool = False) -> None:
         f"epsilon was {rounded_up(promise.epsilon)}, and above {PROTECTS_NOBODY:g} it protects "
         "nobody: someone who knew only that a record belongs to one of all the people alive could "
         f"be more than 99.9% sure whose it is. Choose a smaller epsilon (promises that mean "
-        "something are mostly below 10), or say --protects-nobody to go on without protection."
+        f"something are mostly below 10), or say {word} to go on without protection."
     )
 
 

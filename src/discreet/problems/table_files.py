@@ -39,7 +39,7 @@ _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _DECIMAL_COMMA = re.compile(r"^\s*([+-]?\d+),(\d+(?:[eE][+-]?\d+)?)\s*$")
 # Since 3.1 pandas reads numbers to the last digit without being asked, and warns who asks.
 _OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-_EXACTLY = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
+_EXACTLY: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
 def read_table(path: str | Path, text_columns: Iterable[str] = ()) -> pd.DataFrame:
