@@ -211,14 +211,14 @@ class TestRelease:
         assert sorted(path.name for path in folder.glob("key*")) == ["key", "key-simulated"]
         # Trying out goes on beside it, and never over what is real.
         code, _, err = curate()
-        assert (code, "holds something else" in err) == (2, True)
+        assert (code, "holds something other" in err) == (2, True)
         assert json.loads(Path("release/certificate.json").read_text()) == fields
 
     def test_a_folder_that_is_taken_is_refused_before_anything_is_drawn(self, folder: Path) -> None:
         Path("release").mkdir()
         Path("release/thesis.txt").write_text("mine")
         code, _, err = curate()
-        assert (code, "holds something else" in err) == (2, True)
+        assert (code, "holds something other" in err) == (2, True)
         assert not Path("key-simulated").exists()
 
     def test_words_that_must_be_said(self, folder: Path) -> None:
@@ -278,8 +278,8 @@ class TestRelease:
         ("change", "message"),
         [
             ({"age": 17}, "outside its declared bounds"),
-            ({"age": None}, "had no value in 25 of 25"),
-            ({"patient": "twin"}, "25 times in the table"),
+            ({"age": None}, "'age' is empty in all rows"),
+            ({"patient": "twin"}, "'twin' occurs 25 times in the table"),
             ({"patient": None}, "is empty in row 0"),
             ({"weight": "heavy"}, "held text"),
         ],
@@ -292,6 +292,34 @@ class TestRelease:
         assert (code, out) == (2, "")
         assert message in err
         assert sorted(path.name for path in folder.iterdir()) == ["bounds.toml", "patients.csv"]
+
+    def test_everything_that_is_wrong_with_a_table_is_said_at_once(self, folder: Path) -> None:
+        change = {"age": 17, "patient": "twin", "weight": "heavy", "cost": "dear"}
+        patients().assign(**change).to_csv("patients.csv", index=False)
+        code, _, err = curate()
+        assert code == 2
+        for words in (
+            "4 things are wrong",
+            "'twin' occurs 25 times",
+            "'age'",
+            "'weight'",
+            "'cost'",
+        ):
+            assert words in err
+        assert '"drop"' not in err
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+    def test_tables_as_spreadsheets_of_other_countries_write_them(
+        self, folder: Path, encoding: str
+    ) -> None:
+        named = patients().assign(patient=[f"Zo\u00eb {number}" for number in range(25)])
+        named.to_csv("patients.csv", index=False)
+        assert curate()[0] == 0
+        named.to_csv("other.csv", sep=";", decimal=",", encoding=encoding, index=False)
+        code, out, err = curate(table="other.csv")
+        assert code == 0, err
+        # It is the same table.
+        assert "was drawn before" in out
 
     def test_tables_that_are_none(self, folder: Path) -> None:
         assert (
@@ -322,7 +350,7 @@ class TestTheWholeWay:
             assert f"3 questions answered; answers.csv holds all {3 * turn + 3} answers" in out
             code, out, err = model()
             assert code == 0, err
-            assert "Took over 3 new answers" in out
+            assert "Read 3 new answers" in out
             assert "Best so far: row" in out
         assert "The search is over: all 9 questions" in out
         assert not Path("ask.csv").exists()
@@ -338,7 +366,7 @@ class TestTheWholeWay:
         asked = Path("ask.csv").read_bytes()
         code, out, _ = model()
         assert code == 0
-        assert "asked before, still without an answer" in out
+        assert "asked before and still unanswered" in out
         assert Path("ask.csv").read_bytes() == asked
         answer()
         given = Path("answers.csv").read_bytes()
@@ -356,7 +384,7 @@ class TestTheWholeWay:
         assert not Path("answers.csv").exists()
         code, out, err = answer("--to-measure", "todo.csv")
         assert (code, out) == (3, "")
-        assert "3 people must be measured first; their ids are in todo.csv" in err
+        assert "People to be measured first: 3; their ids are in todo.csv" in err
         assert Path("todo.csv").stat().st_mode & 0o077 == 0
         # Repeated, it writes the same people again.
         todo = pd.read_csv("todo.csv", dtype=str)
@@ -368,7 +396,7 @@ class TestTheWholeWay:
         todo.to_csv("todo.csv", index=False)
         code, out, err = answer("--outcomes", "todo.csv")
         assert code == 0, err
-        assert "of which 1 say that a row cannot be measured" in out
+        assert "rows that cannot be measured: 1" in out
         frame = pd.read_csv("answers.csv")
         assert frame["answer"].isna().tolist() == [False, False, True]
         assert model()[0] == 0
@@ -409,7 +437,7 @@ class TestTheWholeWay:
         assert code == 0, err
         code, out, _ = model("--ask", "ask.parquet", "--tell", "answers.parquet")
         assert code == 0
-        assert "Took over 3 new answers" in out
+        assert "Read 3 new answers" in out
         assert Path("ask.state.json").exists()
 
 
@@ -503,7 +531,7 @@ class TestMistakes:
         ask = Path("ask.csv")
         good = pd.read_csv(ask)
         for bad, message in (
-            (good.assign(row=25), "has the rows 0 to 24"),
+            (good.assign(row=25), "has rows 0 to 24"),
             (good.assign(release="f" * 32), "is not one of the 1"),
             (good.assign(release="../key"), "is not one of the 1"),
             (good.assign(question=1), "question 1 twice"),

@@ -401,12 +401,12 @@ class TestFolders:
         out = tmp_path / "out"
         out.mkdir()
         (out / "thesis.txt").write_text("ten years of work")
-        with pytest.raises(InvalidInput, match="holds something else"):
+        with pytest.raises(InvalidInput, match="holds something other"):
             publish(key, made, out)
         assert contents(out) == {"thesis.txt": b"ten years of work"}
         publish(key, made, tmp_path / "other")
         second = release(key, noise=SecureNoise(), seed=None, again=True)
-        with pytest.raises(InvalidInput, match="holds something else"):
+        with pytest.raises(InvalidInput, match="holds something other"):
             publish(key, second, tmp_path / "other")
         assert ReleasedTable.read(tmp_path / "other").certificate.release == made.release
 

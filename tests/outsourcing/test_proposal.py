@@ -216,7 +216,7 @@ class TestSimulatedAndReal:
         made = release(real, noise=SecureNoise(), seed=None)
         assert publish(real, made, out)
         assert ReleasedTable.read(out).certificate.release == made.release
-        with pytest.raises(InvalidInput, match="holds something else"):
+        with pytest.raises(InvalidInput, match="holds something other"):
             publish(tried, release(tried), out)
         assert ReleasedTable.read(out).certificate.release == made.release
 
@@ -227,6 +227,6 @@ class TestSimulatedAndReal:
         other = release(tmp_path / "two", budget=replace(BUDGET, epsilon=1.0))
         for name in ("rows.csv", "notes.txt"):
             (out / name).write_text("mine")
-            with pytest.raises(InvalidInput, match="holds something else"):
+            with pytest.raises(InvalidInput, match="holds something other"):
                 publish(tmp_path / "two", other, out)
             assert (out / name).read_text() == "mine"

@@ -386,7 +386,7 @@ class TestRefusals:
             (lambda f: f[:0], "is empty"),
             (
                 lambda f: f.assign(release=["f" * 32, *f["release"][1:]]),
-                "belongs to 2 releases",
+                "is about 2 releases",
             ),
         ],
     )

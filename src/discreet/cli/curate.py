@@ -46,7 +46,7 @@ KeyOption = Annotated[Path, typer.Option(help="Folder of the key, which stays wi
 def release(
     table: Annotated[Path, typer.Argument(help="The table (.csv or .parquet), a row a person.")],
     bounds: Annotated[Path, typer.Option(help="Public bounds and units (TOML); see the docs.")],
-    epsilon: Annotated[float, typer.Option(help="What the release may cost.")],
+    epsilon: Annotated[float, typer.Option(help="What the release may cost a person.")],
     delta: Annotated[float, typer.Option(help="Below 1 / (number of rows), say 1e-5.")],
     release_folder: Annotated[Path, typer.Option("--out", help="Folder for the modeler.")],
     key: KeyOption = Path("key"),
@@ -58,14 +58,17 @@ def release(
         int | None, typer.Option(min=1, help="Project rows to so many columns; saves space only.")
     ] = None,
     answers_epsilon: Annotated[
-        float | None, typer.Option(help="Protect answers too: what they may cost a person.")
+        float | None,
+        typer.Option(help="Protect answers too: what all answers about a person may cost."),
     ] = None,
     answers_delta: Annotated[float | None, typer.Option(help="Delta of the answers.")] = None,
     answers_bounds: Annotated[
         tuple[float, float] | None, typer.Option(help="Public bounds of outcomes: two numbers.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often a row may be asked for.")] = 1,
-    form: Annotated[str, typer.Option("--format", help="Of the rows: csv or parquet.")] = "csv",
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the rows: csv or parquet.")
+    ] = "csv",
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Show the certificate; draw nothing and write nothing."),
@@ -95,7 +98,7 @@ def release(
         budget = Outsourced(epsilon, delta, public.radius if radius is None else radius)
         curator = Curator(key if simulate is None else simulated_key(key))
         proposal = curator.propose(
-            read_numbers(table, (public.id,)),
+            read_numbers(table, public.text_columns),
             public,
             budget,
             SecureNoise() if simulate is None else SimulatedNoise(simulate),
@@ -178,14 +181,14 @@ def answer(
     key: KeyOption = Path("key"),
     outcomes: Annotated[
         Path | None,
-        typer.Option(help="Table with ids and outcomes of people who were measured meanwhile."),
+        typer.Option(help="Table with ids and outcomes of people measured in the meantime."),
     ] = None,
     to_measure: Annotated[
         Path | None,
         typer.Option(help="Write the ids of people who must be measured first to this table."),
     ] = None,
 ) -> None:
-    """Answer the questions of an ask file; repeated, it gives the same answers."""
+    """Answer the questions in an ask file. Run again, it gives the same answers."""
     with refusing():
         name, questions = read_questions(ask)
         curator = Curator(key_of(name, key))
@@ -196,15 +199,15 @@ def answer(
         except Unmeasured as unmeasured:
             if to_measure is None:
                 raise InvalidInput(
-                    f"{unmeasured} With --to-measure FILE.csv their ids are written to a table "
+                    f"{unmeasured} With --to-measure FILE.csv, their ids are written to a table "
                     "that you can fill in and give back with --outcomes."
                 ) from unmeasured
             _refuse_filled(to_measure, columns)
             write_table(unmeasured.frame(columns), to_measure, private=True)
             err.print(
                 plain(
-                    f"{len(unmeasured.ids)} people must be measured first; their ids are in "
-                    f"{to_measure}. Fill in the outcome and give the table with --outcomes."
+                    f"People to be measured first: {len(unmeasured.ids)}; their ids are in "
+                    f"{to_measure}. Fill in the outcomes and give the table back with --outcomes."
                 ),
                 highlight=False,
             )
@@ -215,12 +218,12 @@ def answer(
         f"{_count(len(questions), 'question')} answered; {answers} holds all {len(given)} answers"
     )
     if impossible:
-        text += f", of which {impossible} say that a row cannot be measured"
+        text += f"; rows that cannot be measured: {impossible}"
     out.print(plain(f"{text}."), highlight=False)
 
 
 def _refuse_filled(path: Path, columns: tuple[str, str]) -> None:
-    """Refuse to write over a table that somebody filled in, or over another file."""
+    """Refuse to write over a table that someone has filled in, or over another file."""
     if not path.exists():
         return
     try:

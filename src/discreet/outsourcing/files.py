@@ -170,5 +170,5 @@ def _lock(handle: int, folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise InvalidInput(
-            f"another process works in {folder}; wait until it is done and repeat the command."
+            f"another process is working in {folder}; wait until it is done and repeat the command."
         ) from error

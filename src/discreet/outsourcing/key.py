@@ -307,7 +307,8 @@ def read_key(folder: Path) -> Key | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.get("kind") != "curator key" or content.get("schema") != SCHEMA:
             raise InvalidInput(
-                f"{path} is no key of schema {SCHEMA}; give the folder that `discreet curate` made."
+                f"{path} is not a key of schema {SCHEMA}; give the folder that `discreet "
+                "curate` made."
             )
         bounds = PublicBounds.from_dict(content["bounds"], content["id"], content["outcome"])
         if sha256_of((folder / _PEOPLE).read_bytes()) != content["people"]:

@@ -27,7 +27,7 @@ from discreet.outsourcing.release import mechanism_for
 from discreet.privacy import NoiseSource, Outsourced, check_protects
 from discreet.privacy.guarantee import rounded_up
 from discreet.privacy.noise import NO_NOISE
-from discreet.validation import FloatArray, InvalidInput
+from discreet.validation import FloatArray, InvalidInput, Refusals
 
 # The name of a release that was not drawn.
 UNDRAWN = "0" * 32
@@ -66,15 +66,26 @@ class People:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, bounds: PublicBounds) -> People:
-        """The people of a table that fits the bounds."""
-        ids = ids_of(frame, bounds)
-        coordinates = bounds.coordinates(frame)
-        by_id = sorted(range(len(ids)), key=ids.__getitem__)
+        """The people of a table.
+
+        Raises:
+            InvalidInput: for everything that does not fit the bounds, at once.
+        """
+        refusals = Refusals()
+        with refusals.collected():
+            ids = ids_of(frame, bounds)
+        with refusals.collected():
+            coordinates = bounds.coordinates(frame)
         outcomes = None
         if bounds.outcome is not None:
-            outcomes = finite_outcomes(frame, bounds.outcome, ids)[by_id]
+            with refusals.collected():
+                outcomes = finite_outcomes(frame, bounds.outcome)
+        refusals.raise_if_any()
+        by_id = sorted(range(len(ids)), key=ids.__getitem__)
         names = tuple(ids[place] for place in by_id)
-        return cls(names, coordinates[by_id], outcomes, fingerprint_of(names, coordinates[by_id]))
+        coordinates = coordinates[by_id]
+        outcomes = None if outcomes is None else outcomes[by_id]
+        return cls(names, coordinates, outcomes, fingerprint_of(names, coordinates))
 
 
 @dataclass(frozen=True, eq=False)

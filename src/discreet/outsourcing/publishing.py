@@ -70,7 +70,7 @@ def check_out(out: Path, key: Path, certificate: Certificate) -> None:
         )
     if out.is_dir() and any(out.iterdir()) and not _replaceable(out, certificate):
         raise InvalidInput(
-            f"the folder {out} holds something else than this release; name another folder, or "
+            f"the folder {out} holds something other than this release; name another folder, or "
             "move that one away."
         )
 

@@ -131,7 +131,7 @@ def _release_of(frame: pd.DataFrame, path: Path) -> str:
     names = frame["release"].astype(str).unique().tolist()
     if len(names) != 1:
         raise InvalidInput(
-            f"{path} belongs to {len(names)} releases; a file belongs to one. Give each its own."
+            f"{path} is about {len(names)} releases; a file is about one. Give each its own file."
         )
     return str(names[0])
 

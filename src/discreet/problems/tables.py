@@ -301,11 +301,15 @@ def _refuse_missing(
         return
     if absent.all():
         raise InvalidInput(f"column {series.name!r} is empty in all rows; leave the column out.")
-    drop = 'set missing = "drop" to leave those people out, or ' if may_drop else ""
+    advice = (
+        'set missing = "drop" to leave those people out'
+        if may_drop
+        else "set missing to what an empty value counts as, chosen without looking at the data"
+    )
     raise InvalidInput(
         f"column {series.name!r} had no value in {int(absent.sum())} of {len(absent)} rows, first "
-        f"in row {int(np.argmax(absent))} (the first row is 0); {drop}fill the gaps by a rule that "
-        "is public."
+        f"in row {int(np.argmax(absent))} (the first row is 0); {advice}, or fill the gaps by a "
+        "rule that is public."
     )
 
 
