@@ -470,7 +470,7 @@ class TestMistakes:
         [
             (("--kernel", "cubic"), "kernel was 'cubic'"),
             (("--acquisition", "guess"), "acquisition was 'guess'"),
-            (("--variance", 1), "without a length scale"),
+            (("--variance", 1), "--variance came without a length scale"),
             (("--mean", 1), "without a length scale"),
             (("--length-scale", 1), "give --variance too"),
             (("--length-scale", -1, "--variance", 1), "length_scale was -1"),

@@ -351,7 +351,7 @@ class TestRefusals:
         [
             ({"repeats": 0}, "repeats was 0"),
             ({"repeats": 1.0}, "repeats was 1.0"),
-            ({"epsilon": 1.0}, "need all three"),
+            ({"epsilon": 1.0}, "no delta and no bounds; protected answers need all three"),
             ({"epsilon": 1.0, "delta": 0.1}, "need all three"),
             ({"bounds": (0.0, 1.0)}, "need all three"),
             ({"epsilon": -1.0, "delta": 0.1, "bounds": (0.0, 1.0)}, "epsilon of answers was -1"),

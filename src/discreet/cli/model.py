@@ -108,10 +108,12 @@ def _prior(
 ) -> RowPrior | None:
     """What is known beforehand; None to learn it."""
     if not length_scale:
-        if (variance, noise, mean) != (None, None, None):
+        given = {"variance": variance, "noise": noise, "mean": mean}
+        named = [f"--{name}" for name, value in given.items() if value is not None]
+        if named:
             raise InvalidInput(
-                f"variance, noise and mean were {variance}, {noise} and {mean} without a length "
-                "scale; give --length-scale and --variance too, or nothing, to learn all of them."
+                f"{' and '.join(named)} came without a length scale; give --length-scale and "
+                "--variance too, or nothing, to learn all of them."
             )
         return None
     if variance is None:

@@ -120,11 +120,12 @@ class AnswerRules:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "repeats", whole_number(self.repeats, "repeats", minimum=1))
-        given = [one is not None for one in (self.epsilon, self.delta, self.bounds)]
-        if any(given) and not all(given):
+        fields = {"epsilon": self.epsilon, "delta": self.delta, "bounds": self.bounds}
+        absent = [name for name, value in fields.items() if value is None]
+        if absent and len(absent) < len(fields):
             raise InvalidInput(
-                f"answers had epsilon = {self.epsilon}, delta = {self.delta} and bounds = "
-                f"{self.bounds}; protected answers need all three, unprotected ones none."
+                f"answers had no {' and no '.join(absent)}; protected answers need all three of "
+                "epsilon, delta and bounds, unprotected ones none."
             )
         if self.bounds is not None:
             low, high = (finite_number(one, "a bound of answers") for one in self.bounds)

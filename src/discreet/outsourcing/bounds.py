@@ -357,7 +357,11 @@ def _fill(column: Column, missing: Label | None) -> float | None:
     if missing is None:
         return None
     if not column.values:
-        return finite_number(missing, f"missing of column {column.name!r}", "a number")
+        if isinstance(missing, bool | str):
+            raise InvalidInput(
+                f"missing of column {column.name!r} was {toml_value(missing)}; it must be a number."
+            )
+        return float(missing)
     text = label_text(missing)
     if text not in column.values:
         raise InvalidInput(

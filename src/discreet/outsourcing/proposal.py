@@ -84,6 +84,8 @@ class People:
         by_id = sorted(range(len(ids)), key=ids.__getitem__)
         names = tuple(ids[place] for place in by_id)
         coordinates = coordinates[by_id]
+        # By these a table is known, so they stay as they are until they are drawn.
+        coordinates.setflags(write=False)
         outcomes = None if outcomes is None else outcomes[by_id]
         return cls(names, coordinates, outcomes, fingerprint_of(names, coordinates))
 
