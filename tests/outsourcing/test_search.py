@@ -383,7 +383,7 @@ class TestRefusals:
             (lambda f: f.assign(row=-1), "at least 0"),
             (lambda f: f.drop(columns="row"), "has release, question, row, answer"),
             (lambda f: f.rename(columns={"answer": "outcome"}), "has the columns"),
-            (lambda f: f[:0], "is empty"),
+            (lambda f: f[:0], "has no rows"),
             (
                 lambda f: f.assign(release=["f" * 32, *f["release"][1:]]),
                 "is about 2 releases",
@@ -446,7 +446,7 @@ class TestRefusals:
     )
     def test_state_files_that_are_none(self, parties: Parties, text: str) -> None:
         parties.state.write_text(text)
-        self.refused(parties, "is damaged|is no search", parties.model)
+        self.refused(parties, "is damaged|is not a search", parties.model)
 
     def test_damaged_states(self, parties: Parties) -> None:
         self.begun(parties)

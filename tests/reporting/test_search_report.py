@@ -179,7 +179,7 @@ def test_one_column_before_the_first_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bounds", [ONE, PLAIN])
 def test_a_table_of_which_every_row_was_asked_for(tmp_path: Path, bounds: str, count: int) -> None:
     played = play(tmp_path / "search", bounds, count, rounds=40)
-    assert "every row was asked for" in words(report(played))
+    assert "every row has been asked for" in words(report(played))
 
 
 @pytest.mark.parametrize("bounds", [ONE, PLAIN])

@@ -122,8 +122,6 @@ def _read(path: Path, columns: tuple[str, ...], what: str) -> pd.DataFrame:
             f"{path} has the columns {', '.join(map(str, frame.columns))}; {what} has "
             f"{', '.join(columns)}. Give the file as the other party sent it."
         )
-    if frame.empty:
-        raise InvalidInput(f"{path} is empty; there is nothing to do.")
     return frame
 
 
