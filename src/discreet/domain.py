@@ -184,6 +184,29 @@ class Box:
         low, high = self.lower[column], self.upper[column]
         return labels[round((value - low) / (high - low) * (count - 1))]
 
+    def number(self, column: int, value: float | bool | str) -> float:
+        """The inverse of `text`: a number of a column as it is, a category as its number.
+
+        Raises:
+            InvalidInput: for a category that the column lacks, or a number outside its bounds.
+        """
+        name, labels = self.names[column], self.categories[column]
+        low, high = self.lower[column], self.upper[column]
+        text = value if isinstance(value, str) else f"{value:g}"
+        text = str(value).lower() if isinstance(value, bool) else text
+        if text in labels:
+            return low + labels.index(text) * (high - low) / (len(labels) - 1)
+        if isinstance(value, str | bool):
+            numbers = f"a number from {low:g} to {high:g}"
+            allowed = f"one of {', '.join(labels)}" if labels else numbers
+            raise InvalidInput(f"{name} was {text!r}; it must be {allowed}.")
+        if not low <= value <= high:
+            categories = f", or one of {', '.join(labels)}" if labels else ""
+            raise InvalidInput(
+                f"{name} was {value:g}; the declared bounds are [{low:g}, {high:g}]{categories}."
+            )
+        return value
+
     def to_dict(self) -> dict[str, Any]:
         """The box as JSON values."""
         return {

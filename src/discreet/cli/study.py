@@ -49,6 +49,8 @@ def run(
         check_ending(json, ".jsonl", ".json", ".parquet")
         check_ending(report, ".html")
         loaded = load_study(study, rounds, replicates, data)
+        for warning in loaded.problem.warnings:
+            err.print(plain(f"Warning: {warning}"), highlight=False)
         outcomes, complete = _simulate(loaded, jobs or cores(), json)
     if not outcomes:
         err.print("Interrupted before any replicate was finished; nothing was written.")
@@ -61,6 +63,8 @@ def run(
     out.print()
     out.print(f"[bold]{plain(loaded.title)}[/]", highlight=False)
     out.print(plain(_what(loaded)), highlight=False)
+    if loaded.problem.rows is not None:
+        out.print(plain(f"{loaded.problem.rows.sentence}."), highlight=False)
     out.print()
     out.print(result_table(summary))
     out.print()

@@ -58,7 +58,7 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.noise import check_noise_name, check_protection
-from discreet.validation import InvalidInput, whole_number
+from discreet.validation import InvalidInput, nearest, whole_number
 
 
 class LearnerLock:
@@ -322,7 +322,7 @@ class Learner(ABC, Generic[P, R, S]):
         if unknown:
             raise InvalidInput(
                 f"{cls.name} got the option {unknown[0]!r}; its options are "
-                f"{', '.join(known) or 'none'}."
+                f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
             )
         return dict(options)
 
@@ -409,8 +409,8 @@ class ArmLearner(Learner[P, R, S]):
         """Refuse a budget that no report of this learner can have."""
         if budget.delta > 0.0:
             raise InvalidInput(
-                f"budget was {budget!r}; the reports of {self.name} are pure, so give "
-                "Local(epsilon) without delta."
+                f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
+                "epsilon without delta."
             )
 
     def policy_header(self) -> dict[str, Any]:

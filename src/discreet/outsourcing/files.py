@@ -15,14 +15,11 @@ from typing import Literal
 import pandas as pd
 
 from discreet.durable import PRIVATE_FILE, write_bytes
-from discreet.problems.tables import read_csv, read_table
+from discreet.problems.table_files import read_table
 from discreet.records import check_path
 from discreet.validation import InvalidInput
 
 Format = Literal["csv", "parquet"]
-# Since 3.1 pandas reads numbers to the last digit without being asked, and warns who asks.
-_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-_EXACTLY = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
 def format_of(path: Path) -> Format:
@@ -66,11 +63,7 @@ def write_table(frame: pd.DataFrame, path: Path, private: bool = False) -> None:
 
 def read_numbers(path: Path, text_columns: tuple[str, ...] = ()) -> pd.DataFrame:
     """A table; numbers in CSV are read to the last digit, `text_columns` as text."""
-    if format_of(path) == "parquet":
-        return read_table(path)
-    if not path.is_file():
-        raise InvalidInput(f"the table {path} is not a file that exists; check the path.")
-    return read_csv(path, dtype=dict.fromkeys(text_columns, str), **_EXACTLY)
+    return read_table(path, text_columns)
 
 
 def sha256_of(content: bytes) -> str:
@@ -102,5 +95,5 @@ def _lock(handle: int, folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise InvalidInput(
-            f"another process works in {folder}; wait until it is done and repeat the command."
+            f"another process is working in {folder}; wait until it is done and repeat the command."
         ) from error

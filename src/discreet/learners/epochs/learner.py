@@ -137,8 +137,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         super().__init__(domain, arms, budget, **common)
         if isinstance(budget, Joint) and self._gaussian and budget.delta == 0.0:
             raise InvalidInput(
-                f"budget was {budget!r}; {self.name} makes Gaussian releases, which need a delta: "
-                "Joint(epsilon, delta)."
+                f"delta was {budget.delta:g}; {self.name} makes Gaussian releases under joint "
+                "privacy, so give a delta above 0, such as 1e-6."
             )
         known = ContextDistribution.read(domain, contexts)
         points = arms.array if isinstance(arms, ArmPoints) else None
@@ -169,8 +169,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _check_local(self, budget: Local) -> None:
         if (budget.delta > 0.0) != (self.mechanism == "gaussian"):
             raise InvalidInput(
-                f"budget was {budget!r} and mechanism {self.mechanism!r}; gaussian reports need a "
-                "delta, Local(epsilon, delta), and the others are pure and take none."
+                f"delta was {budget.delta:g} and mechanism {self.mechanism!r}; under local privacy "
+                "gaussian reports need a delta above 0, and the others are pure and take none."
             )
 
     @abstractmethod

@@ -143,8 +143,8 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             return LocalNoise(padded_multiplier(multiplier, 1), 1.0)
         if budget.delta == 0.0:
             raise InvalidInput(
-                f"budget was {budget!r}; reports from decision sets carry Gaussian noise, so give "
-                "a delta: Local(epsilon, delta)."
+                f"delta was {budget.delta:g}; reports of {self.name} from decision sets carry "
+                "Gaussian noise under local privacy, so give a delta above 0, such as 1e-6."
             )
         size = self.features.features
         sensitivity = row_sensitivity(size, self.calibration.weights)
