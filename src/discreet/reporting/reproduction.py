@@ -183,7 +183,7 @@ def _noise(line: Line) -> str:
 def regret_figure(lines: Sequence[Line], log_scale: bool = False) -> Figure:
     """Cumulative regret over rounds: a panel for each kind, references in all of them.
 
-    Lines are means over trials, bands one standard error to both sides; all panels share the
+    Lines are means over trials, bands their 95% intervals; all panels share the
     vertical axis where references are shared.
     """
     drawn = [line for line in lines if line.case.panel != ""]
@@ -216,7 +216,7 @@ def regret_figure(lines: Sequence[Line], log_scale: bool = False) -> Figure:
     figure.text(
         1.0 - 0.1 / _WIDTH,
         1.0 - (_TOP - 0.1) / _HEIGHT,
-        f"mean of {trial_count(drawn)}; bands: one standard error",
+        f"mean of {trial_count(drawn)}; bands: 95% intervals",
         ha="right",
         fontsize=SMALL,
         color="#6B6B6B",

@@ -1,6 +1,6 @@
 """Results against one quantity that is varied: a table, and a panel for each setting.
 
-Lines are means over trials, bands 95% intervals (1.96 standard errors). A case without a value of
+Lines are means over trials, bands their 95% intervals. A case without a value of
 the quantity, such as a reference, is a horizontal line in every panel where it belongs.
 """
 
@@ -46,7 +46,6 @@ _GREY = "#6B6B6B"
 _WIDTH, _PANEL = 10.4, 2.3  # inches; the height of the axes of one row
 _LEFT, _BOTTOM, _TOP, _GAP, _BETWEEN = 0.72, 0.5, 0.42, 0.42, 0.62
 _TITLE_LINE = 1.25 * BODY / 72.0
-_NORMAL = 1.96  # half width of a 95% interval in standard errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +235,7 @@ def _draw(axes: Axes, drawn: Sequence[Curve], limits: tuple[float, float], width
     for curve in drawn:
         stroke = strokes[id(curve)]
         means = np.array([line.records[0].mean for line in curve.lines])
-        errors = np.nan_to_num([line.records[0].standard_error for line in curve.lines])
+        half = np.array([line.half_width for line in curve.lines])
         style: dict[str, str | tuple[int, tuple[float, ...]] | float] = {
             "color": stroke.color,
             "linestyle": stroke.dashes,
@@ -246,10 +245,10 @@ def _draw(axes: Axes, drawn: Sequence[Curve], limits: tuple[float, float], width
             axes.axhline(float(means[0]), **style)  # type: ignore[arg-type]
         else:
             at = np.array([value for value in curve.at if value is not None])
-            below = np.maximum(means - _NORMAL * errors, low)
+            below = np.maximum(means - half, low)
             axes.plot(at, means, marker="o", markersize=3.0, **style)  # type: ignore[arg-type]
             axes.fill_between(
-                at, below, means + _NORMAL * errors, color=stroke.color, alpha=0.15, linewidth=0
+                at, below, means + half, color=stroke.color, alpha=0.15, linewidth=0
             )
             _draw_paper(axes, curve, stroke.color)
         # Labels are placed on a linear scale: at the same share of the axis.
