@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from discreet.reporting.html import render_report, write_report
+from discreet.reporting.summary import summarise
+from discreet.reporting.words import verdict
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
 from .cases import LEARNERS, TABLE, exponential, run_study, write_table
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Loads(HTMLParser):
@@ -96,6 +102,7 @@ def test_the_report_says_where_the_run_left_its_file(tmp_path: Path) -> None:
     less = load_study(tmp_path / "study.toml", replicates=1)
     words = plain(render_report(less, outcomes[:5]))
     assert "This run had replicates = 1 instead of 2." in words
+    assert words.index("This run had") < words.index("Result")
 
 
 def test_a_study_of_references_only(tmp_path: Path) -> None:
@@ -131,3 +138,32 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(1), replicates=1)
     with pytest.raises(InvalidInput, match="does not exist"):
         write_report(study, outcomes, tmp_path / "none" / "report.html")
+
+
+def test_the_verdict_comes_first(tmp_path: Path) -> None:
+    study, outcomes = run_study(tmp_path, exponential(1))
+    words = " ".join(plain(render_report(study, outcomes)).split())
+    spoken = verdict(summarise(outcomes, study.settings), study.problem)
+    at = words.index(spoken.headline)
+    assert at < words.index(" ".join(spoken.findings[0].split())) < words.index("Result")
+    assert spoken.basis in words
+    assert "over best fixed" in words
+
+
+def test_rows_that_are_left_out_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(tmp_path)
+    study, outcomes = run_study(tmp_path, TABLE, replicates=1)
+    assert "Rows left out." not in plain(render_report(study, outcomes))
+    counts = SimpleNamespace(read=300, used=280, sentence="280 of 300 rows used; 20 lack age.")
+    monkeypatch.setattr(study.problem, "rows", counts, raising=False)
+    words = plain(render_report(study, outcomes))
+    assert words.count("280 of 300 rows used; 20 lack age.") == 2
+    assert words.index("Rows left out.") < words.index("Result")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_no_title_states_the_people_that_an_option_can_change(path: Path) -> None:
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert not re.search(r"\d,\d{3}", content["title"])

@@ -30,9 +30,10 @@ from discreet.reporting.palette import (
     SMALL,
     VERMILLION,
     Stroke,
+    in_lines,
+    line_inches,
     literal,
     shade,
-    text_inches,
     tint,
 )
 from discreet.reporting.plots import plain
@@ -45,7 +46,6 @@ _OTHERS = (GREEN, PURPLE)
 _GREY = "#6B6B6B"
 _WIDTH, _PANEL = 10.4, 2.3  # inches; the height of the axes of one row
 _LEFT, _BOTTOM, _TOP, _GAP, _BETWEEN = 0.72, 0.5, 0.42, 0.42, 0.62
-_TITLE_LINE = 1.25 * BODY / 72.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +137,8 @@ def sweep_figure(lines: Sequence[Line], axis: str, axis_label: str) -> Figure:
     rows = math.ceil(len(panels) / columns)
     right = label_margin([curve.first.case.label for curve in drawn])
     inside = (_WIDTH - _LEFT - columns * right - (columns - 1) * _GAP) / columns
-    titles = [_in_lines(name, inside + 0.7 * right) for name in panels]
-    more = max(title.count("\n") for title in titles) * _TITLE_LINE
+    titles = [in_lines(name, inside + 0.7 * right, BODY) for name in panels]
+    more = max(title.count("\n") for title in titles) * line_inches(BODY)
     top, between = _TOP + more, _BETWEEN + more
     height = _BOTTOM + top + rows * _PANEL + (rows - 1) * between
     figure = Figure(figsize=(_WIDTH, height), dpi=200)
@@ -169,19 +169,6 @@ def sweep_figure(lines: Sequence[Line], axis: str, axis_label: str) -> Figure:
         color=_GREY,
     )
     return literal(figure)
-
-
-def _in_lines(title: str, width: float) -> str:
-    """A title broken at commas, so that no line is wider than `width` inches if that can be."""
-    lines = [""]
-    for part in title.split(", "):
-        longer = f"{lines[-1]}, {part}" if lines[-1] else part
-        if lines[-1] and text_inches(longer, BODY) > width:
-            lines[-1] += ","
-            lines.append(part)
-        else:
-            lines[-1] = longer
-    return "\n".join(lines)
 
 
 def _columns(panels: int) -> int:
@@ -247,9 +234,7 @@ def _draw(axes: Axes, drawn: Sequence[Curve], limits: tuple[float, float], width
             at = np.array([value for value in curve.at if value is not None])
             below = np.maximum(means - half, low)
             axes.plot(at, means, marker="o", markersize=3.0, **style)  # type: ignore[arg-type]
-            axes.fill_between(
-                at, below, means + half, color=stroke.color, alpha=0.15, linewidth=0
-            )
+            axes.fill_between(at, below, means + half, color=stroke.color, alpha=0.15, linewidth=0)
             _draw_paper(axes, curve, stroke.color)
         # Labels are placed on a linear scale: at the same share of the axis.
         share = math.log(max(float(means[-1]), low) / low) / math.log(high / low)
