@@ -78,7 +78,7 @@ def progress_figure(
         color=INK,
     )
     axes.xaxis.set_major_locator(MaxNLocator(5 if width > 6 else 3, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     draw_end_labels(axes, ends, size[1], size[0])
     return literal(figure)
 
@@ -171,7 +171,7 @@ def _panel(
     plain(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
     return figure, axes, inside
 
 
@@ -259,6 +259,6 @@ def _wrapped(label: str, width: float) -> str:
     return in_lines(label.replace("epsilon ", _TOGETHER), 0.28 * width).replace("\u00a0", " ")
 
 
-def _thousands(value: float, position: int | None = None) -> str:
+def thousands(value: float, position: int | None = None) -> str:
     """A tick of an axis: 20,000 or 0.35."""
     return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:g}"

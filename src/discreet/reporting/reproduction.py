@@ -34,7 +34,7 @@ from discreet.reporting.palette import (
     shade,
     tint,
 )
-from discreet.reporting.plots import plain
+from discreet.reporting.plots import plain, thousands
 from discreet.reporting.table import ABSENT
 from discreet.reproduction.cases import NON_PRIVATE, REGRET, UNIFORM, Line
 
@@ -276,9 +276,9 @@ def _panel(
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     low, high = limits
     ends = []
     for line in lines:
@@ -298,7 +298,3 @@ def _panel(
     axes.set_xlabel("round", fontsize=BODY, color=INK)
     axes.tick_params(labelsize=SMALL)
     draw_end_labels(axes, ends, size[1], size[0])
-
-
-def _thousands(value: float, position: int | None = None) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:g}"

@@ -36,7 +36,7 @@ from discreet.reporting.palette import (
     shade,
     tint,
 )
-from discreet.reporting.plots import plain
+from discreet.reporting.plots import plain, thousands
 from discreet.reporting.reproduction import trial_count
 from discreet.reporting.table import ABSENT
 from discreet.reproduction.cases import NON_PRIVATE, UNIFORM, Line
@@ -260,8 +260,3 @@ def _draw_paper(axes: Axes, curve: Curve, color: str) -> None:
     if found:
         at, paper = zip(*found, strict=True)
         axes.plot(at, paper, color=color, marker="x", markersize=4.0, linestyle="none")
-
-
-def thousands(value: float, position: int | None = None) -> str:
-    """A number of an axis; large ones with commas."""
-    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:g}"
