@@ -280,3 +280,16 @@ def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> N
     caption = captions.maps(study, summarise(made))
     assert "Maps show age and cost ($) now ($), which come first in the table." in caption
     assert "There is one for each value of sex." in caption
+
+
+def test_regret_of_choices_that_learn_nothing_leaves_the_chart() -> None:
+    values = {"uniform": 4146.0, "best_fixed": 3830.0, "partition": 223.0}
+    made = [outcome(setting(name), value, metric="regret") for name, value in values.items()]
+    made.append(outcome(setting("partition", 1.0), 1110.0, metric="regret"))
+    summary = summarise(made)
+    figure = epsilon_figure(summary)
+    assert figure.axes[0].get_ylim()[1] < 1500.0
+    assert {"uniform: 4,146, above", "best_fixed: 3,830, above"} <= texts(figure)
+    assert "Uniform choice and the best single choice lie above the chart" in captions.progress(
+        summary
+    )

@@ -9,13 +9,14 @@ from discreet.reporting.maps import cut_note, map_panels, named_arms
 from discreet.reporting.plots import outside
 from discreet.reporting.reward_maps import expects_rewards, line_report, on_a_line
 from discreet.reporting.summary import UNIFORM, Summary
-from discreet.simulation import ORACLE, REFERENCES
+from discreet.simulation import BEST_FIXED, ORACLE, REFERENCES
 from discreet.studies import Study
 
 # References that may lie above the chart.
 _BEYOND = {
-    UNIFORM: "Uniform choice",
-    ORACLE: "The oracle, which is fitted to chance where few people share a context,",
+    UNIFORM: "uniform choice",
+    BEST_FIXED: "the best single choice",
+    ORACLE: "the oracle, which is fitted to chance where few people share a context,",
 }
 
 
@@ -153,7 +154,15 @@ def values(summary: Summary) -> str:
 
 def _outside(summary: Summary) -> str:
     names = [_BEYOND[line.learner] for line in outside(summary)]
-    return f"{names[0]} lies above the chart; its value stands beside it. " if names else ""
+    if not names:
+        return ""
+    text = " and ".join(names)
+    verb = (
+        "lie above the chart; their values stand"
+        if len(names) > 1
+        else ("lies above the chart; its value stands")
+    )
+    return f"{text[0].upper()}{text[1:]} {verb} beside it. "
 
 
 def _band(summary: Summary, what: str) -> str:

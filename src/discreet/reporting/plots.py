@@ -31,7 +31,7 @@ from discreet.reporting.palette import (
     text_inches,
 )
 from discreet.reporting.summary import UNIFORM, Line, Summary
-from discreet.simulation import ORACLE, Outcome
+from discreet.simulation import BEST_FIXED, ORACLE, Outcome
 from discreet.validation import FloatArray, IntArray
 
 WIDE, NARROW = 9.3, 3.8
@@ -232,17 +232,18 @@ def outside(summary: Summary) -> list[Line]:
     """References that leave the chart, so that the others can be told apart.
 
     The oracle of a small table, which is fitted to chance, may be far above what can be learnt; so
-    may be the regret of uniform choice.
+    may be the regret of choices that learn nothing.
     """
-    kind = ORACLE if summary.metric == "reward" else UNIFORM
-    rest = [(line.mean, line.half_width or 0.0) for line in summary.lines if line.learner != kind]
+    kinds = (ORACLE,) if summary.metric == "reward" else (UNIFORM, BEST_FIXED)
+    others = [line for line in summary.lines if line.learner not in kinds]
+    rest = [(line.mean, line.half_width or 0.0) for line in others]
     if not rest:
         return []
     low = min(mean - half for mean, half in rest) if summary.metric == "reward" else 0.0
     high = max(mean + half for mean, half in rest)
     room = _ROOM[summary.metric]
     limit = high + room / (1.0 - room) * (high - low)
-    return [line for line in summary.lines if line.learner == kind and line.mean > limit]
+    return [line for line in summary.lines if line.learner in kinds and line.mean > limit]
 
 
 def _end_name(line: Line, summary: Summary) -> str:
