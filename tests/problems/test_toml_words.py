@@ -50,7 +50,7 @@ def test_lines_of_sections_keys_and_entries() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({}, "car.toml, line 2: wheels is missing in [car]; set it."),
+        ({"wheels": [{}]}, "line 5: wheels, entry 1, name is missing in [car]; set it."),
         ({"wheels": []}, "line 4: wheels was [] in [car]; it must be a list with at least 1."),
         ({"wheels": {}}, "a list of tables, each under [[wheels]] in double brackets."),
         (
