@@ -182,6 +182,18 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """The next policy, and how many people it is for."""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        features = self.features
+        if features.residual <= self.error:
+            return ()
+        return (
+            f"{self.name} compares contexts and arms by {features.features} features, the most it "
+            f"can compute with, and they leave out up to {features.residual:.2g} of its kernel "
+            f"(error = {self.error:g} was asked for). Longer length scales, an additive kernel or "
+            "fewer columns leave out less.",
+        )
+
+    @property
     def _gaussian(self) -> bool:
         """Whether releases under joint privacy are Gaussian."""
         return True
