@@ -147,9 +147,9 @@ def _of_vectors(mechanism: PrivUnit, one: FloatArray, two: FloatArray) -> float:
     """The largest log ratio, either way round, of PrivUnit reports of two vectors.
 
     A report of u has the density w f(c) + (1 - w) f(-c) at a cosine c with u, where w = (1 + |u|)/2
-    and f is `inside` in the cap and `outside` elsewhere (laws.py). If vectors are not parallel, there
-    are points in either cap of the one that lie in no cap of the other, where caps are smaller than
-    half the sphere; else in its less likely half.
+    and f is `inside` in the cap and `outside` elsewhere (laws.py). For two vectors that are not
+    parallel there are points in either cap of the one that lie in no cap of the other, if caps are
+    smaller than half the sphere; else in its less likely half.
     """
     inside, outside, halves = cap_ratios(mechanism)
 

@@ -29,6 +29,7 @@ from discreet.audit.values import exact_of
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.questions import Question
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
@@ -170,15 +171,17 @@ def _released(wish: Wish, curator: Curator, person: Person, number: int = 0) -> 
     seed = None if wish.secure else _SEED + number
     if wish.secure and find_spec("opendp") is None:
         raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
-    return curator.release(
-        _table(person),
-        _bounds(),
-        wish.budget,
-        SecureNoise() if seed is None else SimulatedNoise(seed),
-        projected=wish.projected,
-        answers=rules,
-        again=number > 0,
-        seed=seed,
+    return curator.draw(
+        curator.propose(
+            _table(person),
+            _bounds(),
+            wish.budget,
+            SecureNoise() if seed is None else SimulatedNoise(seed),
+            projected=wish.projected,
+            answers=rules,
+            seed=seed,
+            allowed=Allowed(again=number > 0),
+        )
     )
 
 

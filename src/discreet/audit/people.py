@@ -95,6 +95,21 @@ class People(ABC):
         """People to compare, the likeliest extremes first."""
         return [Person(where, reward) for where in self.wheres(rng) for reward in (1.0, 0.0)]
 
+    def strays(self) -> list[Person]:
+        """People with values outside all bounds, or none at all: a refusal would tell of them."""
+        d = self.domain.dimension
+        return [
+            Person(((value,) * d,), reward)
+            for value, reward in ((2.0, 1.0), (-7.0, 0.0), (float("nan"), 1.0), (0.5, float("nan")))
+        ] + [Person(((0.0,) * d,), 3.0)]
+
+    def inside(self, person: Person) -> Person:
+        """The person with every point moved inside the domain; the same if it was."""
+        points = tuple(
+            tuple(self.snapped(np.nan_to_num(np.array(point), nan=0.5))) for point in person.where
+        )
+        return replace(person, where=points)
+
     def near(self, person: Person, rng: np.random.Generator) -> Person:
         """Somebody like that person."""
         moved = tuple(
@@ -145,10 +160,11 @@ class People(ABC):
         return drawn
 
     def in_units(self, rewards: FloatArray) -> FloatArray:
-        """Rewards in [0, 1] in their declared units."""
-        return self.bounds.clip(
-            self.bounds.lower + rewards * (self.bounds.upper - self.bounds.lower)
-        )
+        """Rewards in [0, 1] in their declared units; others stay outside the bounds."""
+        width = self.bounds.upper - self.bounds.lower
+        scaled: FloatArray = self.bounds.lower + rewards * width
+        inside = (rewards >= 0.0) & (rewards <= 1.0)
+        return np.where(inside, self.bounds.clip(scaled), scaled)
 
     def acted(self, actions: Actions, person: Person, place: int) -> Actions:
         """The actions with the person's own arm, where they report another one."""
@@ -241,6 +257,9 @@ class PublicPeople(People):
 
     def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
         return [()]
+
+    def strays(self) -> list[Person]:
+        return [Person((), reward) for reward in (3.0, -2.0, float("nan"))]
 
     def candidates(self, rng: np.random.Generator) -> list[Person]:
         return [Person((), reward) for reward in (1.0, 0.0, 0.5, float(rng.random()))]

@@ -2,8 +2,8 @@
 
 A report is made by a batch of three people, of whom the middle one is attacked. Public are the
 report with its length, the tickets, and whether reporting failed; private are the person's context,
-action and reward. The policy is one that a learner published in some state, or that a server forged
-(dishonest.py), so it is the same for everybody.
+action and reward, valid or not. The policy is one that a learner published in some state, or that
+a server forged (dishonest.py); everybody gets the same.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class LocalReport(Subject):
 
     def groups(self) -> Iterator[Sequence[Person]]:
         rng, people = np.random.default_rng(_SEED), self.people
-        if isinstance(people, ContextPeople) and self._source:
-            yield people.with_arms(rng)
-        else:
-            yield people.candidates(rng)
+        crowd = people.candidates(rng)
+        if isinstance(people, ContextPeople):
+            # Whatever arm they say they got: a refusal would be about their context.
+            crowd = people.with_arms(rng) if self._source else [*crowd, *people.with_arms(rng)]
+        yield [*crowd, *people.strays()]
 
     @property
     def _source(self) -> bool:
@@ -90,12 +91,14 @@ class LocalReport(Subject):
         self, person: Person, rng: np.random.Generator, noise: NoiseSource, facts: Facts
     ) -> Any:
         people, policy = self.people, self.policy
-        contexts = people.with_person(people.crowd(_BATCH, rng), _PLACE, person)
+        crowd = people.crowd(_BATCH, rng)
+        contexts = people.with_person(crowd, _PLACE, person)
         rewards = people.in_units(np.array([0.3, person.reward, 0.6]))
         if isinstance(policy, SourcePolicy):
             arms = np.array([0, person.arm or 0, policy.arms - 1])
             return policy.report(contexts, arms, rewards, noise, self.terms)
-        actions, _ = policy.act(contexts, rng)
+        # A device acts on what the policy takes; what it reports on may turn out to be otherwise.
+        actions, _ = policy.act(people.with_person(crowd, _PLACE, people.inside(person)), rng)
         facts.add("the tickets", actions.tickets.tobytes())
         acted = people.acted(actions, person, _PLACE)
         return policy.report(contexts, acted, rewards, noise, self.terms)
