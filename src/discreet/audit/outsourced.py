@@ -26,15 +26,16 @@ from discreet.audit.games import Check, Claim, Exact, Game, NotAudited
 from discreet.audit.losses import gaussian_epsilon
 from discreet.audit.played import Additive
 from discreet.audit.values import exact_of
+from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.questions import Question
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import gaussian_noise_multiplier
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
 from discreet.validation import FloatArray
 
 EPSILON, DELTA, RADIUS = 2.0, 1e-5, 0.5

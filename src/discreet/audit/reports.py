@@ -17,9 +17,10 @@ import numpy as np
 from discreet.audit.exact import Facts, Promise, Subject
 from discreet.audit.games import Claim
 from discreet.audit.people import ContextPeople, People, Person
-from discreet.learners.messages import Policy, Terms
+from discreet.learners.messages import Policy
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
+from discreet.learners.terms import Terms
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
 
 _SEED = 7

@@ -21,9 +21,9 @@ from discreet.audit.makers import Maker
 from discreet.audit.reports import LocalReport
 from discreet.audit.runs import JointRun
 from discreet.learners.base import Learner
-from discreet.learners.messages import Terms
 from discreet.learners.saving import load, save
 from discreet.learners.sources import SourceLearner
+from discreet.learners.terms import Terms
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise
 from discreet.privacy.noise import SecureNoise
 from discreet.validation import FloatArray
