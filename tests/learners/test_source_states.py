@@ -167,6 +167,7 @@ class TestEpsilons:
         save(learner, tmp_path / "learner.json")
         assert state(load(tmp_path / "learner.json")) == state(learner)
 
+    @pytest.mark.chance(0)
     @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 3.3])
     def test_no_more_is_held_than_promised(self, row: SourceRow, epsilon: float) -> None:
         """To the last bit, with the sampler that people use and the terms that they agree to."""

@@ -130,6 +130,7 @@ def test_rows_that_cannot_be_measured(tmp_path: Path) -> None:
     assert "No outcome is known yet: the 4 rows that came back cannot be measured." in said
 
 
+@pytest.mark.chance(0)
 def test_secure_noise_raises_no_alarm(tmp_path: Path) -> None:
     text = report(play(tmp_path / "search", noise=SecureNoise()))
     assert "Simulated noise." not in words(text)
