@@ -118,7 +118,7 @@ def test_the_exit_code_is_1_where_something_is_wrong(
 ) -> None:
     command = importlib.import_module("discreet.cli.audit")
     monkeypatch.setattr(command, "checks_named", lambda name: [check("broken", kind, epsilon)])
-    found, shown, _ = invoke("broken")
+    found, shown, _ = invoke("broken", "--jobs", 1)
     assert found == code
     assert said in shown
 
