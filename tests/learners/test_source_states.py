@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,10 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, RewardBounds
-from discreet.learners.messages import Terms
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.sources import LEAST_EPSILON, MOST_EPSILON, SourcePolicy
+from discreet.learners.terms import Terms
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -62,7 +64,12 @@ def row(request: pytest.FixtureRequest) -> SourceRow:
 
 @pytest.fixture
 def learner(row: SourceRow) -> Any:
-    """One that heard from a source and its target."""
+    """One that heard from a source and its target; a copy of one that heard once."""
+    return copy.deepcopy(heard(row))
+
+
+@cache
+def heard(row: SourceRow) -> Any:
     learner = row.fresh(bank=2.0, silent=3.0)
     teach(learner, "bank", 3)
     serve(learner, 1)
@@ -195,4 +202,4 @@ class TestEpsilons:
         policy.report(*people, SimulatedNoise(0), terms)
         assert asked == [SimulatedNoise.name]
         with pytest.raises(InvalidInput, match="reward_bounds"):
-            policy.check_terms(replace(terms, reward_bounds=RewardBounds(-9.0, 9.0)))
+            replace(terms, reward_bounds=RewardBounds(-9.0, 9.0)).check(policy)
