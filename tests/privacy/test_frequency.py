@@ -117,7 +117,7 @@ class TestSubsetSelectionSampler:
     @pytest.mark.parametrize("epsilon", [0.5, 3.0])
     def test_frequencies(self, bins: int, size: int, epsilon: float, noise: NoiseSource) -> None:
         """Chi-square of what the sampler reports against the definition, for every (j, s)."""
-        people = 20_000
+        people = 10_000
         mechanism = SignedSubsetSelection(bins, size, epsilon)
         # A report as one number: base 3 digits, one for each bin (0 hidden, 1 for -, 2 for +).
         place = 3 ** np.arange(bins)
