@@ -165,6 +165,7 @@ class TestRelease:
         assert "was drawn before" in curate("--format", "parquet")[1]
         assert curate(table="patients.parquet")[0] == 2
 
+    @pytest.mark.chance(0)
     def test_secure_noise_is_the_default(self, folder: Path) -> None:
         pytest.importorskip("opendp")
         wish = ("--epsilon", 4, "--delta", 1e-5, "--out", "release")

@@ -101,6 +101,7 @@ def test_a_run_that_asks_for_something_else_strays(other, said) -> None:  # type
     assert said in stray.astray
 
 
+@pytest.mark.chance(0)
 def test_secure_noise_is_recorded_too() -> None:
     pytest.importorskip("opendp")
     ledger, other = Ledger(), Ledger()

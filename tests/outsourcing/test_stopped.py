@@ -21,10 +21,14 @@ from discreet.outsourcing.key import read_key
 from discreet.outsourcing.questions import Question, read_answers, write_answers
 from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import SimulatedNoise, accounting
+from tests.chance import RARE
 from tests.outsourcing.cases import contents, release
 from tests.outsourcing.stopping import WAYS, Stopped
 
 MANY = 200
+# What is drawn again must differ, in a child process too. Of the names of drafts, 32 bits each, two
+# may be equal: fewer than 40 pairs in a test.
+pytestmark = pytest.mark.chance(RARE)
 
 
 class Unseeded(SimulatedNoise):

@@ -53,6 +53,7 @@ class Draw:
         value: (n, ...) what was private: values before noise, (bin, sign), vectors, or scores.
         outcome: what came back.
         public: what the mechanism was told besides, as the ranges of scores.
+        secure: whether noise came from SecureNoise, whose grid makes equal numbers by chance.
     """
 
     kind: Kind
@@ -60,6 +61,7 @@ class Draw:
     value: FloatArray
     outcome: Any
     public: FloatArray | None = None
+    secure: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,11 +178,12 @@ class Ledger:
         value: FloatArray,
         fresh: Callable[[], Any],
         public: FloatArray | None = None,
+        secure: bool = False,
     ) -> Any:
         exact = np.array(value, dtype=np.float64)
         before = self._next(kind, (exact.shape,))
         outcome = fresh() if before is None else before.outcome
-        made = Draw(kind, mechanism, exact, outcome, public)
+        made = Draw(kind, mechanism, exact, outcome, public, secure)
         self._entries.append(made)
         self.draws.append(made)
         return _copied(outcome)
@@ -192,10 +195,16 @@ class Ledger:
         return _copied(outcome)
 
     def _gaussian(self, original: Any, source: Any, values: Any, scale: float) -> Any:
-        return self._drawn("gaussian", scale, values, lambda: original(source, values, scale))
+        return self._added("gaussian", original, source, values, scale)
 
     def _laplace(self, original: Any, source: Any, values: Any, scale: float) -> Any:
-        return self._drawn("laplace", scale, values, lambda: original(source, values, scale))
+        return self._added("laplace", original, source, values, scale)
+
+    def _added(self, kind: Kind, original: Any, source: Any, values: Any, scale: float) -> Any:
+        def fresh() -> Any:
+            return original(source, values, scale)
+
+        return self._drawn(kind, scale, values, fresh, secure=source.secure)
 
     def _coins(self, original: Any, source: Any, probability: Any, shape: Any) -> Any:
         size = tuple(np.atleast_1d(shape))

@@ -174,10 +174,13 @@ def shared_noise(draws: Sequence[Draw]) -> str:
     """How noise that should be independent is not; empty if nothing shows.
 
     Losses add because each number has noise of its own. Noise that is 0, or that two numbers share,
-    is found in the recorded run itself: the difference of two such numbers has no noise.
+    is found in the recorded run itself: the difference of two such numbers has no noise. (Of
+    SecureNoise no two calls share anything, and sources.py tests that it draws.)
     """
     noises, tolerances = [], []
-    for draw in filter(additive, draws):
+    for draw in draws:
+        if draw.secure or not additive(draw):
+            continue
         value, outcome = draw.value.ravel()[:_NUMBERS], np.ravel(draw.outcome)[:_NUMBERS]
         noises.append(np.abs(outcome - value) / draw.mechanism)
         tolerances.append(_SAME + 4e-16 * (np.abs(value) + np.abs(outcome)) / draw.mechanism)
