@@ -1,6 +1,7 @@
-"""Breaks of the promise that the tests must notice: mutations.toml, one line of source each.
+"""Breaks of the promise that tests and audit must notice: mutations.toml, one line of source each.
 
     python benchmarks/mutations.py                     every mutation
+    python benchmarks/mutations.py --by audit          what exact replay catches
     python benchmarks/mutations.py laplace gp_ucb      those with such a word in name or file
     python benchmarks/mutations.py --json caught.jsonl
 
@@ -40,6 +41,7 @@ class Mutation:
     new: str
     why: str
     tests: list[str]
+    audit: list[str]
 
     def apply(self, source: Path) -> None:
         """Make the change in a copy of src/discreet."""
@@ -84,10 +86,41 @@ def tests_fail(source: Path, tests: list[str]) -> str | None:
     return named[0].split(" ", 1)[1].split(" - ")[0]
 
 
+def audit_fails(source: Path, checks: list[str]) -> str | None:
+    """The first check whose exact replay fails on the package in `source`; None if all hold."""
+    done = subprocess.run(
+        [sys.executable, "-c", _AUDIT, *checks],
+        cwd=source,
+        env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+    )
+    # Code that breaks before it can be audited has not passed the audit either.
+    return done.stdout.strip() or (done.stderr.strip() or None if done.returncode else None)
+
+
+_AUDIT = """
+import sys
+from discreet.audit.catalog import checks_named
+from discreet.audit.runner import Finding, audit
+
+for name in sys.argv[1:]:
+    for check in checks_named(name):
+        for found in audit([check], trials=0):
+            if isinstance(found, Finding) and found.failed:
+                print(f"{found.name}: {found.verdict}, {found.exact:.4g} of "
+                      f"{found.claim.epsilon if found.claim else 0:.4g} {found.fault}"[:200])
+                sys.exit()
+"""
+
+
 def main() -> None:
     """Print one line for each mutation."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only mutations with such a word")
+    by = ("tests", "audit")
+    parser.add_argument("--by", nargs="+", choices=by, default=by, help="who is to catch them")
     parser.add_argument("--json", type=Path, help="where to write the findings, a line each")
     asked = parser.parse_args()
     chosen = mutations(asked.words)
@@ -102,22 +135,28 @@ def main() -> None:
             return source / "discreet"
 
         fresh()
-        failing = tests_fail(source, sorted({name for one in chosen for name in one.tests}))
-        if failing is not None:
-            raise SystemExit(f"{failing} fails on the source as it is; mend that first.")
+        ways = {"tests": tests_fail, "audit": audit_fails}
+        for way in asked.by:
+            failing = ways[way](source, sorted({name for one in chosen for name in vars(one)[way]}))
+            if failing is not None:
+                raise SystemExit(f"{failing} fails on the source as it is; mend that first.")
         findings = []
         for one in chosen:
             one.apply(fresh())
             started = time.perf_counter()
-            caught = tests_fail(source, one.tests)
+            caught = {way: ways[way](source, vars(one)[way]) for way in asked.by}
             seconds = time.perf_counter() - started
-            print(
-                f"{'caught' if caught else 'SURVIVED':8}  {seconds:5.1f} s  {one.name}", flush=True
-            )
-            print(f"{'':21}{caught or one.why}", flush=True)
+            verdict = "caught" if any(caught.values()) else "SURVIVED"
+            print(f"{verdict:8}  {seconds:5.1f} s  {one.name}", flush=True)
+            for way, how in caught.items():
+                print(f"{'':21}{way}: {how or '-'}", flush=True)
+            if verdict == "SURVIVED":
+                print(f"{'':21}{one.why}", flush=True)
             findings.append({**asdict(one), "caught": caught})
-    survivors = sum(finding["caught"] is None for finding in findings)
-    print(f"{len(findings) - survivors} of {len(findings)} caught")
+    for way in asked.by:
+        count = sum(bool(finding["caught"][way]) for finding in findings)
+        print(f"{count} of {len(findings)} caught by the {way}")
+    survivors = sum(not any(finding["caught"].values()) for finding in findings)
     if asked.json:
         asked.json.write_text("".join(json.dumps(finding) + "\n" for finding in findings))
     sys.exit(1 if survivors else 0)

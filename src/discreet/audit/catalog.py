@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from discreet.audit.composition import composition_checks
 from discreet.audit.games import Check
 from discreet.audit.learners import learner_checks
 from discreet.audit.mechanisms import mechanism_checks
@@ -15,7 +16,8 @@ _KINDS = {"mechanisms": "mechanism", "learners": "learner", "specimens": "specim
 
 def all_checks() -> list[Check]:
     """Mechanisms, learners and specimens, in this order."""
-    return [*mechanism_checks(), *outsourced_checks(), *learner_checks(), *specimen_checks()]
+    mechanisms = [*mechanism_checks(), *composition_checks(), *outsourced_checks()]
+    return [*mechanisms, *learner_checks(), *specimen_checks()]
 
 
 def checks_named(name: str) -> list[Check]:

@@ -76,12 +76,14 @@ class Facts:
         wanted: whether anybody looks; code need not work out what is dear if not.
         seen: names and contents.
         refused: how often something was refused.
+        fault: a rule that was broken whatever the data; empty if none was.
     """
 
     def __init__(self, wanted: bool = True) -> None:
         self.wanted = wanted
         self.seen: list[tuple[str, bytes]] = []
         self.refused = 0
+        self.fault = ""
 
     def add(self, name: str, content: bytes | str) -> None:
         """Note something public."""
@@ -91,6 +93,10 @@ class Facts:
         """Note that something failed; its kind is public, its message stays with the person."""
         self.refused += 1
         self.add(f"whether {name} is refused", type(error).__name__)
+
+    def rule(self, fault: str) -> None:
+        """Note the first rule that was broken; empty for one that was kept."""
+        self.fault = self.fault or fault
 
     def difference(self, other: Facts) -> str:
         """What differs first; empty if nothing does."""
@@ -237,7 +243,7 @@ def _worst_of_group(subject: Subject, people: list[Any]) -> Worst:
             f"{subject.state or 'the code'} refused everybody whom the audit tried; give people "
             "whom it takes."
         )
-    fault = first.promise.fault or shared_noise(first.draws)
+    fault = first.facts.fault or first.promise.fault or shared_noise(first.draws)
     loss, pair = _worst_pair(runs)
     rng = np.random.default_rng(3)
     for _ in range(0 if loss.reason or fault or subject.tried else _ROUNDS):

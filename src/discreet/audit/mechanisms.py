@@ -208,21 +208,35 @@ def _stream(short: PrefixMechanism, long: PrefixMechanism) -> Exact:
 def _streamed(data: tuple[PrefixMechanism, int, int, float], facts: Facts) -> Promise:
     mechanism, rows, place, value = data
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    stream = PrivateStream(mechanism, 1, 1.0, multiplier, SimulatedNoise(2))
+    source = _Failing(2)
+    stream = PrivateStream(mechanism, 1, 1.0, multiplier, source)
     came = 0
     while came < rows:
         stop = min(max(stream.due, came + 1), rows)
         row = np.full(1, value if came <= place < stop else 0.0)
+        source.fails = came == place
         try:
             estimate = stream.release(row, stop - came)
-        except ValueError as error:
-            facts.refusal("a row", error)
-            break
+        except OSError:
+            # Whoever runs it tries again, with the row that did not come out.
+            source.fails = False
+            estimate = stream.release(row, stop - came)
         facts.add("an estimate", estimate.values.tobytes())
         came = stop
     record = stream.record("a row", OnceEach("a stream"))
     assert record is not None
     return promised(Claim(EPSILON, DELTA), [record.event], [record])
+
+
+class _Failing(SimulatedNoise):
+    """Fails once, when the person's row is released."""
+
+    fails = False
+
+    def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
+        if self.fails:
+            raise OSError("no randomness")
+        return super().add_gaussian(values, scale)
 
 
 def _stream_trials(mechanism: PrefixMechanism, exact: Exact) -> Additive:
@@ -379,7 +393,15 @@ def _vectors_of(make: Callable[[float], VectorReport], asked: float) -> Exact:
         ends = np.eye(mechanism.dimension)[: min(2, mechanism.dimension)]
         some = rng.standard_normal((3, mechanism.dimension))
         some /= np.linalg.norm(some, axis=1)[:, None]
-        vectors = [*ends, -ends[0], 0.3 * some[0], some[1], 0.9 * some[2], 0.0 * ends[0]]
+        vectors = [
+            *ends,
+            -ends[0],
+            5.0 * ends[-1],
+            0.3 * some[0],
+            some[1],
+            0.9 * some[2],
+            0.0 * ends[0],
+        ]
         groups.append(
             [
                 (

@@ -36,7 +36,7 @@ from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import gaussian_noise_multiplier
 from discreet.problems.columns import Column
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, InvalidInput
 
 EPSILON, DELTA, RADIUS = 2.0, 1e-5, 0.5
 _EXTENT = np.array([4.0, 3.0, 2.0])
@@ -196,12 +196,30 @@ def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
             for path in sorted((Path(folder) / f"out{number}").iterdir()):
                 facts.add(f"the published file {path.name}", path.read_bytes())
             releases.append(made)
+            facts.rule("" if wish.secure else _plain_order(curator, made))
+        facts.rule(_released_unasked(wish, curator, person))
         if wish.answers is not None:
             for made in releases:
                 _answered(curator, made, facts)
     held = made.with_answers if wish.answers else made.guarantee
     assert held is not None
     return Promise(wish.asked, Claim(held.epsilon, held.delta), _records(made))
+
+
+def _plain_order(curator: Curator, made: Certificate) -> str:
+    """Whether rows stand in the order of the table; one in 720 secret orders does by chance."""
+    order = curator._key().order(made.release)
+    return "rows are released in the order of the table" if (np.diff(order) > 0).all() else ""
+
+
+def _released_unasked(wish: Wish, curator: Curator, person: Person) -> str:
+    """Whether a table is released once more although nobody asked for that."""
+    other = replace(wish, budget=replace(wish.budget, epsilon=0.5 * EPSILON))
+    try:
+        _released(other, curator, person)
+    except InvalidInput:
+        return ""
+    return "a table is released again unasked"
 
 
 def _answered(curator: Curator, made: Certificate, facts: Facts) -> None:

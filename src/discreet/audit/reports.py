@@ -39,6 +39,7 @@ class LocalReport(Subject):
         terms: what the person's side agreed to; None for none.
         secure: whether noise comes from SecureNoise.
         ticket: the seed of the tickets.
+        broken: a rule that the learner or the policy breaks; empty if none (rules.py).
     """
 
     people: People = field(default=None)  # type: ignore[assignment]
@@ -48,6 +49,7 @@ class LocalReport(Subject):
     terms: Terms | None = None
     secure: bool = False
     ticket: int = 0
+    broken: str = ""
 
     def groups(self) -> Iterator[Sequence[Person]]:
         rng, people = np.random.default_rng(_SEED), self.people
@@ -66,6 +68,7 @@ class LocalReport(Subject):
 
     def run(self, person: Person, facts: Facts) -> Promise:
         noise: NoiseSource = SecureNoise() if self.secure else SimulatedNoise(_SEED)
+        facts.rule(self.broken)
         rng = np.random.default_rng([_SEED, self.ticket])
         try:
             report = self._reported(person, rng, noise, facts)

@@ -28,6 +28,7 @@ from discreet.audit.exact import Facts, Promise, Subject
 from discreet.audit.games import Claim
 from discreet.audit.makers import Maker
 from discreet.audit.people import People, Person, Point
+from discreet.audit.rules import changed_policy, open_file, same_identity
 from discreet.learners.base import Learner
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.messages import Actions, Message
@@ -79,7 +80,10 @@ class JointRun(Subject):
         source: NoiseSource = (
             SecureNoise() if self.variant == "secure" else SimulatedNoise(self.seed)
         )
-        learner = self._ran(self.maker.make(source), person, facts)
+        made = self.maker.make(source)
+        if facts.wanted:
+            facts.rule(same_identity(self.maker))
+        learner = self._ran(made, person, facts)
         budget = self.maker.budget
         if not facts.wanted:
             return Promise(Claim(budget.epsilon, budget.delta), Claim(0.0))
@@ -140,10 +144,12 @@ class JointRun(Subject):
     def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
         policy = learner.policy()
         facts.add("a policy", encode(policy))
+        facts.rule(changed_policy(learner, policy))
         if self.variant == "saved" and policy.version == 1:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "learner.json"
                 save(learner, path)
+                facts.rule(open_file(learner, path))
                 learner = load(path, noise=SimulatedNoise(_SEED + 1))
             facts.add("a policy after loading", encode(learner.policy()))
         for name, shown in public_facts(learner, _DEAR) if facts.wanted else ():

@@ -8,14 +8,16 @@ the ones before. A scale that is wrong by a tenth is found among 20,000 draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import kstest
 
 from discreet.audit.games import Claim, Exact
-from discreet.privacy import NoiseSource
+from discreet.privacy import NoiseSource, SecureNoise
+from discreet.privacy.noise import Shape, Words
 from discreet.validation import FloatArray
 
 _DRAWS = 20_000
@@ -29,7 +31,8 @@ def tested(source: NoiseSource) -> Exact:
     noise = source.add_gaussian(np.zeros(_DRAWS), _SCALE) / _SCALE
     other = source.add_laplace(np.zeros(_DRAWS), _SCALE) / _SCALE
     fault = (
-        _continuous("Gaussian noise", noise, ndtr, 2.0)
+        _integers(source)
+        or _continuous("Gaussian noise", noise, ndtr, 2.0)
         or _continuous("Laplace noise", other / math.sqrt(2.0), _laplace, 5.0)
         or _discrete(source)
     )
@@ -55,6 +58,36 @@ def _continuous(
         return f"{name} has another variance: {np.mean(np.square(drawn)):.4g} of its own"
     if abs(np.mean(drawn[1:] * drawn[:-1])) > _DEVIATIONS / math.sqrt(count):
         return f"{name} depends on the draw before"
+    return ""
+
+
+class _Words(SecureNoise):
+    """Hands out given words, and then zeros."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        self._words = list(words)
+
+    def keys(self, shape: Shape) -> Words:
+        count = int(np.prod(shape))
+        taken, self._words = self._words[:count], self._words[count:]
+        return np.array([*taken, *[0] * (count - len(taken))], dtype=np.uint64).reshape(shape)
+
+
+def _integers(source: NoiseSource) -> str:
+    """How SecureNoise turns words into coins and whole numbers, at the words where it matters."""
+    if not source.secure:
+        return ""
+    for chance in (0.3, 1.0 / 3.0, 1e-3, 0.9):
+        # A coin that hides shows for at least p 2^64 of all words, whole numbers of them.
+        last = math.ceil(Fraction(chance) * 2**64) - 1
+        if not _Words([last]).coins(chance, 1)[0]:
+            return f"a coin of probability {chance:g} shows less often than that"
+    for bound in (3, 7, 1000):
+        beyond = 2**64 - 2**64 % bound
+        if _Words([beyond, 1]).below(bound, 1)[0] != 1 % bound or (
+            _Words([beyond - 1]).below(bound, 1)[0] != bound - 1
+        ):
+            return f"whole numbers below {bound} are not equally likely"
     return ""
 
 

@@ -19,6 +19,7 @@ from discreet.action_space import arm_count
 from discreet.audit.games import Claim
 from discreet.audit.makers import Maker
 from discreet.audit.reports import LocalReport
+from discreet.audit.rules import broken_rule
 from discreet.audit.runs import JointRun
 from discreet.learners.base import Learner
 from discreet.learners.saving import load, save
@@ -80,7 +81,7 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
 def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     """Reports under policies of a learner in several states."""
     taught = _taught(maker, source, _TAUGHT)
-    yield from _reports(taught, maker, source, "taught", tickets=3)
+    yield from _reports(taught, maker, source, "taught", tickets=2)
     yield from _reports(_loaded(taught), maker, source, "saved and loaded", tickets=1)
     yield from _reports(_taught(maker, source, 0), maker, source, "new", tickets=1)
     if secure():
@@ -110,6 +111,7 @@ def _reports(
     else:
         policy = learner.policy()
         held = learner.guarantee()
+    broken = broken_rule(maker, learner, policy)
     release = policy.release(name)
     terms = Terms(
         maker.domain,
@@ -129,6 +131,7 @@ def _reports(
             terms=terms if safe else None,
             secure=safe,
             ticket=ticket,
+            broken=broken,
         )
 
 

@@ -1,0 +1,84 @@
+"""Rules beside the loss: each is kept, and noticed where it is not; accounting against losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet.audit import rules
+from discreet.audit.composition import composition_checks
+from discreet.audit.games import Check
+from discreet.audit.learners import _maker
+from discreet.learners.base import Learner
+from discreet.learners.saving import save
+from discreet.learners.terms import Terms
+from discreet.privacy import SecureNoise, SimulatedNoise, guarantee
+
+MAKER = _maker("partition", "local", 3)
+
+
+def broken() -> str:
+    learner = MAKER.make()
+    return rules.broken_rule(MAKER, learner, learner.policy())
+
+
+def test_honest_learners_keep_the_rules() -> None:
+    assert broken() == ""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "instead", "said"),
+    [
+        (Learner, "_check_noise", lambda self, names: None, "nothing protects them"),
+        (Terms, "check", lambda self, policy, noise="": None, "larger epsilon"),
+        (SecureNoise, "secure", False, "without terms"),
+    ],
+)
+def test_what_is_not_refused_is_noticed(
+    owner: type[Any], name: str, instead: object, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if owner is SecureNoise:
+        pytest.importorskip("opendp")
+    monkeypatch.setattr(owner, name, instead)
+    assert said in broken()
+
+
+def test_one_identity_for_all_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda count: "0" * 32)
+    assert broken() == "two learners have one identity"
+
+
+def test_a_file_that_hides_what_it_holds_is_noticed(tmp_path: Path) -> None:
+    learner = _maker("usca", "joint", 3).make(SimulatedNoise(1))
+    save(learner, tmp_path / "learner.json")
+    assert rules.open_file(learner, tmp_path / "learner.json") == ""
+    (tmp_path / "learner.json").write_text('{"notice": "take it"}')
+    assert "secret" in rules.open_file(learner, tmp_path / "learner.json")
+
+
+def test_a_policy_that_changes_when_it_is_asked_for_is_noticed() -> None:
+    learner = MAKER.make()
+    first = learner.policy()
+    assert rules.changed_policy(learner, first) == ""
+    learner._policies.clear()
+    learner.public_seed += 1
+    assert rules.changed_policy(learner, first) != ""
+
+
+@pytest.mark.parametrize("check", composition_checks(), ids=lambda check: check.name)
+def test_certificates_of_several_releases_cover_their_loss(check: Check) -> None:
+    assert check.exact is not None
+    found = check.exact()
+    assert not found.broken, found.fault
+    assert found.epsilon > 0.85 * found.claim.epsilon
+
+
+def test_a_sentence_that_says_less_than_its_numbers_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guarantee, "rounded_up", lambda value: f"{0.9 * value:.4g}")
+    (check,) = [one for one in composition_checks() if one.name == "composition, rounds"]
+    assert check.exact is not None
+    assert "sentence says less" in check.exact().fault
