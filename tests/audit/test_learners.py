@@ -62,7 +62,7 @@ def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
         ("usca", Refusing, 3, "refused depends on the data"),
         ("usca", SeedOfSums, 3, "a seed"),
         ("capri", PublicSums, 3, "progress of the learner shows"),
-        ("gp_ucb", RewardInThePolicy, DecisionSets(3), "a policy depends on the data"),
+        ("gp_ucb", RewardInThePolicy, DecisionSets(3), "policy_header of the learner"),
     ],
 )
 def test_broken_learners_are_broken(

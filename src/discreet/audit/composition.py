@@ -4,6 +4,7 @@
 |----------------------|---------------------------------------------------------------------|
 | rounds that overlap  | Gaussian noise, for rounds 0 to 9 and for 5 to 14; a person of both |
 | a group              | two of unequal noise, of which a person enters one                  |
+| Laplace noise        | two releases of it                                                  |
 | both kinds           | Laplace and Gaussian noise, the Laplace noise the louder            |
 | somebody twice       | one release with two rows of theirs                                 |
 
@@ -37,6 +38,7 @@ def composition_checks() -> list[Check]:
         for name, about in (
             ("rounds", "rounds that overlap"),
             ("group", "releases of which a person enters one"),
+            ("Laplace noise", "two releases with Laplace noise"),
             ("both kinds", "Laplace and Gaussian noise"),
             ("repeated", "a person who takes part twice"),
         )
@@ -63,6 +65,8 @@ def _run(name: str, value: float, facts: Facts) -> Promise:
     elif name == "group":
         releases = [_release(GaussianEvent(one), group) for one in (_FAR, _NEAR)]
         entered = releases[1:]
+    elif name == "Laplace noise":
+        releases = entered = [_release(PureEvent(one), Rounds(0, 1)) for one in (1.0, 0.5)]
     elif name == "both kinds":
         releases = [
             _release(PureEvent(_PURE), Rounds(0, 1)),
@@ -75,7 +79,8 @@ def _run(name: str, value: float, facts: Facts) -> Promise:
         drawn = np.array([2.0 * value if name == "repeated" else value])
         add = noise.add_laplace if isinstance(release.event, PureEvent) else noise.add_gaussian
         facts.add("a release", add(drawn, release.scale).tobytes())
-    held = derive_guarantee(releases, "joint", Adjacency("a number"), DELTA)
+    delta = 0.0 if name == "Laplace noise" else DELTA
+    held = derive_guarantee(releases, "joint", Adjacency("a number"), delta)
     if name == "repeated":
         held = held.repeated(2)
     facts.rule(_understated(held))

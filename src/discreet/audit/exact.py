@@ -38,6 +38,10 @@ class NothingToAttack(InvalidInput):
     """Nobody's data entered what was drawn or shown."""
 
 
+class AllRefused(InvalidInput):
+    """The code refused everybody."""
+
+
 @dataclass(frozen=True)
 class Promise:
     """What the code says that one person is promised, once it has run.
@@ -117,10 +121,12 @@ class Subject(ABC):
     Attributes:
         state: in a few words, for reports.
         tried: the only people to compare; empty for all that the subject knows, and a search.
+        bases: so many runs are recorded, of other people and with other outcomes.
     """
 
     state: str = ""
     tried: tuple[Any, ...] = ()
+    bases: int = 1
 
     @abstractmethod
     def groups(self) -> Iterable[Sequence[Any]]:
@@ -212,7 +218,11 @@ def worst_neighbours(subject: Subject) -> Worst:
             data enters.
     """
     groups = [subject.tried] if subject.tried else subject.groups()
-    found = [_worst_of_group(subject, list(group)) for group in groups]
+    found = [
+        _worst_of_group(subject, [group[base], *group[:base], *group[base + 1 :]], base)
+        for group in groups
+        for base in range(min(subject.bases, len(group)))
+    ]
     worst = max(found, key=lambda one: one.order)
     if not worst.fault and worst.loss == Loss():
         raise NothingToAttack(
@@ -222,10 +232,10 @@ def worst_neighbours(subject: Subject) -> Worst:
     return worst
 
 
-def _worst_of_group(subject: Subject, people: list[Any]) -> Worst:
+def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Worst:
     # What is made once and kept (feature maps) is made in the first run, which may draw for it.
     for _ in range(2):
-        first = _ran(subject, people[0], None)
+        first = _ran(subject, people[0], None, seed)
         again = _ran(subject, people[0], first.ledger)
         told = first.facts.difference(again.facts) or again.astray
         if not told:
@@ -239,7 +249,7 @@ def _worst_of_group(subject: Subject, people: list[Any]) -> Worst:
         )
     runs = [first, *(_ran(subject, person, first.ledger) for person in people[1:])]
     if all(run.facts.refused for run in runs):
-        raise InvalidInput(
+        raise AllRefused(
             f"{subject.state or 'the code'} refused everybody whom the audit tried; give people "
             "whom it takes."
         )
@@ -260,8 +270,8 @@ def _worst_of_group(subject: Subject, people: list[Any]) -> Worst:
     return Worst(subject, (pair[0].person, pair[1].person), loss, first.promise, fault)
 
 
-def _ran(subject: Subject, person: Any, recorded: Ledger | None) -> _Ran:
-    ledger, facts = Ledger(1), Facts()
+def _ran(subject: Subject, person: Any, recorded: Ledger | None, seed: int = 0) -> _Ran:
+    ledger, facts = Ledger(seed), Facts()
     with ledger.recording() if recorded is None else ledger.playing(recorded):
         promise = subject.run(person, facts)
     return _Ran(person, facts, ledger.draws, ledger.astray, promise, ledger)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox, PublicSet
+from discreet.audit.dishonest import forged_exact
 from discreet.audit.exact import worst_of
 from discreet.audit.games import Check, Exact, NotAudited
 from discreet.audit.makers import Maker
@@ -48,6 +49,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "private_neural": {"batch": 40, "hidden": 3},
 }
 _PREDICTIONS = 3
+# Reports are cheap, so that many people can be compared in every state.
+_OTHERS = 30
 
 
 def learner_checks() -> list[Check]:
@@ -64,7 +67,10 @@ def _checks_of(name: str) -> Iterator[Check]:
     for model in promising:
         for label, space in spaces:
             full = ", ".join(part for part in (name, model, label) if part)
-            yield learner_check(full, _maker(name, model, space))
+            maker = _maker(name, model, space)
+            yield learner_check(full, maker)
+            if model == "local":
+                yield _forged(full, maker, False)
         if model == "local" and issubclass(kind, SourceLearner):
             maker = _maker(name, model, spaces[0][1])
             yield Check(
@@ -76,6 +82,7 @@ def _checks_of(name: str) -> Iterator[Check]:
                 REPORT_COST,
                 "a report of an auxiliary source",
             )
+            yield _forged(f"{name}, sources", maker, True)
     if name == "usca":
         maker = _maker(name, "joint", _ARMS, {"predictions": _PREDICTIONS}, delta=0.0)
         yield Check(
@@ -190,7 +197,16 @@ def _runs(gaussian: bool, exact: Exact) -> Runs:
 
 
 def _local(maker: Maker, source: bool) -> Exact:
-    return worst_of(list(local_states(_with_delta(maker), source))).exact
+    return worst_of(list(local_states(_with_delta(maker), source)), _OTHERS).exact
+
+
+def _forged(name: str, maker: Maker, source: bool) -> Check:
+    exact, about = partial(_dishonest, maker, source), "a report under policies that are forged"
+    return Check(f"{name}, forged", "learner", "local", exact, None, about=about)
+
+
+def _dishonest(maker: Maker, source: bool) -> Exact:
+    return forged_exact(_with_delta(maker), source)
 
 
 def _reports(exact: Exact) -> Reports:

@@ -234,7 +234,11 @@ class Ledger:
         self, original: Any, mechanism: Any, bins: Any, signs: Any, noise: NoiseSource
     ) -> Any:
         value = np.stack([np.asarray(bins), np.asarray(signs)], axis=1)
-        fresh = self._inner(lambda inner: original(mechanism, bins, signs, inner))
+        # Every report can be anybody's: one of somebody drawn at random shows what the code does
+        # with reports that are rare for the person of the run.
+        anyone = self._rng.integers(mechanism.bins, size=len(value))
+        either = self._rng.choice(np.array([-1, 1], dtype=np.int8), size=len(value))
+        fresh = self._inner(lambda inner: original(mechanism, anyone, either, inner))
         return self._drawn("subset", mechanism, value, fresh)
 
     def _vector(

@@ -90,6 +90,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
     """The loss of everything that two runs drew, the one with the other's outcomes."""
     squared = pure = 0.0
+    if len(mine) != len(theirs):
+        return Loss(reason=f"there are {len(mine)} draws on one, {len(theirs)} on the other")
     for number, (one, two) in enumerate(zip(mine, theirs, strict=True)):
         if (one.kind, one.mechanism) != (two.kind, two.mechanism):
             return Loss(
@@ -152,6 +154,8 @@ def _of_vectors(mechanism: PrivUnit, one: FloatArray, two: FloatArray) -> float:
     smaller than half the sphere; else in its less likely half.
     """
     inside, outside, halves = cap_ratios(mechanism)
+    if min(inside, outside) <= 0.0:
+        return math.inf
 
     def densities(vector: FloatArray) -> tuple[float, float]:
         weight = 0.5 * (1.0 + min(1.0, float(np.linalg.norm(vector))))

@@ -32,6 +32,7 @@ class LocalReport(Subject):
     """See the module.
 
     Attributes:
+        bases: see `Subject`.
         people: who take part.
         policy: under which they report, of the learner's own people or of a source.
         asked: the budget of one report.
@@ -39,9 +40,11 @@ class LocalReport(Subject):
         terms: what the person's side agreed to; None for none.
         secure: whether noise comes from SecureNoise.
         ticket: the seed of the tickets.
+        forged: whether a server that is not honest made the policy; then only the terms count.
         broken: a rule that the learner or the policy breaks; empty if none (rules.py).
     """
 
+    bases: int = 4
     people: People = field(default=None)  # type: ignore[assignment]
     policy: Policy[Any] | SourcePolicy = field(default=None)  # type: ignore[assignment]
     asked: Claim = field(default=None)  # type: ignore[assignment]
@@ -50,6 +53,7 @@ class LocalReport(Subject):
     secure: bool = False
     ticket: int = 0
     broken: str = ""
+    forged: bool = False
 
     def groups(self) -> Iterator[Sequence[Person]]:
         rng, people = np.random.default_rng(_SEED), self.people
@@ -76,6 +80,8 @@ class LocalReport(Subject):
         except Exception as error:
             # Whatever it is, a device that fails does not report, which can be seen.
             facts.refusal("a report", error)
+        if self.forged:
+            return Promise(self.asked, self.asked)
         release = self.policy.release(noise.name)
         return Promise(self.asked, self.certified, None if release is None else [release])
 

@@ -9,10 +9,12 @@
 | actions of another policy are not reported                  | what was seen is another promise |
 | asking for a policy again gives the same one                | noise is drawn twice             |
 | a file with unprotected data says that it is secret         | it is shared                     |
+| a saved learner with less noise than was asked is refused   | a restart lowers the noise       |
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -23,6 +25,7 @@ import numpy as np
 
 from discreet.audit.makers import Maker
 from discreet.learners.base import Learner
+from discreet.learners.saving import load
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Terms
@@ -32,6 +35,7 @@ from discreet.validation import InvalidInput
 
 # Terms that a policy is over: by a hundredth.
 _OVER = 0.99
+_SCALES = ("scale", "multiplier", "noise_multiplier")
 
 
 def broken_rule(maker: Maker, learner: Learner[Any, Any, Any], policy: Any) -> str:
@@ -79,6 +83,29 @@ def open_file(learner: Learner[Any, Any, Any], path: Path) -> str:
     if learner.budget.trust_model == "joint" and "SECRET" not in notice:
         return "a file with data before noise does not say that it is secret"
     return ""
+
+
+def quieter_file(path: Path) -> str:
+    """Whether a file is loaded in which noise was halved; empty if it is refused."""
+    content = json.loads(path.read_text())
+    if not _halved(content["state"]):
+        return ""
+    tampered = path.with_name("tampered.json")
+    tampered.write_text(json.dumps(content))
+    if _refused(lambda: load(tampered, noise=SimulatedNoise(1))):
+        return ""
+    return "a file is loaded that promises less noise than the budget asks for"
+
+
+def _halved(fields: Any) -> bool:
+    """Halve every scale in JSON values; whether there was one."""
+    found = False
+    for key, value in list(fields.items() if isinstance(fields, dict) else enumerate(fields)):
+        if key in _SCALES and isinstance(value, float):
+            fields[key], found = 0.5 * value, True
+        elif isinstance(value, dict | list):
+            found = _halved(value) or found
+    return found
 
 
 def _refused(what: Callable[[], object]) -> bool:

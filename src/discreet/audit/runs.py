@@ -28,7 +28,7 @@ from discreet.audit.exact import Facts, Promise, Subject
 from discreet.audit.games import Claim
 from discreet.audit.makers import Maker
 from discreet.audit.people import People, Person, Point
-from discreet.audit.rules import changed_policy, open_file, same_identity
+from discreet.audit.rules import changed_policy, open_file, quieter_file, same_identity
 from discreet.learners.base import Learner
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.messages import Actions, Message
@@ -126,8 +126,7 @@ class JointRun(Subject):
             if self.asked_at is not None:
                 where = people.many(Person((self.asked_at,), 0.0), self.predictions)
             facts.add("a prediction", learner.predict(where).tobytes())
-        for name, shown in public_facts(learner) if facts.wanted else ():
-            facts.add(f"what {name} of the learner shows", shown)
+        self._looked_at(learner, facts)
         return learner
 
     def _parts(self, count: int) -> list[tuple[int, int]]:
@@ -140,6 +139,11 @@ class JointRun(Subject):
             learner.update(reports)
         except InvalidInput as error:
             facts.refusal("an update", error)
+        self._looked_at(learner, facts, _DEAR)
+
+    def _looked_at(self, learner: AnyLearner, facts: Facts, but: Sequence[str] = ()) -> None:
+        for name, shown in public_facts(learner, but) if facts.wanted else ():
+            facts.add(f"what {name} of the learner shows", shown)
 
     def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
         policy = learner.policy()
@@ -149,11 +153,10 @@ class JointRun(Subject):
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "learner.json"
                 save(learner, path)
-                facts.rule(open_file(learner, path))
+                facts.rule(open_file(learner, path) or quieter_file(path))
                 learner = load(path, noise=SimulatedNoise(_SEED + 1))
             facts.add("a policy after loading", encode(learner.policy()))
-        for name, shown in public_facts(learner, _DEAR) if facts.wanted else ():
-            facts.add(f"what {name} of the learner shows", shown)
+        self._looked_at(learner, facts, _DEAR)
         return learner, policy
 
 

@@ -7,7 +7,7 @@ thousand reports bins are cut and resolved, arms are given up and kernels have s
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from discreet.audit.makers import Maker
 from discreet.audit.reports import LocalReport
 from discreet.audit.rules import broken_rule
 from discreet.audit.runs import JointRun
+from discreet.domain import unit_cube
 from discreet.learners.base import Learner
 from discreet.learners.saving import load, save
 from discreet.learners.sources import SourceLearner
@@ -34,6 +35,15 @@ SOURCE = "auxiliary"
 _EPSILONS = (0.1, 16.0)
 _TAUGHT, _BATCHES = 6000, 12
 _LONG = 200
+# Options with which sensitivities are worked out in another way.
+_OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "gp_ucb": {
+        "rewards weigh more": {"reward_weight": 2.4},
+        "rewards weigh much more": {"reward_weight": 4.0},
+    }
+}
+_SAMPLED = ("capri", "released_thompson", "usca")
+_SAMPLE = ((0.1, 0.1), (0.2, 0.1), (0.1, 0.3))
 _SEED = 9
 
 
@@ -72,6 +82,14 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     for place in (0, _LONG // 3):
         state = f"a run of {_LONG} people, person {place + 1}"
         yield replace(plain, state=state, maker=longer, place=place)
+    for name, options in _OTHER_OPTIONS.get(maker.learner, {}).items():
+        other = replace(maker, options={**maker.options, **options})
+        yield replace(plain, state=name, maker=other)
+    if maker.learner in _SAMPLED:
+        # Rows are bounded over the sample; whoever lies elsewhere may have a longer one.
+        options = {**maker.options, "contexts": _SAMPLE}
+        other = replace(maker, domain=unit_cube(2), options=options)
+        yield replace(plain, state="contexts far from the public sample", maker=other)
     if predictions:
         for point in maker.crowd().points(np.random.default_rng(_SEED))[:4]:
             state = f"{predictions} predictions for {point}"

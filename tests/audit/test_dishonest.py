@@ -1,0 +1,66 @@
+"""A dishonest server: what is forged, and that a device which believed it would be found out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from discreet.action_space import DecisionSets
+from discreet.audit.dishonest import forged_exact, forgeries
+from discreet.audit.learners import _maker, _with_delta
+from discreet.learners.gp_ucb.local_noise import LocalNoise
+from discreet.learners.partition.policy import PartitionPolicy
+from discreet.learners.schema import encode
+from discreet.learners.terms import Terms
+
+PARTITION = _maker("partition", "local", 3)
+
+
+def test_forged_policies_are_other_policies_that_a_reader_takes() -> None:
+    policy = PARTITION.make().policy()
+    found = dict(forgeries(policy))
+    assert "epsilon times 2" in found
+    assert all(encode(one) != encode(policy) for one in found.values())
+    assert json.loads(encode(found["epsilon times 2"]))["epsilon"] == 4.0
+
+
+def test_no_forged_policy_costs_more_than_the_terms() -> None:
+    found = forged_exact(PARTITION, False)
+    assert not found.broken, found.fault
+    assert found.epsilon == pytest.approx(2.0)
+
+
+def test_devices_that_believe_what_they_are_told_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Terms, "check", lambda self, policy, noise="": None)
+    assert forged_exact(PARTITION, False).epsilon > 3.9
+
+
+def test_a_sensitivity_that_is_believed_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalNoise, "check", lambda self, needed: None)
+    found = forged_exact(_with_delta(_maker("gp_ucb", "local", DecisionSets(3))), False)
+    assert found.broken
+    assert "halved" in found.attack
+
+
+def test_a_device_that_fails_on_a_forged_policy_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = PartitionPolicy._report
+
+    def fragile(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
+        assert self.offers.sum() > 0.0
+        assert (self.offers <= 1.0).all() or rewards[1] < 0.5
+        return report(self, unit, actions, rewards, noise)
+
+    monkeypatch.setattr(PartitionPolicy, "_report", fragile)
+    monkeypatch.setattr("discreet.audit.dishonest.forgeries", lambda policy: _louder(policy))
+    assert "refused depends on the data" in forged_exact(PARTITION, False).fault
+
+
+def _louder(policy: PartitionPolicy):  # type: ignore[no-untyped-def]
+    other = object.__new__(PartitionPolicy)
+    other.__dict__.update({**vars(policy), "offers": 2.0 * policy.offers})
+    yield "offers that are no probabilities", other
