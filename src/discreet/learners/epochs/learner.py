@@ -52,6 +52,7 @@ from discreet.learners.epochs.rows import (
     whole,
 )
 from discreet.learners.messages import Reports
+from discreet.learners.restoring import check_policy
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Budget, Joint, Local, Release
 from discreet.privacy.accounting import gaussian_noise_multiplier
@@ -444,12 +445,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         for policy in self._policies:
-            if policy.local != self.hidden(policy.rows.size):
-                raise InvalidInput(
-                    f"policy {policy.version} of a saved learner has reports that are hidden by "
-                    f"{policy.local}, not as {self.budget!r} asks. The file is damaged; load one "
-                    "as save() wrote it."
-                )
+            wanted = {"version": policy.version, "local": self.hidden(policy.rows.size)}
+            check_policy(f"the {self.name} learner", policy, wanted)
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)
