@@ -124,6 +124,8 @@ class Learner(ABC, Generic[P, R, S]):
                 f"noise was {noise!r:.80}; under joint privacy {self.name} draws the noise itself: "
                 "pass SecureNoise() for people, or SimulatedNoise(seed) in simulations."
             )
+        if budget.trust_model == "joint" and noise is not None:
+            noise.check_additive()  # before there is data that a release could fail on
         self.domain = domain
         self.space = self._check_space(space)
         self.budget = budget
