@@ -208,6 +208,11 @@ class TestCommandLine:
         if arguments != ["--help"]:
             assert "rich.console" not in loaded
 
+    @pytest.mark.parametrize("command", ["run", "audit", "model", "data"])
+    def test_the_help_of_a_command_loads_no_library_but_numpy(self, command: str) -> None:
+        loaded = loaded_by_command(command, "--help")
+        assert loaded & {"scipy", "sklearn", "pandas", "joblib", "matplotlib", "opendp"} == set()
+
     def test_every_command_is_listed_with_its_own_summary(self) -> None:
         shown = CliRunner().invoke(app, ["--help"]).output
         listed = [line.split()[1] for line in shown.splitlines() if line.startswith("│ ")]
