@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import discreet.cli.study
 import discreet.reproduction.runner
+import discreet.simulation
 from discreet.cli import app
 from discreet.reproduction.dubey2021 import figures
 
@@ -135,7 +135,7 @@ def test_missing_files_end_with_code_2(study: Path, tmp_path: Path) -> None:
 def test_interruption_keeps_what_is_finished(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = discreet.cli.study.simulate_all
+    original = discreet.simulation.simulate_all
 
     def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
         stream = original(*arguments, **keywords)
@@ -143,7 +143,7 @@ def test_interruption_keeps_what_is_finished(
             yield next(stream)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", interrupted)
+    monkeypatch.setattr(discreet.simulation, "simulate_all", interrupted)
     records = tmp_path / "r.jsonl"
     code, out, err = invoke("run", study, "--jobs", 1, "--json", records)
     assert code == 130
@@ -159,7 +159,7 @@ def test_early_interruption_leaves_earlier_results(
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", at_once)
+    monkeypatch.setattr(discreet.simulation, "simulate_all", at_once)
     records = tmp_path / "r.jsonl"
     records.write_text("earlier")
     code, _, err = invoke("run", study, "--jobs", 1, "--json", records)
