@@ -28,7 +28,7 @@ _COMMANDS = (
     (
         "model",
         "model:model",
-        "One turn of a search: take over the answers that came, ask the next questions.",
+        "One turn of a search: read the answers that have arrived, then ask the next questions.",
     ),
     (
         "curate",
