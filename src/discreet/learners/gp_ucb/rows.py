@@ -92,9 +92,11 @@ class RowWeights:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> RowWeights:
-        """The weights as JSON values tell them."""
+        """The weights from their JSON form."""
         if not isinstance(fields["with_squares"], bool):
-            raise InvalidInput(f"with_squares was {fields['with_squares']!r}; it must be a truth.")
+            raise InvalidInput(
+                f"with_squares was {fields['with_squares']!r}; it must be true or false."
+            )
         return cls(
             positive_number(fields["rewards"], "rewards"),
             positive_number(fields["off_diagonal"], "off_diagonal"),

@@ -206,7 +206,7 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         )
 
     def _start_anew(self) -> None:
-        """Begin with one bin again; what the target told so far is told on the new bins."""
+        """Begin again with one bin; what the target reported so far is carried over to it."""
         self._left_behind.append(self._bins.tree)
         self._started.append(len(self._policies))
         self._bins = Bins.whole(self.domain.dimension, self.arms)

@@ -8,7 +8,7 @@ says which. Two scores are tried, on the published release and on ours:
 * likelihood ratio: for Gaussian noise, log p(Z | X) - log p(Z | X'). No score is better (Neyman and
   Pearson 1933), so what it proves is what 10,000 trials can prove.
 
-Who knows only some rows can reconstruct the rest from the published release (`reconstructed`).
+Anyone who knows some rows can reconstruct the rest from the published release (`reconstructed`).
 
 | array    | shape     | meaning                                                  | symbol |
 |----------|-----------|----------------------------------------------------------|--------|
