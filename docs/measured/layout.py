@@ -149,7 +149,7 @@ def cell(records: Sequence[Mapping[str, Any]], row: Row, column: Column) -> str:
     value = float(found[0][column.show])
     if column.show == "mean":
         return with_error(value, found[0]["standard_error"])
-    return f"{value:.2g}" if value < 100 else f"{value:,.0f}"
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
 def with_error(mean: float, error: float | None) -> str:

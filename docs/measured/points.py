@@ -60,12 +60,14 @@ _REGRET = {
     "elimination": "`capri`, joint",
     "published": "published, joint",
     "published, z = 3": "published noise, 3 deviations",
+    "non-private": "`released_thompson`",
     "uniform": "`uniform`",
 }
 _ERRORS = {
     "ours": "`usca`",
     "uniform design": "`usca`, uniform design",
     "published": "published",
+    "non-private": "`usca`",
     "random choice": "random choice",
 }
 _DATA = {
