@@ -11,8 +11,8 @@ ROOT = Path(discreet.__file__).parent
 
 # From the ground up; a module may import from its own floor and from those before it.
 FLOORS = [
-    {"validation", "arrays", "domain", "action_space"},
-    {"privacy", "kernels", "problems", "records"},
+    {"validation", "arrays", "durable", "domain", "action_space"},
+    {"intervals", "privacy", "kernels", "problems", "records"},
     {"learners", "outsourcing"},
     {"simulation", "audit"},
     {"studies", "reproduction"},

@@ -73,6 +73,7 @@ def test_records_say_what_ran() -> None:
         "value": record.value,
         "seconds": record.seconds,
         "label": "partition",
+        "rows": None,
     }
     uniform = simulate(exponential(), UNIFORM, 500, 1, 0).record
     assert (uniform.trust_model, uniform.epsilon, uniform.delta) == ("none", None, None)

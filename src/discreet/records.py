@@ -44,6 +44,8 @@ class RunRecord:
         value: the metric's value.
         seconds: time spent by the learner, its policies and reports.
         label: what tables and plots call it.
+        rows: how many rows of the table take part, and why others do not; null where nothing is
+            read from a table.
     """
 
     study: str
@@ -57,6 +59,7 @@ class RunRecord:
     value: float
     seconds: float
     label: str
+    rows: str | None = None
 
     def to_dict(self) -> dict[str, Value]:
         """The record as JSON values."""

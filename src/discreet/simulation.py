@@ -265,6 +265,7 @@ def simulate(
         value=float(trace[-1]),
         seconds=seconds,
         label=setting.label,
+        rows=None if problem.rows is None else problem.rows.sentence,
     )
     return Outcome(setting, record, at, trace, guarantee, policy)
 

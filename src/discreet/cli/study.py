@@ -49,18 +49,28 @@ def run(
         check_ending(json, ".jsonl", ".json", ".parquet")
         check_ending(report, ".html")
         loaded = load_study(study, rounds, replicates, data)
+        for warning in loaded.problem.warnings:
+            err.print(plain(f"Warning: {warning}"), highlight=False)
         outcomes, complete = _simulate(loaded, jobs or cores(), json)
     if not outcomes:
         err.print("Interrupted before any replicate was finished; nothing was written.")
         raise typer.Exit(130)
     # Matplotlib and Jinja2 take a second to import: only a run that got here needs them.
-    from discreet.reporting.summary import summarise
+    from discreet.reporting.summary import study_summary
     from discreet.reporting.table import promise, result_table
+    from discreet.reporting.words import verdict
 
-    summary = summarise(outcomes, loaded.settings)
+    summary = study_summary(loaded, outcomes)
+    answer = verdict(summary, loaded.problem)
     out.print()
     out.print(f"[bold]{plain(loaded.title)}[/]", highlight=False)
     out.print(plain(_what(loaded)), highlight=False)
+    if loaded.problem.rows is not None:
+        out.print(plain(f"{loaded.problem.rows.sentence}."), highlight=False)
+    out.print()
+    out.print(f"[bold]{plain(answer.headline)}[/]", highlight=False)
+    for text in (*answer.findings, answer.basis):
+        out.print(plain(text), highlight=False)
     out.print()
     out.print(result_table(summary))
     out.print()
