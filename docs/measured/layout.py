@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from discreet.intervals import half_width
 from discreet.reproduction.registry import LISTED
 from measured.commands import WIDTH, Measured, Runner
 from measured.markers import ROOT
@@ -108,7 +109,7 @@ class Table(Block):
     heads: tuple[str, ...]
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
-    note: str = "Mean ± standard error."
+    note: str = "Mean ± half its 95% interval."
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -148,17 +149,18 @@ def cell(records: Sequence[Mapping[str, Any]], row: Row, column: Column) -> str:
         return ""
     value = float(found[0][column.show])
     if column.show == "mean":
-        return with_error(value, found[0]["standard_error"])
+        error = found[0]["standard_error"]
+        return with_band(value, None if error is None else half_width(error, found[0]["trials"]))
     return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
-def with_error(mean: float, error: float | None) -> str:
-    """A mean and its standard error, both to the second digit of the error: 1,234 ± 56."""
-    if not error:
+def with_band(mean: float, half: float | None) -> str:
+    """A mean and half its interval, both to the second digit of the latter: 1,234 ± 56."""
+    if not half:
         digits = 3 - math.floor(math.log10(abs(mean))) if mean else 0
         return f"{mean:,.{min(max(digits, 0), 4)}f}"
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    return f"{mean:,.{digits}f} ± {error:,.{digits}f}"
+    digits = max(0, 1 - math.floor(math.log10(half)))
+    return f"{mean:,.{digits}f} ± {half:,.{digits}f}"
 
 
 def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -11,7 +11,7 @@ import pytest
 import regenerate
 from measured.catalog import BLOCKS
 from measured.commands import NeedsData, Runner, gathered
-from measured.layout import Column, Printed, Row, Table, cell, with_error
+from measured.layout import Column, Printed, Row, Table, cell, with_band
 from measured.markers import ROOT, blocks_of, pages, replaced, without_blocks
 
 # A mean with its error; a time, or an amount of memory.
@@ -120,18 +120,18 @@ def test_replicates_become_a_mean_with_its_error() -> None:
     )
     assert [record["trials"] for record in records] == [2, 2]
     row = Row(("partition",), "", {"learner": "partition"})
-    assert cell(records, row, Column("1", {"epsilon": 1.0})) == "1,000 ± 100"
-    assert cell(records, row, Column("none", {"epsilon": None})) == "6.0 ± 1.0"
+    assert cell(records, row, Column("1", {"epsilon": 1.0})) == "1,000 ± 1,271"
+    assert cell(records, row, Column("none", {"epsilon": None})) == "6 ± 13"
     assert cell(records, row, Column("2", {"epsilon": 2.0})) == ""
     with pytest.raises(LookupError, match="2 records"):
         cell(records, row, Column("any"))
 
 
-def test_errors_have_two_digits() -> None:
-    assert with_error(27891.4, 344.2) == "27,891 ± 344"
-    assert with_error(0.0542, 0.0139) == "0.054 ± 0.014"
-    assert with_error(3.14159, None) == "3.142"
-    assert with_error(0.0, 0.0) == "0"
+def test_bands_have_two_digits() -> None:
+    assert with_band(27891.4, 344.2) == "27,891 ± 344"
+    assert with_band(0.0542, 0.0139) == "0.054 ± 0.014"
+    assert with_band(3.14159, None) == "3.142"
+    assert with_band(0.0, 0.0) == "0"
 
 
 def test_a_page_with_half_a_block_is_refused() -> None:
