@@ -49,7 +49,7 @@ def run(
         check_ending(json, ".jsonl", ".json", ".parquet")
         check_ending(report, ".html")
         loaded = load_study(study, rounds, replicates, data)
-        for warning in loaded.problem.warnings:
+        for warning in loaded.warnings:
             err.print(plain(f"Warning: {warning}"), highlight=False)
         outcomes, complete = _simulate(loaded, jobs or cores(), json)
     if not outcomes:

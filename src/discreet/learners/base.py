@@ -204,6 +204,11 @@ class Learner(ABC, Generic[P, R, S]):
         """Refuse statistics that no reports to this learner add up to."""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know about the options chosen, each one sentence; public."""
+        return ()
+
+    @property
     def secret(self) -> bool:
         """Whether the saved state holds data of people that is not private yet."""
         return self.budget.trust_model in ("none", "joint")

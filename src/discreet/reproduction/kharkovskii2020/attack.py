@@ -30,7 +30,7 @@ from discreet.privacy import SimulatedNoise
 from discreet.reproduction.kharkovskii2020.transformation import RADIUS, RandomProjection
 from discreet.validation import FloatArray, InvalidInput, whole_number
 
-# Releases of so many trials are held at a time.
+# Releases of this many trials are held at a time.
 _AT_ONCE = 1000
 
 Release = Callable[[FloatArray, int, np.random.Generator], FloatArray]

@@ -136,8 +136,8 @@ class GradientMechanism:
         others = np.where(explorers, arms, -1)[:, None] != np.arange(self.arms)
         if (others & explorers[:, None] & (rows > 0.0)).any():
             raise InvalidInput(
-                "reports had gradients of an arm that the ticket did not give; who explores "
-                "reports on that arm alone."
+                "reports had gradients of an arm that the ticket did not give; those who explore "
+                "report on that arm alone."
             )
         found = np.sqrt((rows**2).sum(axis=1))
         wanted = np.where(explorers, self.lengths[1], self.lengths[0])
