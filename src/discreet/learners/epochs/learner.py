@@ -52,6 +52,7 @@ from discreet.learners.epochs.rows import (
     whole,
 )
 from discreet.learners.messages import Reports
+from discreet.learners.restoring import check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Budget, Joint, Local, Release
 from discreet.privacy.accounting import gaussian_noise_multiplier
@@ -453,6 +454,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                     f"have {rows.size}. Read the learner as save() wrote it."
                 )
         released = {version: one.people for version, one in before.epochs.items()}
+        if not isinstance(self.budget, Local):
+            check_released(f"the {self.name} learner", before.reports, self._published_at)
         exact = not isinstance(self.budget, Local)
         if people != released or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(
