@@ -48,9 +48,9 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     freeze_arrays,
+    nearest_whole,
     positive_number,
     whole_number,
-    whole_vector,
 )
 
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
@@ -119,7 +119,7 @@ class SourcePolicy(Message):
         """
         check_reporting(self, noise, terms)
         unit = self.domain.nearest_unit(contexts)
-        chosen = whole_vector(arms, "arms", length=len(unit)).clip(0, self.arms - 1)
+        chosen = nearest_whole(arms, "arms", 0, self.arms - 1, len(unit))
         scaled = self.reward_bounds.nearest_unit(rewards, len(unit))
         return self._report(unit, chosen, scaled, noise)
 
