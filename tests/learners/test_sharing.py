@@ -71,6 +71,19 @@ def test_learners_do_not_wait_for_each_other() -> None:
         assert published_meanwhile(second)
 
 
+@pytest.mark.parametrize("question", ["beliefs", "source_trust", "masses"])
+def test_whoever_asks_waits_for_a_policy_in_the_making(question: str) -> None:
+    """Bins, sums and what is kept of them change one after the other."""
+    asked, answered = learner(), threading.Event()
+    asked.policy()
+    ask = getattr(asked, question)
+    thread = threading.Thread(target=lambda: (ask(), answered.set()), daemon=True)
+    with asked._lock:
+        thread.start()
+        assert not answered.wait(0.1)
+    assert answered.wait(60.0)
+
+
 def test_a_saved_learner_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """File and folder are synced, in this order, before `save` returns."""
     synced: list[str] = []
