@@ -161,6 +161,7 @@ class TestReports:
 
     def test_plain_observations_are_refused(self) -> None:
         made, plain = learner("thompson", PURE), learner("thompson", NonPrivate())
+        made.policy()
         reports = observe(plain, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput, match="PrivateRows"):
             made.update(replace(reports, source=made.identity, noise=SimulatedNoise.name))
