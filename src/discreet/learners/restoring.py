@@ -40,6 +40,24 @@ def check_policy(owner: str, policy: Any, wanted: Mapping[str, Any]) -> None:
             )
 
 
+def check_released(owner: str, released: int, published_at: int) -> None:
+    """Whoever had reported when the last policy was published was released for it, or before.
+
+    Args:
+        owner: whose they are, in messages.
+        released: how many people were released.
+        published_at: how many had reported when the last policy was published.
+
+    Raises:
+        InvalidInput: where somebody would be released a second time, and promised nothing of it.
+    """
+    if released < published_at:
+        raise InvalidInput(
+            f"{owner} released {released} people, but published its last policy from "
+            f"{published_at}. {_DAMAGED}"
+        )
+
+
 def check_counts(
     owner: str, policies: int, people: int, published_at: int, noise: Sequence[str]
 ) -> None:

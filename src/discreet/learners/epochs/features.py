@@ -164,6 +164,14 @@ class MapFeatures(ArmFeatures):
                 f"{contexts.points.shape[1]}, their domain {domain.dimension} and arm points "
                 f"{points.shape[1]}."
             )
+        # Whoever sent a map beyond its box would have its arithmetic fail for some people only.
+        inside = joint_box(domain, points)
+        low, high = np.array(features.domain.lower), np.array(features.domain.upper)
+        if (low > inside.lower).any() or (high < inside.upper).any():
+            raise InvalidInput(
+                f"contexts from {domain.lower} to {domain.upper} or their arm points lie beyond "
+                "the box of their features; make the features on the box of both."
+            )
         self.contexts = contexts
         self.domain = domain
         self.points = points

@@ -52,7 +52,7 @@ from discreet.learners.epochs.rows import (
     whole,
 )
 from discreet.learners.messages import Reports
-from discreet.learners.restoring import check_policy
+from discreet.learners.restoring import check_policy, check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Budget, Joint, Local, Release
 from discreet.privacy.accounting import gaussian_noise_multiplier
@@ -445,8 +445,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         for policy in self._policies:
-            wanted = {"version": policy.version, "local": self.hidden(policy.rows.size)}
-            check_policy(f"the {self.name} learner", policy, wanted)
+            check_policy(
+                f"the {self.name} learner", policy, {"local": self.hidden(policy.rows.size)}
+            )
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)
@@ -462,6 +463,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                     f"have {rows.size}. Read the learner as save() wrote it."
                 )
         released = {version: one.people for version, one in before.epochs.items()}
+        if not isinstance(self.budget, Local):
+            check_released(f"the {self.name} learner", before.reports, self._published_at)
         exact = not isinstance(self.budget, Local)
         if people != released or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(

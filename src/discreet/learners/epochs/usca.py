@@ -153,7 +153,7 @@ class Usca(EpochLearner):
 
     def _spend(self, count: int) -> None:
         """Take predictions from the budget, in one step for all threads."""
-        with self._lock:
+        with self.lock:
             if self.spent + count > (self.predictions or 0):
                 raise InvalidInput(
                     f"contexts asked for {count} predictions, but {self.spent} of "

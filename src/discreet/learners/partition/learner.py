@@ -164,16 +164,19 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
 
     def beliefs(self) -> tuple[Bins, Posterior]:
         """The present bins and what is believed of each arm in each: for plots and for auditors."""
-        return self._bins, self._posterior(self._view().joint)[0]
+        with self.lock:
+            return self._bins, self._posterior(self._view().joint)[0]
 
     def source_trust(self) -> Mapping[str, float]:
         """For each source that reported, the probability that it shares the reward functions; 0
         for those that were given up."""
-        return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._view().trust}
+        with self.lock:
+            return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._view().trust}
 
     def masses(self) -> FloatArray:
         """(L,) the estimated share of people in each present bin."""
-        return self._view().mass[self._bins.tree.leaves]
+        with self.lock:
+            return self._view().mass[self._bins.tree.leaves]
 
     def _publish(self) -> PartitionPolicy:
         # Nobody of the target reported yet: what sources say is all there is.
