@@ -16,7 +16,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -44,6 +44,9 @@ class RunRecord:
         value: the metric's value.
         seconds: time spent by the learner, its policies and reports.
         label: what tables and plots call it.
+        seed: the study's; with the replicate it fixes everything that is drawn.
+        digest: of what the study file says and of its data, as far as a replicate depends on them;
+            null where no study file was run.
     """
 
     study: str
@@ -57,6 +60,8 @@ class RunRecord:
     value: float
     seconds: float
     label: str
+    seed: int
+    digest: str | None = None
 
     def to_dict(self) -> dict[str, Value]:
         """The record as JSON values."""
@@ -87,14 +92,14 @@ class ReproductionRecord:
 
     def to_dict(self) -> dict[str, Value]:
         """The record with the setting's keys flat."""
-        fields = asdict(self)
-        setting = fields.pop("setting")
-        clash = sorted(set(setting) & set(fields))
+        values = asdict(self)
+        setting = values.pop("setting")
+        clash = sorted(set(setting) & set(values))
         if clash:
             raise InvalidInput(
                 f"a setting had the key {clash[0]!r}, which every record has; name it otherwise."
             )
-        return {**setting, **fields}
+        return {**setting, **values}
 
 
 @dataclass(frozen=True)
@@ -173,6 +178,37 @@ def check_path(path: Path) -> None:
                 f"{path} asks for Parquet, which needs pyarrow; run "
                 'pip install "discreet[parquet]" or name a .jsonl file.'
             ) from error
+
+
+def holds_records(path: Path) -> bool:
+    """Whether an existing file holds nothing but records as `write_records` writes them."""
+    if path.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            return _is_record(pyarrow.parquet.read_schema(path).names)
+        except pyarrow.ArrowException:
+            return False
+    try:
+        with path.open(encoding="utf-8") as file:
+            return all(
+                isinstance(row := json.loads(line), dict) and _is_record(row) for line in file
+            )
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_record(keys: Iterable[str]) -> bool:
+    """Whether a record of some kind has these keys; earlier versions wrote fewer of some."""
+    given = set(keys)
+    run, check = ({field.name for field in fields(kind)} for kind in (RunRecord, AuditRecord))
+    case = {field.name for field in fields(ReproductionRecord)} - {"setting"}
+    return (
+        {"study", "learner", "replicate", "metric", "value"} <= given <= run
+        or {"name", "verdict", "lower_bound"} <= given <= check
+        or case <= given
+    )
 
 
 def write_records(records: Iterable[Record], path: Path) -> None:

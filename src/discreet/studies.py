@@ -35,7 +35,7 @@ from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.registry import LEARNERS, budget_from_fields, learner_class
 from discreet.privacy import Budget, NonPrivate
 from discreet.problems.base import Problem
-from discreet.problems.catalog import load_problem
+from discreet.problems.catalog import data_files, load_problem
 from discreet.simulation import REFERENCES, Setting, check_setting
 from discreet.validation import InvalidInput
 
@@ -86,6 +86,7 @@ class Study:
         settings: one for each learner and budget.
         report: which columns the map shows.
         text: the file as it was written, for the report.
+        files: what was read: the study file, then the files of its data.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Study:
     settings: tuple[Setting, ...]
     report: ReportEntry
     text: str
+    files: tuple[Path, ...] = ()
 
 
 def load_study(
@@ -149,6 +151,7 @@ def load_study(
         settings=settings,
         report=file.report,
         text=text,
+        files=(path, *data_files(name, options, data_dir, path.parent)),
     )
 
 

@@ -1,19 +1,18 @@
 """The command line: `discreet run`, `audit`, `curate`, `model`, `data`, `reproduce`, `version`.
 
-Bad input ends with exit code 2 and one message that names what is wrong; an interrupted run keeps
-and shows what is finished and ends with exit code 130.
+Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
+shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
 """
 
 from __future__ import annotations
 
-import sys
 from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
 
 from discreet.cli.audit import audit
-from discreet.cli.console import out
+from discreet.cli.console import out, start
 from discreet.cli.curate import curate_app
 from discreet.cli.data import data_app
 from discreet.cli.model import model
@@ -54,9 +53,9 @@ def options(
 @app.command()
 def version() -> None:
     """Print the version."""
-    out.print(installed_version("discreet"), highlight=False)
+    out.print(installed_version("discreet"))
 
 
 def main() -> None:
     """Entry point of the `discreet` command."""
-    sys.exit(app())
+    start(app)

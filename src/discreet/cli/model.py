@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.console import check_ending, out, plain, refusing
+from discreet.cli.console import out, plain, refusing
+from discreet.cli.outputs import PAGE, check_outputs
 from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
 from discreet.outsourcing.search import Search, SearchSettings, Turn
@@ -57,7 +58,7 @@ def model(
     Repeat it whenever answers came. Exit code 0 while questions wait, and when the search is over.
     """
     with refusing():
-        check_ending(report, ".html")
+        check_outputs([(report, PAGE)], (ask, tell))
         if optimum is not None:
             finite_number(optimum, "optimum")
         remembered = ask.with_suffix(".state.json") if state is None else state
@@ -85,7 +86,7 @@ def model(
             from discreet.reporting.search_report import write_search_report
 
             write_search_report(search, turn, rounds, report, optimum)
-            out.print(plain(f"Report:  {report}"), highlight=False)
+            out.print(plain(f"Report:  {report}"))
 
 
 def _family(name: str) -> Family:
@@ -143,4 +144,4 @@ def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
             f"curator, put the answers into {tell} and repeat the command."
         )
     for line in lines:
-        out.print(plain(line), highlight=False)
+        out.print(plain(line))

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from discreet.cli.console import (
+    STOPPED,
     DataOption,
-    check_ending,
+    JobsOption,
+    RecordsOption,
+    Stop,
     cores,
     err,
     out,
     plain,
-    progress,
     refusing,
+    stop_of,
 )
-from discreet.records import as_json_line, write_records
-from discreet.simulation import Outcome, simulate_all
+from discreet.cli.journal import Journal, open_journal
+from discreet.cli.outputs import PAGE, RECORDS, check_outputs
+from discreet.cli.progress import StudyProgress
+from discreet.records import write_records
+from discreet.simulation import Outcome, expected_seconds, simulate_all
 from discreet.studies import Study, load_study
+
+Replicate = tuple[str, int]  # a setting's label, and which replicate of it
 
 
 def run(
@@ -32,52 +41,127 @@ def run(
     replicates: Annotated[
         int | None, typer.Option(min=1, help="Replicates, instead of the file's.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; all cores if left out.")
-    ] = None,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="File for one record per line (.jsonl), or .parquet."),
-    ] = None,
+    jobs: JobsOption = None,
+    json: RecordsOption = None,
     report: Annotated[
         Path | None, typer.Option(help="File for the report (one HTML file).")
     ] = None,
     data: DataOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an earlier run of the study stopped.")
+    ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
+    outputs = ((json, RECORDS), (report, PAGE))
     with refusing():
-        check_ending(json, ".jsonl", ".json", ".parquet")
-        check_ending(report, ".html")
         loaded = load_study(study, rounds, replicates, data)
-        outcomes, complete = _simulate(loaded, jobs or cores(), json)
-    if not outcomes:
-        err.print("Interrupted before any replicate was finished; nothing was written.")
-        raise typer.Exit(130)
-    # Matplotlib and Jinja2 take a second to import: only a run that got here needs them.
+        check_outputs(outputs, loaded.files)
+        with open_journal(study, loaded, resume) as journal:
+            outcomes, stop = _simulate(loaded, jobs or cores(), journal)
+            if stop is not None and not outcomes:
+                err.print(f"{stop.word} before any replicate was finished; nothing was written.")
+                raise typer.Exit(stop.code)
+            _show(loaded, outcomes)
+            if stop is not None:
+                total = len(loaded.settings) * loaded.replicates
+                done = f"{stop.word}: shown is what was finished ({len(outcomes)} of {total} runs)."
+                again = shlex.join(_again(study, rounds, replicates, jobs, json, report, data))
+                err.print(plain(f"{done} {journal.how_to_go_on(again)}"))
+            check_outputs(outputs, loaded.files)
+            _write(loaded, outcomes, json, report)
+            if stop is not None:
+                raise typer.Exit(stop.code)
+            journal.finish()
+
+
+def _again(study: Path, *values: object) -> list[str]:
+    """The command that goes on where this one was stopped."""
+    names = ("--rounds", "--replicates", "--jobs", "--json", "--report", "--data")
+    given = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
+    options = [str(part) for option in given for part in option]
+    return ["discreet", "run", str(study), *options, "--resume"]
+
+
+def _simulate(study: Study, jobs: int, journal: Journal) -> tuple[list[Outcome], Stop | None]:
+    """Outcomes in the study's order, and how the run was stopped, if it was."""
+    outcomes = list(journal.outcomes)
+    total = len(study.settings) * study.replicates
+    if outcomes:
+        err.print(f"Going on after {len(outcomes)} of {total} replicates.")
+    done = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
+    stop = None
+    try:
+        expected = _cheapest_first(study, done, jobs)
+        with StudyProgress(study, jobs, expected) as shown:
+            for outcome in journal.outcomes:
+                shown.add(outcome)
+            for outcome in _missing(study, expected, done, jobs, journal.digest):
+                outcomes.append(outcome)
+                journal.add(outcome)
+                shown.add(outcome)
+    except STOPPED as error:
+        stop = stop_of(error)
+    order = {setting.label: place for place, setting in enumerate(study.settings)}
+    outcomes.sort(key=lambda outcome: (order[outcome.setting.label], outcome.record.replicate))
+    return outcomes, stop
+
+
+def _cheapest_first(study: Study, done: Sequence[Replicate], jobs: int) -> dict[str, float]:
+    """About how many seconds a replicate of each setting takes that is not done, in that order."""
+    counts = Counter(label for label, _ in done)
+    waiting = [one for one in study.settings if counts[one.label] < study.replicates]
+    with err.status("Measuring how long the learners take"):
+        seconds = expected_seconds(study.problem, waiting, study.rounds, study.seed, jobs)
+    return dict(sorted(seconds.items(), key=lambda item: item[1]))
+
+
+def _missing(
+    study: Study, order: Iterable[str], done: Sequence[Replicate], jobs: int, digest: str
+) -> Iterator[Outcome]:
+    """The replicates that are not done, in the order in which they finish."""
+    settings = {setting.label: setting for setting in study.settings}
+    return simulate_all(
+        study.problem,
+        [settings[label] for label in order],
+        study.rounds,
+        study.replicates,
+        study.seed,
+        jobs,
+        study.name,
+        digest,
+        done,
+    )
+
+
+def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
+    """The result as a table, and what is promised."""
     from discreet.reporting.summary import summarise
     from discreet.reporting.table import promise, result_table
 
-    summary = summarise(outcomes, loaded.settings)
+    summary = summarise(outcomes, study.settings)
     out.print()
-    out.print(f"[bold]{plain(loaded.title)}[/]", highlight=False)
-    out.print(plain(_what(loaded)), highlight=False)
+    out.print(f"[bold]{plain(study.title)}[/]")
+    out.print(plain(_what(study)))
     out.print()
     out.print(result_table(summary))
     out.print()
-    out.print(plain(promise(summary)), highlight=False)
+    out.print(plain(promise(summary)))
     out.print()
+
+
+def _write(
+    study: Study, outcomes: Sequence[Outcome], json: Path | None, report: Path | None
+) -> None:
+    """The files that were asked for."""
     if json is not None:
         write_records([outcome.record for outcome in outcomes], json)
-        out.print(plain(f"Records: {json}"), highlight=False)
+        out.print(plain(f"Records: {json}"))
     if report is not None:
+        # Matplotlib and Jinja2 take a second to import: only a run that got here needs them.
         from discreet.reporting.html import write_report
 
-        write_report(loaded, outcomes, report)
-        out.print(plain(f"Report:  {report}"), highlight=False)
-    if not complete:
-        total = len(loaded.settings) * loaded.replicates
-        err.print(f"Interrupted: shown is what was finished ({len(outcomes)} of {total} runs).")
-        raise typer.Exit(130)
+        write_report(study, outcomes, report)
+        out.print(plain(f"Report:  {report}"))
 
 
 def _what(study: Study) -> str:
@@ -85,53 +169,3 @@ def _what(study: Study) -> str:
         f"{study.problem.source} {study.rounds:,} people, {study.replicates} "
         f"replicate{'s' if study.replicates > 1 else ''}; {study.problem.offer}."
     )
-
-
-def _simulate(study: Study, jobs: int, json: Path | None) -> tuple[list[Outcome], bool]:
-    """Outcomes in the study's order, and whether they are all there.
-
-    JSON lines are written to a `.part` file as they come, so that even a killed run leaves what was
-    finished, and an earlier result stays until there is a new one.
-    """
-    total = len(study.settings) * study.replicates
-    outcomes: list[Outcome] = []
-    complete = True
-    bar = progress()
-    stream = simulate_all(
-        study.problem,
-        study.settings,
-        study.rounds,
-        study.replicates,
-        study.seed,
-        min(jobs, total),
-        study.name,
-    )
-    with _line_writer(json) as write, bar:
-        task = bar.add_task("Simulating", total=total)
-        try:
-            for outcome in stream:
-                outcomes.append(outcome)
-                write(outcome)
-                bar.update(task, advance=1, description=outcome.record.label)
-        except KeyboardInterrupt:
-            complete = False
-    order = {setting.label: place for place, setting in enumerate(study.settings)}
-    outcomes.sort(key=lambda one: (order[one.setting.label], one.record.replicate))
-    return outcomes, complete
-
-
-@contextmanager
-def _line_writer(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    """Writes records as they come to `path`.part; `write_records` then makes the whole file."""
-    if path is None or path.suffix == ".parquet":
-        yield lambda outcome: None
-        return
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
-
-        def write(outcome: Outcome) -> None:
-            file.write(as_json_line(outcome.record) + "\n")
-            file.flush()
-
-        yield write
-    part.unlink()

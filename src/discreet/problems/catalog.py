@@ -20,6 +20,7 @@ from discreet.problems.base import Problem
 from discreet.problems.classification import (
     BracketLabels,
     ClassLabels,
+    adult_files,
     bandit_from_table,
     classification_from_table,
     download_adult,
@@ -155,6 +156,21 @@ def load_problem(
     entry = find_entry(name)
     settings = _checked(entry, options)
     return entry.build(settings, Source(None if data_dir is None else Path(data_dir), Path(base)))
+
+
+def data_files(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    data_dir: str | Path | None = None,
+    base: str | Path = ".",
+) -> tuple[Path, ...]:
+    """The user's files that `load_problem` reads for the same arguments."""
+    settings = _checked(find_entry(name), options)
+    if isinstance(settings, TableOptions):
+        return (Path(base) / settings.path,)
+    if isinstance(settings, AdultOptions) and data_dir is not None:
+        return tuple(adult_files(Path(data_dir)))
+    return ()
 
 
 def _checked(entry: Entry, options: Mapping[str, Any] | None) -> BaseModel:

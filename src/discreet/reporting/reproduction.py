@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -225,8 +226,9 @@ def regret_figure(lines: Sequence[Line], log_scale: bool = False) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """The figure as a PNG, white behind."""
-    figure.savefig(path, dpi=_DOTS, facecolor="white")
+    """The figure as a PNG, white behind, that says what made it."""
+    made_by = {"Software": f"discreet {version('discreet')}"}
+    figure.savefig(path, dpi=_DOTS, facecolor="white", metadata=made_by)
 
 
 def _strokes(lines: Sequence[Line]) -> dict[int, Stroke]:
