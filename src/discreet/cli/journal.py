@@ -267,11 +267,11 @@ class Journal:
         self._size += len(line)
         return True
 
-    def how_to_go_on(self, command: str) -> str:
-        """What a stopped run left, and the command that goes on with it."""
+    def stopped(self, command: str) -> str:
+        """What a stopped run can say about its replicates, and the command that goes on."""
         if not self._held:
             return "Nothing could be kept for --resume."
-        return f"{self._path} keeps {_replicates(self._held)}. To go on: {command}"
+        return f"{self._path} keeps {_replicates(self._held)}. To go on:\n{command}"
 
     def finish(self) -> None:
         """The results are written: what the run asked for need not be kept any longer."""

@@ -66,7 +66,8 @@ def run(
                 total = len(loaded.settings) * loaded.replicates
                 done = f"{stop.word}: shown is what was finished ({len(outcomes)} of {total} runs)."
                 again = shlex.join(_again(study, rounds, replicates, jobs, json, report, data))
-                err.print(plain(f"{done} {journal.how_to_go_on(again)}"))
+                # A command that is broken into lines could not be pasted.
+                err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)
             check_outputs(outputs, loaded.files)
             _write(loaded, outcomes, json, report)
             if stop is not None:
