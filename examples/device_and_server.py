@@ -5,7 +5,18 @@ Needs the extra `secure`. Each person's context, action and reward stay on the d
 
 import numpy as np
 
-from discreet import Box, Local, Partition, Policy, Reports, SecureNoise, Terms, decode, encode
+from discreet import (
+    Actions,
+    Box,
+    Local,
+    Partition,
+    Policy,
+    Reports,
+    SecureNoise,
+    Terms,
+    decode,
+    encode,
+)
 
 DOMAIN = Box(lower=(18.0,), upper=(90.0,), names=("age",))  # public bounds
 TERMS = Terms(DOMAIN, arms=2, most_epsilon=2.0)  # what the people behind the devices agreed to
@@ -14,11 +25,12 @@ TERMS = Terms(DOMAIN, arms=2, most_epsilon=2.0)  # what the people behind the de
 def device(policy_text: str, age: float, rng: np.random.Generator) -> str:
     """One person: act, see what happens, send one private report."""
     policy = decode(policy_text, Policy)
-    TERMS.check(policy)  # before any data is looked at
     context = [[age]]
-    actions, _ = policy.act(context, rng)
+    actions, _ = policy.act(context, rng, TERMS)  # terms are checked before any data is looked at
+    pending = encode(actions)  # kept on the device, with the policy, until the reward comes
     chance = 0.8 if (actions.arms[0] == 1) == (age > 50) else 0.2  # arm 1 is for the older
     reward = [float(rng.random() < chance)]
+    actions = decode(pending, Actions)
     return encode(policy.report(context, actions, reward, SecureNoise(), TERMS))
 
 

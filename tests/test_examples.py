@@ -99,5 +99,5 @@ def test_the_outsourced_example_in_the_readme(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "epsilon = 3, delta = 1e-05" in " ".join(done.stdout.split())
-    assert "all 10 questions were asked and are settled" in " ".join(done.stdout.split())
+    assert "all 10 questions have been asked and settled" in " ".join(done.stdout.split())
     assert (tmp_path / "outsourced" / "search.html").stat().st_size > 10_000

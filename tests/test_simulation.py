@@ -114,6 +114,7 @@ def test_records_say_what_ran() -> None:
         "label": "partition",
         "seed": 1,
         "digest": "0123",
+        "rows": None,
     }
     uniform = simulate(exponential(), UNIFORM, 500, 1, 0).record
     assert (uniform.trust_model, uniform.epsilon, uniform.delta) == ("none", None, None)

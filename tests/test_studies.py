@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from discreet.privacy import Local, NonPrivate
 from discreet.studies import load_study
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, Refusals
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -79,9 +80,11 @@ def test_every_example_is_a_study(path: Path) -> None:
     [
         ('name = "small"', "", "name is missing"),
         ("rounds = 100", "rounds = 0", "rounds was 0"),
-        ("rounds = 100", 'rounds = "many"', "rounds was 'many'"),
+        ("rounds = 100", 'rounds = "many"', 'line 3: rounds was "many"; it must be a whole number'),
         ("seed = 3", "sead = 3", "sead is not a key"),
         ("seed = 3", "seed = 3 4", "not TOML"),
+        ("non_private = true", "non_private = True", "truth values are true and false"),
+        ('name = "small"', 'name = "C:\\data"', "paths with / or in single quotation marks"),
         ("rounds = 100", "", "has no rounds"),
         ("epsilon = [1.0, 4.0]", 'epsilon = "1"', "epsilon"),
         ("non_private = true", 'non_private = "yes"', "non_private"),
@@ -97,19 +100,126 @@ def test_every_example_is_a_study(path: Path) -> None:
         ("epsilon = [1.0, 4.0]", 'epsilon = ["low"]', "epsilon"),
         ("epsilon = [1.0, 4.0]", "epsilon = [1.0, 1.0]", "two learners called"),
         ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 1e-6", "delta"),
-        ("epsilon = 2", "", "has no budget"),
+        ("epsilon = 2", "", "has no epsilon"),
         ("epsilon = 2", "epsilon = 2\nnon_private = true", "trust model"),
         ("caution = 2.5", "bravery = 2.5", "bravery"),
         ('name = "uniform"', 'name = "uniform"\nepsilon = 1.0', "not private"),
         ('name = "best_fixed"', 'name = "best_fixed"\nepsilon = 1.0', "takes no budget"),
-        ('axes = ["x2", "x1"]', 'axes = ["x2", "age"]', "'age'"),
-        ('axes = ["x2", "x1"]', "at = { x1 = 2.0 }", "x1 = 2"),
+        ('axes = ["x2", "x1"]', 'axes = ["x2", "age"]', "line 24: axes in .report. names .*'age'"),
+        ('axes = ["x2", "x1"]', 'at = { x1 = "left" }', "x1 was 'left'; it must be a number from"),
+        ('axes = ["x2", "x1"]', "at = { X1 = 1 }", "Did you mean 'x1'"),
+        ("[report]", "[raport]", "line 23: raport is not a key.*Did you mean 'report'"),
+        ("[[learners]]", "[learners]", r"not TOML.*under \[\[learners\]\] in double brackets"),
+        ("epsilon = 2", "epsilon = 31", "line 15: epsilon was 31, .* protects_nobody = true to go"),
+        ("epsilon = 2", "epsilom = 2", "line 18: learners, entry 2.*Did you mean 'epsilon'"),
+        (
+            'name = "uniform"',
+            'name = "gp_ucb"\nnon_private = true',
+            "does not fit this problem .3 arms.* do: local_kernel, partition",
+        ),
+        ("epsilon = 2", 'epsilon = 2\ntrust_model = "joint"', 'was "joint"; .* takes "local"'),
+        ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 0.1", "delta was 0.1; .* pure, so give"),
+        ('axes = ["x2", "x1"]', "at = { x1 = 2.0 }", "line 24: at in .report.: x1 was 2"),
     ],
 )
 def test_bad_studies_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in GOOD
     with pytest.raises(InvalidInput, match=message):
         load_study(written(tmp_path, GOOD.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "line 1: name was 3; it must be a text in quotation marks",
+        "line 2: roundes is not a key",
+        "line 5: dimension was 0 in [problem]; it must be 1 or more",
+        'line 8: learners, entry 1 ("partition"), epsilon was "x"; it must be a list',
+        'line 10: learners, entry 2 ("partition"), options was 3; it must be a table',
+        "line 13: report, axes was [",
+    ],
+)
+def test_everything_wrong_is_said_at_once_with_its_line(tmp_path: Path, message: str) -> None:
+    text = """name = 3
+roundes = 100
+[problem]
+name = "exponential"
+dimension = 0
+[[learners]]
+name = "partition"
+epsilon = "x"
+[[learners]]
+options = 3
+name = "partition"
+[report]
+axes = ["x1", "x2", "x3"]
+"""
+    with pytest.raises(InvalidInput) as refused:
+        load_study(written(tmp_path, text))
+    assert len(refused.value.args) == 6
+    assert any(one.startswith(f"study.toml, {message}") for one in refused.value.args)
+    for word in ("valid", "instance", "dictionary", "Entry", "Input", "pydantic"):
+        assert word not in str(refused.value)
+
+
+def test_mistakes_in_several_learners_are_said_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("caution = 2.5", "bravery = 2.5").replace("epsilon = 2", "epsilon = -2")
+    text = text.replace('"best_fixed"', '"best"').replace('"x2"', '"x9"')
+    with pytest.raises(InvalidInput) as refused:
+        load_study(written(tmp_path, text))
+    assert [one.split(":")[0] for one in refused.value.args] == [
+        "study.toml, line 15",
+        "study.toml, line 21",
+        "study.toml, line 24",
+        "study.toml, line 9",
+    ]
+
+
+@pytest.mark.parametrize("trust_model", ["joint", "local"])
+@pytest.mark.parametrize("learner", ["released_thompson", "gp_ucb", "partition", "uniform", "usca"])
+def test_messages_about_budgets_speak_toml(tmp_path: Path, learner: str, trust_model: str) -> None:
+    refusals = Refusals()
+    for delta in ("", "delta = 1e-6", "delta = 0", "delta = 2"):
+        entry = f'name = "{learner}"\ntrust_model = "{trust_model}"\n{delta}\nepsilon = 2'
+        with refusals.collected():
+            load_study(written(tmp_path, GOOD.replace('name = "uniform"', entry, 1)))
+    with pytest.raises(InvalidInput) as refused:
+        refusals.raise_if_any()
+    assert not re.search(r"Joint\(|Local\(|NonPrivate|DecisionSets|budget", str(refused.value))
+
+
+def test_an_epsilon_that_protects_nobody_is_asked_for_by_name(tmp_path: Path) -> None:
+    text = GOOD.replace("epsilon = 2", "epsilon = 31\nprotects_nobody = true")
+    assert Local(31.0) in [
+        setting.budget for setting in load_study(written(tmp_path, text)).settings
+    ]
+
+
+def test_categories_stand_for_their_numbers_in_the_report(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("age,sex,tip,won\n20,male,1,no\n60,female,2,yes\n")
+    text = """name = "small"
+[problem]
+name = "table"
+path = "people.csv"
+columns = [
+  { name = "age", lower = 18, upper = 65 },
+  { name = "sex", values = ["female", "male"] },
+  { name = "tip", values = [1, 2] },
+]
+label = { column = "won", classes = ["no", "yes"] }
+[[learners]]
+name = "uniform"
+[report]
+at = { sex = "male", tip = 2 }
+"""
+    assert load_study(written(tmp_path, text)).report.at == {"sex": 1.0, "tip": 1.0}
+    for old, new, message in (
+        ('"male", tip', '"m", tip', "sex was 'm'; it must be one of female, male"),
+        ("tip = 2", "tip = 3", r"declared bounds are \[0, 1\], or one of 1, 2"),
+        ("lower = 18", "lower = 70", r"study.toml, line 6: column 'age' had bounds \[70.0, 65.0"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            load_study(written(tmp_path, text.replace(old, new)))
 
 
 def test_the_report_of_points_names_columns_of_points(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.model import KernelModel
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.messages import Policy, Reports, Terms
+from discreet.learners.messages import Actions, Policy, Reports
 from discreet.learners.partition.learner import Partition
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
+from discreet.learners.terms import Terms
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.modeler import Modeler
 from discreet.outsourcing.table import ReleasedTable
@@ -31,6 +32,7 @@ from discreet.validation import InvalidInput
 
 __all__ = [
     "GPUCB",
+    "Actions",
     "ArmPoints",
     "Box",
     "Capri",

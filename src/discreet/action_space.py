@@ -175,7 +175,10 @@ def space_from_fields(fields: Any) -> ActionSpace:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Decision sets of n people, padded to c points each.
+    """Decision sets of n people, padded to c points each, the most that a set may have.
+
+    This width is public, so that nobody's scores depend, in their last bits, on how many points
+    others bring.
 
     Attributes:
         points: (n, c, d) in the units of the domain; rows that are absent repeat the last one.
@@ -201,24 +204,46 @@ class Candidates:
             people, count = array.shape[:2]
             _check_count(people, count, most, 0)
             domain.to_unit(array.reshape(people * count, -1))
-            points = array.astype(np.float64)
-            return cls(points, np.ones((people, count), dtype=np.bool_))
+            return cls._of_array(array.astype(np.float64), most)
         if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
             raise InvalidInput(
                 f"contexts was {sets!r:.80}; give the decision set of each person: an array of "
                 "shape (people, candidates, columns), or a list of arrays (candidates, columns)."
             )
         rows = []
-        for person, one in enumerate(sets):
-            _check_count(1, len(one) if hasattr(one, "__len__") else 1, most, person)
-            domain.to_unit(one)
-            # A table with named columns is read by the names of the box, as `to_unit` reads it.
-            table = one[list(domain.names)] if hasattr(one, "columns") else one
-            rows.append(np.asarray(table, dtype=np.float64))
-        widest = max(len(row) for row in rows)
-        points = np.stack([row[np.minimum(np.arange(widest), len(row) - 1)] for row in rows])
-        present = np.arange(widest) < np.array([len(row) for row in rows])[:, None]
-        return cls(points, present)
+        for person, points in enumerate(sets):
+            _check_count(1, len(points) if hasattr(points, "__len__") else 1, most, person)
+            domain.to_unit(points)
+            rows.append(np.asarray(domain.in_order(points), dtype=np.float64))
+        return cls._of_rows(rows, most)
+
+    @classmethod
+    def nearest(cls, sets: Any, domain: Box, most: int) -> Candidates:
+        """Like `read`, but refuses shapes and types only: points outside the domain are moved to
+        the nearest within, and of a set that is too large the first points count."""
+        array = sets if isinstance(sets, np.ndarray) else None
+        if array is not None and array.ndim == 3 and array.dtype.kind in "biuf" and array.size:
+            flat = domain.nearest(array.reshape(-1, array.shape[2]))
+            return cls._of_array(flat.reshape(array.shape)[:, :most], most)
+        if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
+            raise InvalidInput(
+                f"contexts was a {type(sets).__name__}; give the decision set of each person: an "
+                "array of shape (people, candidates, columns), or a list of arrays (candidates, "
+                "columns), none of them empty."
+            )
+        return cls._of_rows([domain.nearest(points)[:most] for points in sets], most)
+
+    @classmethod
+    def _of_array(cls, points: FloatArray, most: int) -> Candidates:
+        people, count = points.shape[:2]
+        places = np.minimum(np.arange(most), count - 1)
+        present = np.broadcast_to(np.arange(most) < count, (people, most)).copy()
+        return cls(points[:, places], present)
+
+    @classmethod
+    def _of_rows(cls, rows: Sequence[FloatArray], most: int) -> Candidates:
+        points = np.stack([row[np.minimum(np.arange(most), len(row) - 1)] for row in rows])
+        return cls(points, np.arange(most) < np.array([len(row) for row in rows])[:, None])
 
 
 def _check_count(people: int, count: int, most: int, person: int) -> None:

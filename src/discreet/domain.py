@@ -20,6 +20,8 @@ from discreet.validation import (
     finite_matrix,
     finite_number,
     finite_vector,
+    number_matrix,
+    number_vector,
     whole_number,
 )
 
@@ -95,7 +97,7 @@ class Box:
 
         A table with named columns (a data frame) is read by the names of the box.
         """
-        array = finite_matrix(self._in_order(contexts), "contexts", self.dimension)
+        array = finite_matrix(self.in_order(contexts), "contexts", self.dimension)
         low, high = np.asarray(self.lower), np.asarray(self.upper)
         outside = (array < low) | (array > high)
         if outside.any():
@@ -108,7 +110,8 @@ class Box:
         unit: FloatArray = (array - low) / (high - low)
         return unit
 
-    def _in_order(self, contexts: Any) -> ArrayLike:
+    def in_order(self, contexts: Any) -> ArrayLike:
+        """A table with named columns as an array with the columns of the box; all else as it is."""
         columns = getattr(contexts, "columns", None)
         if columns is None:
             return contexts  # type: ignore[no-any-return]
@@ -145,6 +148,27 @@ class Box:
             unit[:, column] = np.round(steps) / (count - 1)
         return unit
 
+    def nearest(self, contexts: ArrayLike) -> FloatArray:
+        """(n, d) contexts in declared units, each value moved to the nearest within its bounds."""
+        array = number_matrix(self.in_order(contexts), "contexts", self.dimension)
+        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        inside: FloatArray = np.where(np.isnan(array), low + (high - low) / 2.0, array)
+        return np.clip(inside, low, high)
+
+    def nearest_unit(self, contexts: ArrayLike) -> FloatArray:
+        """Like `people_to_unit`, but refuses shapes and types only.
+
+        A value outside the box counts as the nearest one within it, one between two levels as the
+        nearest level, and NaN as the middle of its column. For reports that are private when they
+        leave a person, where a refusal would tell something about them.
+        """
+        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        unit: FloatArray = (self.nearest(contexts) - low) / (high - low)
+        for column, count in enumerate(self.levels):
+            if count is not None:
+                unit[:, column] = np.round(unit[:, column] * (count - 1)) / (count - 1)
+        return unit
+
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Points of [0, 1]^d mapped back to the declared units."""
         low, high = np.asarray(self.lower), np.asarray(self.upper)
@@ -159,6 +183,29 @@ class Box:
             return f"{value:g}"
         low, high = self.lower[column], self.upper[column]
         return labels[round((value - low) / (high - low) * (count - 1))]
+
+    def number(self, column: int, value: float | bool | str) -> float:
+        """The inverse of `text`: a number of a column as it is, a category as its number.
+
+        Raises:
+            InvalidInput: for a category that the column lacks, or a number outside its bounds.
+        """
+        name, labels = self.names[column], self.categories[column]
+        low, high = self.lower[column], self.upper[column]
+        text = value if isinstance(value, str) else f"{value:g}"
+        text = str(value).lower() if isinstance(value, bool) else text
+        if text in labels:
+            return low + labels.index(text) * (high - low) / (len(labels) - 1)
+        if isinstance(value, str | bool):
+            numbers = f"a number from {low:g} to {high:g}"
+            allowed = f"one of {', '.join(labels)}" if labels else numbers
+            raise InvalidInput(f"{name} was {text!r}; it must be {allowed}.")
+        if not low <= value <= high:
+            categories = f", or one of {', '.join(labels)}" if labels else ""
+            raise InvalidInput(
+                f"{name} was {value:g}; the declared bounds are [{low:g}, {high:g}]{categories}."
+            )
+        return value
 
     def to_dict(self) -> dict[str, Any]:
         """The box as JSON values."""
@@ -221,5 +268,15 @@ class RewardBounds:
                 f"[{self.lower}, {self.upper}]. Declare wider bounds, or cut the tails with "
                 "RewardBounds.clip, which is part of what you then optimise."
             )
-        unit: FloatArray = np.clip((array - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+        return self._scaled(array)
+
+    def nearest_unit(self, rewards: ArrayLike, people: int) -> FloatArray:
+        """Like `to_unit`, with a reward outside the bounds moved to the nearest and NaN to their
+        middle; see `Box.nearest_unit`."""
+        array = number_vector(rewards, "rewards", people)
+        middle = self.lower + (self.upper - self.lower) / 2.0
+        return self._scaled(self.clip(np.where(np.isnan(array), middle, array)))
+
+    def _scaled(self, rewards: FloatArray) -> FloatArray:
+        unit: FloatArray = np.clip((rewards - self.lower) / (self.upper - self.lower), 0.0, 1.0)
         return unit

@@ -11,9 +11,9 @@ privacy) is null, and so is its delta.
 
 from __future__ import annotations
 
+import io
 import json
 import math
-import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -22,6 +22,7 @@ from typing import Literal
 
 import pandas as pd
 
+from discreet.durable import write_bytes
 from discreet.validation import InvalidInput
 
 TrustModelName = Literal["local", "joint", "outsourced", "none"]
@@ -47,6 +48,8 @@ class RunRecord:
         seed: the study's; with the replicate it fixes everything that is drawn.
         digest: of what the study file says and of its data, as far as a replicate depends on them;
             null where no study file was run.
+        rows: how many rows of the table take part, and why others do not; null where nothing is
+            read from a table.
     """
 
     study: str
@@ -62,6 +65,7 @@ class RunRecord:
     label: str
     seed: int
     digest: str | None = None
+    rows: str | None = None
 
     def to_dict(self) -> dict[str, Value]:
         """The record as JSON values."""
@@ -215,10 +219,10 @@ def write_records(records: Iterable[Record], path: Path) -> None:
     """All records to one file: Parquet if its name ends so, otherwise JSON lines."""
     check_path(path)
     lines = [as_json_line(record) for record in records]
-    temporary = path.with_name(path.name + ".new")
     if path.suffix == ".parquet":
-        frame = pd.DataFrame([json.loads(line) for line in lines])
-        frame.to_parquet(temporary, index=False)
+        buffer = io.BytesIO()
+        pd.DataFrame([json.loads(line) for line in lines]).to_parquet(buffer, index=False)
+        content = buffer.getvalue()
     else:
-        temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    os.replace(temporary, path)
+        content = "".join(line + "\n" for line in lines).encode("utf-8")
+    write_bytes(path, content)

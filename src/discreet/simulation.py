@@ -282,6 +282,7 @@ def simulate(
         label=setting.label,
         seed=seed,
         digest=digest,
+        rows=None if problem.rows is None else problem.rows.sentence,
     )
     return Outcome(setting, record, at, trace, guarantee, policy)
 

@@ -23,21 +23,24 @@ at = { gender = 1 }          # where the others stand
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from discreet.domain import Box
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.registry import LEARNERS, budget_from_fields, learner_class
-from discreet.privacy import Budget, NonPrivate
+from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.problems.base import Problem
-from discreet.problems.catalog import data_files, load_problem
+from discreet.problems.catalog import data_files, find_entry, load_problem
+from discreet.problems.toml_words import Place, checked, toml_value
 from discreet.simulation import REFERENCES, Setting, check_setting
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, Refusals, nearest
 
 
 class _Strict(BaseModel):
@@ -53,14 +56,15 @@ class LearnerEntry(_Strict):
     delta: float | None = None
     trust_model: Literal["local", "joint", "outsourced", "none"] | None = None
     non_private: bool = False
+    protects_nobody: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class ReportEntry(_Strict):
-    """The `[report]` table: which two columns the map shows, and where the others stand."""
+class _ReportTable(_Strict):
+    """The `[report]` table."""
 
     axes: list[str] = Field(default_factory=list, max_length=2)
-    at: dict[str, float] = Field(default_factory=dict)
+    at: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
 class StudyFile(_Strict):
@@ -73,7 +77,15 @@ class StudyFile(_Strict):
     seed: int = Field(default=0, ge=0)
     problem: dict[str, Any]
     learners: list[LearnerEntry] = Field(min_length=1)
-    report: ReportEntry = Field(default_factory=ReportEntry)
+    report: _ReportTable = Field(default_factory=_ReportTable)
+
+
+@dataclass(frozen=True)
+class ReportEntry:
+    """Which two columns the map shows, and where the others stand, in the units of the domain."""
+
+    axes: list[str] = field(default_factory=list)
+    at: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,37 +122,35 @@ def load_study(
     """Read and check a study file; `rounds` and `replicates` replace those of the file.
 
     Raises:
-        InvalidInput: a file that cannot be read, a key that is missing, unknown or of the wrong
-            type, an unknown problem or learner, or a combination that cannot run.
+        InvalidInput: a file that cannot be read, keys that are missing, unknown or of the wrong
+            type, an unknown problem or learner, or a combination that cannot run: everything that
+            is wrong, as far as one mistake does not hide another.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"the study file {path} cannot be read ({error}).") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"the study file {path} is not TOML: {error}.") from error
-    file = _checked(path, content)
-    options = dict(file.problem)
-    name = options.pop("name", None)
-    if not isinstance(name, str):
-        raise InvalidInput(
-            f"the study file {path} has a [problem] without a name; `discreet data list` shows "
-            "the names."
-        )
-    problem = load_problem(name, options, data_dir, path.parent)
-    settings = tuple(setting for entry in file.learners for setting in _settings(entry))
-    _check_labels(path, settings)
-    people = rounds or file.rounds or problem.size
-    if people is None:
-        raise InvalidInput(
-            f"the study file {path} has no rounds; only a table can do without, as it has as many "
-            "rounds as people."
-        )
-    problem.check_size(people)
-    for setting in settings:
-        check_setting(problem, setting, people)
-    _check_report(path, file.report, problem)
+    text, content = _read(path)
+    place = Place.of_file(path.name, text)
+    refusals = Refusals()
+    file = problem = None
+    with refusals.collected():
+        file = checked(StudyFile, content, place)
+    with refusals.collected():
+        problem = _problem(content.get("problem"), place, data_dir, path.parent)
+    settings = [] if file is None else _all_settings(file, place, refusals)
+    if file is None or problem is None:
+        refusals.raise_if_any()
+    assert file is not None
+    assert problem is not None
+    people, report = 0, ReportEntry()
+    with refusals.collected():
+        people = _people(rounds or file.rounds, problem, place)
+    with refusals.collected():
+        report = _report(file.report, problem.domain, place.within("report"))
+    for setting, where in settings if people else ():
+        with refusals.collected(where):
+            _check_space(setting, problem)
+            check_setting(problem, setting, people)
+    refusals.raise_if_any()
+    options = dict(content["problem"])
+    name = options.pop("name")
     return Study(
         name=file.name,
         title=file.title or file.name,
@@ -148,34 +158,87 @@ def load_study(
         replicates=file.replicates if replicates is None else replicates,
         seed=file.seed,
         problem=problem,
-        settings=settings,
-        report=file.report,
+        settings=tuple(setting for setting, _ in settings),
+        report=report,
         text=text,
         files=(path, *data_files(name, options, data_dir, path.parent)),
     )
 
 
-def _checked(path: Path, content: dict[str, Any]) -> StudyFile:
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
     try:
-        return StudyFile.model_validate(content)
-    except ValidationError as error:
-        lines = []
-        for problem in error.errors():
-            where = ".".join(str(part) for part in problem["loc"])
-            if problem["type"] == "extra_forbidden":
-                lines.append(f"{where} is not a key of a study file{_allowed(problem['loc'])}")
-            elif problem["type"] == "missing":
-                lines.append(f"{where} is missing")
-            else:
-                lines.append(f"{where} was {problem['input']!r}: {problem['msg']}")
-        raise InvalidInput(f"the study file {path} is inconsistent: {'; '.join(lines)}.") from error
+        text = path.read_text(encoding="utf-8-sig")
+        return text, tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"the study file {path} cannot be read, because it is not UTF-8; save it as UTF-8."
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"the study file {path} cannot be read ({error}).") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(
+            f"the study file {path} is not TOML: {error}.{_toml_advice(str(error), text)}"
+        ) from error
 
 
-def _allowed(location: tuple[int | str, ...]) -> str:
-    """Which keys there are where an unknown one stood."""
-    tables: dict[int | str, type[BaseModel]] = {"learners": LearnerEntry, "report": ReportEntry}
-    table = tables.get(location[0], StudyFile) if len(location) > 1 else StudyFile
-    return f" (allowed: {', '.join(table.model_fields)})"
+def _toml_advice(error: str, text: str) -> str:
+    """What mostly helps against a mistake in TOML's grammar."""
+    if re.search(r"^\s*\[learners\]", text, re.MULTILINE):
+        return " Each learner stands under [[learners]] in double brackets."
+    if "Invalid value" in error:
+        return " Put texts in quotation marks; truth values are true and false."
+    if "\\" in error:
+        return " Write paths with / or in single quotation marks."
+    return ""
+
+
+def _problem(content: Any, place: Place, data_dir: Path | None, folder: Path) -> Problem | None:
+    """The problem of a study; None where the file has no such table, which is refused elsewhere."""
+    if not isinstance(content, Mapping):
+        return None
+    options = dict(content)
+    name = options.pop("name", None)
+    where = place.within("problem")
+    if not isinstance(name, str):
+        raise InvalidInput(
+            where.message(
+                "[problem] is without a name; `discreet data list` shows the names.", ("name",)
+            )
+        )
+    refusals = Refusals()
+    with refusals.collected(where.message("", ("name",))):
+        find_entry(name)
+    refusals.raise_if_any()
+    return load_problem(name, options, data_dir, folder, where)
+
+
+def _people(asked: int | None, problem: Problem, place: Place) -> int:
+    people = asked or problem.size
+    if people is None:
+        raise InvalidInput(
+            place.message(
+                "the study has no rounds; only a table can do without, as it has as many rounds as "
+                "people. Set rounds."
+            )
+        )
+    problem.check_size(people)
+    return people
+
+
+def _all_settings(file: StudyFile, place: Place, refusals: Refusals) -> list[tuple[Setting, str]]:
+    """The settings of all learners, each with how messages about it begin."""
+    settings: list[tuple[Setting, str]] = []
+    for number, entry in enumerate(file.learners):
+        where = place.within("learners", number).message("")
+        with refusals.collected(where):
+            settings += [(setting, where) for setting in _settings(entry)]
+    labels = [setting.label for setting, _ in settings]
+    for label in dict.fromkeys(labels):
+        if labels.count(label) > 1:
+            refusals.add(
+                place.message(f"there are two learners called {label!r}; give each its own label.")
+            )
+    return settings
 
 
 def _settings(entry: LearnerEntry) -> list[Setting]:
@@ -188,57 +251,86 @@ def _settings(entry: LearnerEntry) -> list[Setting]:
             )
         return [Setting(entry.name, label, NonPrivate(), entry.options)]
     if entry.name not in LEARNERS:
-        known = ", ".join(sorted([*LEARNERS, *REFERENCES]))
-        raise InvalidInput(f"the learner {entry.name!r} is unknown; known are {known}.")
-    usual = learner_class(entry.name).trust_models
-    epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
-    made = [_private(entry, label, usual[0], epsilon) for epsilon in epsilons]
-    if entry.non_private or usual == ("none",):
-        name = f"{label} (non-private)" if made else label
-        made.append(Setting(entry.name, name, NonPrivate(), entry.options))
-    if not made:
+        known = sorted([*LEARNERS, *REFERENCES])
         raise InvalidInput(
-            f"the learner {entry.name!r} has no budget; give epsilon = [..] or non_private = true."
+            f"the learner {entry.name!r} is unknown; known are {', '.join(known)}."
+            f"{nearest(entry.name, known)}"
         )
-    return made
+    allowed = learner_class(entry.name).trust_models
+    epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
+    settings, refusals = [], Refusals()
+    for epsilon in epsilons:
+        with refusals.collected():
+            budget = _budget(entry, allowed, epsilon)
+            settings.append(
+                Setting(entry.name, f"{label}, epsilon {epsilon:g}", budget, entry.options)
+            )
+    if entry.non_private and "none" not in allowed:
+        refusals.add(
+            f"{entry.name} got non_private = true, but takes the trust model "
+            f"{' or '.join(allowed)} only; remove non_private."
+        )
+    refusals.raise_if_any()
+    if entry.non_private or allowed == ("none",):
+        name = f"{label} (non-private)" if settings else label
+        settings.append(Setting(entry.name, name, NonPrivate(), entry.options))
+    if not settings:
+        raise InvalidInput(
+            f"the learner {entry.name!r} has no epsilon; give epsilon = [..] or non_private = true."
+        )
+    return settings
 
 
-def _private(entry: LearnerEntry, label: str, usual: str, epsilon: float) -> Setting:
-    trust_model = entry.trust_model or usual
-    if trust_model == "none":
+def _budget(entry: LearnerEntry, allowed: Sequence[str], epsilon: float) -> Budget:
+    """The budget of one epsilon; `InvalidInput` for one that the learner does not take."""
+    trust_model = entry.trust_model or allowed[0]
+    if trust_model == "none" or tuple(allowed) == ("none",):
         raise InvalidInput(
             f"the learner {entry.name!r} is not private and got epsilon = {epsilon:g}; remove "
             "epsilon."
         )
+    if trust_model not in allowed:
+        private = [toml_value(one) for one in allowed if one != "none"]
+        raise InvalidInput(
+            f"trust_model was {toml_value(trust_model)}; {entry.name} takes {' or '.join(private)}."
+        )
     fields: dict[str, Any] = {"trust_model": trust_model, "epsilon": epsilon}
     if entry.delta is not None:
         fields["delta"] = entry.delta
-    budget: Budget = budget_from_fields(fields)
-    return Setting(entry.name, f"{label}, epsilon {epsilon:g}", budget, entry.options)
+    budget = budget_from_fields(fields)
+    check_protects(budget, entry.protects_nobody, "protects_nobody = true")
+    return budget
 
 
-def _check_labels(path: Path, settings: Sequence[Setting]) -> None:
-    labels = [setting.label for setting in settings]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice:
-        raise InvalidInput(
-            f"the study file {path} has two learners called {twice[0]!r}; give each its own label."
-        )
+def _check_space(setting: Setting, problem: Problem) -> None:
+    """Refuse a learner that cannot choose among what the problem offers."""
+    kind = type(problem.space)
+    if setting.learner in REFERENCES or kind in learner_class(setting.learner).spaces:
+        return
+    fitting = [name for name, learner in LEARNERS.items() if kind in learner.spaces]
+    raise InvalidInput(
+        f"{setting.learner} does not fit this problem ({problem.offer}); learners that do: "
+        f"{', '.join(fitting)}."
+    )
 
 
-def _check_report(path: Path, report: ReportEntry, problem: Problem) -> None:
-    names = problem.domain.names
-    wrong = [name for name in [*report.axes, *report.at] if name not in names]
-    if wrong:
-        raise InvalidInput(
-            f"the study file {path} names the column {wrong[0]!r} in [report]; the problem has "
-            f"{', '.join(names)}."
-        )
+def _report(report: _ReportTable, domain: Box, place: Place) -> ReportEntry:
+    """The columns of the maps, with categories as numbers."""
+    refusals = Refusals()
+    at: dict[str, float] = {}
+    for key, names in (("axes", report.axes), ("at", report.at)):
+        for name in names:
+            if name not in domain.names:
+                refusals.add(
+                    place.message(
+                        f"{key} in [report] names the column {name!r}; the problem has "
+                        f"{', '.join(domain.names)}.{nearest(name, domain.names)}",
+                        (key,),
+                    )
+                )
     for name, value in report.at.items():
-        column = names.index(name)
-        low, high = problem.domain.lower[column], problem.domain.upper[column]
-        if not low <= value <= high:
-            raise InvalidInput(
-                f"the study file {path} sets {name} = {value:g} in [report]; the declared bounds "
-                f"are [{low:g}, {high:g}]."
-            )
+        if name in domain.names:
+            with refusals.collected(place.message("at in [report]: ", ("at",))):
+                at[name] = domain.number(domain.names.index(name), value)
+    refusals.raise_if_any()
+    return ReportEntry(report.axes, at)

@@ -7,7 +7,10 @@ checks run before any state is touched, so refused input leaves everything as it
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,57 @@ TicketArray = NDArray[np.uint64]
 
 
 class InvalidInput(ValueError):
-    """Input that was refused. Nothing has changed; the message says what to do."""
+    """Input that was refused. Nothing has changed; the message says what to do.
+
+    `InvalidInput(first, second, ...)` has several messages, shown as a numbered list.
+    """
+
+    def __str__(self) -> str:
+        if len(self.args) < 2:
+            return super().__str__()
+        lines = [f"{number}. {text}" for number, text in enumerate(self.args, start=1)]
+        return "\n".join([f"{len(lines)} things are wrong.", *lines])
+
+
+class Refusals:
+    """Collects what is refused, so that everything that is wrong is said at once.
+
+    refusals = Refusals()
+    for column in columns:
+        with refusals.collected():
+            check(column)
+    refusals.raise_if_any()
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def add(self, *messages: str) -> None:
+        """One more thing, or several; what was said before is not said again."""
+        self._messages += [text for text in messages if text not in self._messages]
+
+    @contextmanager
+    def collected(self, prefix: str = "") -> Iterator[None]:
+        """Keep the messages of an `InvalidInput` behind a prefix, and go on after the block."""
+        try:
+            yield
+        except InvalidInput as error:
+            self.add(*(f"{prefix}{text}" for text in error.args))
+
+    def raise_if_any(self) -> None:
+        """`InvalidInput` with all messages, if there are any."""
+        if self._messages:
+            raise InvalidInput(*self._messages)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question to append to a message about an unknown name; empty where none is similar."""
+    names = {one.casefold(): one for one in known}
+    similar = difflib.get_close_matches(name.casefold(), list(names), n=1)
+    return f" Did you mean {names[similar[0]]!r}?" if similar else ""
 
 
 def finite_number(value: Any, name: str, requirement: str = "a finite number") -> float:
@@ -66,8 +119,8 @@ def whole_number(value: Any, name: str, minimum: int = 0, maximum: int | None = 
     return number
 
 
-def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
-    """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
+def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
+    """`values` as a float64 array of shape (n, columns) with n >= 1."""
     array = _as_float(values, name)
     if array.ndim != 2 or array.shape[1] != columns:
         raise InvalidInput(
@@ -76,6 +129,12 @@ def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
         )
     if array.shape[0] == 0:
         raise InvalidInput(f"{name} was empty; pass at least one row.")
+    return array
+
+
+def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
+    """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
+    array = number_matrix(values, name, columns)
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
         raise InvalidInput(
@@ -85,14 +144,20 @@ def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
     return array
 
 
-def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
-    """`values` as a float64 array of shape (length,) with no NaN or infinity."""
+def number_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
+    """`values` as a float64 array of shape (length,)."""
     array = _as_float(values, name)
     if array.shape != (length,):
         raise InvalidInput(
             f"{name} had shape {array.shape}; it must have shape ({length},), one value for each "
             "person."
         )
+    return array
+
+
+def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
+    """`values` as a float64 array of shape (length,) with no NaN or infinity."""
+    array = number_vector(values, name, length)
     bad = ~np.isfinite(array)
     if bad.any():
         raise InvalidInput(
@@ -103,7 +168,11 @@ def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
 
 
 def whole_vector(
-    values: ArrayLike, name: str, minimum: int, maximum: int, length: int | None = None
+    values: ArrayLike,
+    name: str,
+    minimum: int = -(2**63),
+    maximum: int = 2**63 - 1,
+    length: int | None = None,
 ) -> IntArray:
     """`values` as an int64 array of shape (length,), every entry from `minimum` to `maximum`."""
     try:

@@ -187,10 +187,10 @@ def test_rewards_are_a_function_of_person_and_choice() -> None:
     table = people.table(3, np.random.default_rng(1))
     tickets = np.zeros(3, dtype=np.uint64)
     points = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
-    actions = Actions(np.full(3, -1), tickets, points)
+    actions = Actions(np.full(3, -1), tickets, "none", points)
     rewards = people.rewards(table, actions)
     assert ((rewards >= -1.0) & (rewards <= 3.0)).all()
-    moved = Actions(np.full(3, -1), tickets, points[[1, 1, 2]])
+    moved = Actions(np.full(3, -1), tickets, "none", points[[1, 1, 2]])
     assert (people.rewards(table, moved) == rewards).tolist() == [False, True, True]
 
 

@@ -30,7 +30,7 @@ RUNS = 6  # replicates of all its lines
 
 def write_study(folder: Path, text: str = STUDY) -> Path:
     """The study and its table of 300 people."""
-    people = (f"{i % 10},{'ab'[i % 10 > 4]}" for i in range(300))
+    people = (f"{i % 10},{'ab'[(i % 10 > 4) != (i % 7 == 3)]}" for i in range(300))
     (folder / "people.csv").write_text("x,y\n" + "\n".join(people) + "\n")
     path = folder / "small.toml"
     path.write_text(text)

@@ -66,6 +66,28 @@ def test_every_command_leaves_files_of_others_alone(
     assert Path(name).read_text() == '{"value": 1}\n'
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("model", "release", "--rounds", 3, "--ask", "a.csv", "--tell", "a.csv"), "command reads"),
+        (("model", "release", "--rounds", 3, "--ask", "a.csv", "--tell", "b.csv", "--state",
+          "a.csv"), "are one file"),
+        (("curate", "answer", "a.csv", "--out", "a.csv"), "command reads"),
+        (("curate", "answer", "a.csv", "--outcomes", "b.csv", "--out", "b.csv"), "command reads"),
+        (("curate", "answer", "a.csv", "--out", "theirs.csv"), "with the columns release"),
+    ],
+)  # fmt: skip
+def test_questions_and_answers_take_no_other_place(
+    arguments: tuple[object, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("theirs.csv").write_text("release,value\n1,2\n")
+    code, out, err = invoke(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs.csv"]
+
+
 def test_own_results_are_replaced(tmp_path: Path) -> None:
     for name, record in (("a.jsonl", RUN), ("b.json", CASE)):
         write_records([record, record], tmp_path / name)

@@ -19,9 +19,12 @@ from sklearn.gaussian_process.kernels import (
 from discreet.domain import unit_cube
 from discreet.kernels import (
     Additive,
+    AdditiveFeatures,
     FiniteFeatures,
     LinearFeatures,
     ProductFeatures,
+    RotatedFeatures,
+    ScaledFeatures,
     feature_map,
     finite_features,
     public_points,
@@ -120,9 +123,22 @@ def test_finite_maps_are_exact_for_any_kernel() -> None:
 def test_a_finite_map_knows_its_points_only() -> None:
     points = public_points(SQUARE, 32)
     given = finite_features(RBF(0.5), SQUARE, points)
-    np.testing.assert_array_equal(given.index(points[[3, 1]] * (1 - 1e-13)), [3, 1])
+    near = points[[3, 1]] * (1 - 1e-13)
+    np.testing.assert_array_equal(given.transform(near), given.transform(points)[[3, 1]])
     with pytest.raises(InvalidInput, match="not one of the"):
         given.transform([[0.123, 0.456]])
+    # Where a refusal would tell something, others have no features, whoever is among them.
+    mixed = given.compute(np.vstack([points[:4], [[0.123, 0.456], [9.0, 9.0]], points[4:]]))
+    np.testing.assert_array_equal(np.delete(mixed, [4, 5], axis=0), given.transform(points))
+    assert not mixed[4:6].any()
+    for composed in (
+        AdditiveFeatures(SQUARE, [((0, 1), given, 1.0)]),
+        ProductFeatures([given, given]),
+        ScaledFeatures(given, 2.0),
+        RotatedFeatures(given, np.eye(given.features)),
+    ):
+        with pytest.raises(InvalidInput, match="not one of the"):
+            composed.transform([[0.123, 0.456]])
     with pytest.raises(InvalidInput, match="were equal"):
         finite_features(DotProduct(), SQUARE, [[0.1, 0.1], [0.1, 0.1]])
     with pytest.raises(InvalidInput, match="5 features reach"):

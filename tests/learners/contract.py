@@ -13,7 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox, PublicSet
+from discreet.action_space import (
+    ActionSpace,
+    ArmPoints,
+    Candidates,
+    DecisionSets,
+    PublicBox,
+    PublicSet,
+)
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.messages import (
@@ -27,7 +34,8 @@ from discreet.learners.messages import (
 )
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
-from discreet.privacy import SimulatedNoise
+from discreet.learners.terms import Terms
+from discreet.privacy import Local, SecureNoise, SimulatedNoise, derive_guarantee
 from discreet.privacy.accounting import composed_epsilon
 from discreet.validation import InvalidInput
 
@@ -50,7 +58,9 @@ class Scene(ABC):
     Attributes:
         domain: the public box.
         space: the action space.
-        bad_contexts: what must be refused, by name.
+        bad_contexts: what `act` must refuse, by name.
+        bad_values: those of them that have the right shape: where reports are private, `report`
+            takes them as the nearest that is allowed.
         bad_arms: numbers that no action has.
         at_once: the largest batch that comes together.
     """
@@ -60,6 +70,10 @@ class Scene(ABC):
     domain: Box = DOMAIN
     space: ActionSpace
     bad_contexts: ClassVar[dict[str, Any]]
+    bad_values: frozenset[str] = frozenset(
+        {"outside", "not a number", "infinite", "between two levels", "outside, in a list"}
+        | {"too many", "too many for one"}
+    )
     bad_arms: tuple[int, ...]
 
     @abstractmethod
@@ -201,16 +215,20 @@ class Row:
     """One learner under test.
 
     Attributes:
-        make: a fresh learner; two calls give equal ones.
+        make: a fresh learner; two calls give equal ones, up to an `identity` that they are given.
         exact: whether its sums are whole numbers, so that order cannot even change a rounding.
         any_sums: whether any numbers are sums of some reports, negative ones too.
         scene: what people bring.
     """
 
-    make: Callable[[], Learner]
+    make: Callable[..., Learner]
     exact: bool = False
     any_sums: bool = False
     scene: Scene = field(default_factory=ArmScene)
+
+    def fresh(self) -> Learner:
+        """One that is like `make()`, but another learner."""
+        return self.make(identity=None)
 
 
 def visit(row: Row, policy: Policy, people: int, seed: int) -> Reports:
@@ -478,19 +496,24 @@ class LearnerContract:
 
     def test_bad_contexts_are_refused(self, row: Row) -> None:
         policy = row.make().policy()
-        good = row.scene.contexts(1, 0)
-        actions, _ = policy.act(good, np.random.default_rng(0))
-        for contexts in row.scene.bad_contexts.values():
+        for name, contexts in row.scene.bad_contexts.items():
             with pytest.raises(InvalidInput, match="contexts"):
                 policy.act(contexts, np.random.default_rng(0))
+            people = len(contexts) if isinstance(contexts, list | np.ndarray) else 1
+            good = row.scene.contexts(max(people, 1), 0)
+            actions, _ = policy.act(good, np.random.default_rng(0))
+            if policy.reports_are_private and name in row.scene.bad_values:
+                continue
             with pytest.raises(InvalidInput, match="contexts"):
-                policy.report(contexts, actions, [0.0], SimulatedNoise(0))
+                policy.report(contexts, actions, np.zeros(len(actions)), SimulatedNoise(0))
 
     @pytest.mark.parametrize("rewards", [[9.0, 0.0], [np.nan, 0.0], [0.0], [[0.0], [0.0]]])
     def test_bad_rewards_are_refused(self, row: Row, rewards: object) -> None:
         policy = row.make().policy()
         contexts = row.scene.contexts(2, 0)
         actions, _ = policy.act(contexts, np.random.default_rng(0))
+        if policy.reports_are_private and np.shape(rewards) == (2,):
+            return
         with pytest.raises(InvalidInput, match="rewards"):
             policy.report(contexts, actions, rewards, SimulatedNoise(0))  # type: ignore[arg-type]
 
@@ -498,9 +521,150 @@ class LearnerContract:
         policy = row.make().policy()
         contexts = row.scene.contexts(1, 0)
         for arm in row.scene.bad_arms:
-            actions = Actions(np.array([arm]), np.array([1], dtype=np.uint64))
+            actions = Actions(np.array([arm]), np.array([1], dtype=np.uint64), policy)
+            if policy.reports_are_private:
+                continue
             with pytest.raises(InvalidInput, match="arms"):
                 policy.report(contexts, actions, [0.0], SimulatedNoise(0))
+
+    def test_a_private_report_is_never_refused_for_what_it_holds(self, row: Row) -> None:
+        """Silence is not private: whatever the context, arm and reward are, a report leaves."""
+        learner = taught(row)
+        policy = learner.policy()
+        if not policy.reports_are_private:
+            pytest.skip("people trust this learner with what happened")
+        scene = row.scene
+        people = 8
+        actions, _ = policy.act(scene.contexts(people, 0), np.random.default_rng(0))
+        for arms in (actions.arms, actions.arms[::-1], *scene.bad_arms):
+            others = replace(actions, arms=np.broadcast_to(arms, people).copy())
+            for rewards in (np.zeros(people), np.full(people, 9.0), np.full(people, np.nan)):
+                again = scene.contexts(people, 1)
+                reports = policy.report(again, others, rewards, SimulatedNoise(0))
+                assert len(reports) == people
+                learner.statistics(reports)
+        for name in scene.bad_values & set(scene.bad_contexts):
+            contexts = scene.bad_contexts[name]
+            few = actions[: len(contexts)]
+            learner.statistics(policy.report(contexts, few, np.zeros(len(few)), SimulatedNoise(0)))
+
+    def test_values_within_bounds_are_taken_as_they_are(self, row: Row) -> None:
+        """What a private report reads leniently it reads to the same bits as `act` does."""
+        policy = row.make().policy()
+        contexts = row.scene.contexts(200, 2)
+        strict, lenient = policy._read(contexts), policy._nearest(contexts)
+        if isinstance(strict, np.ndarray):
+            assert np.array_equal(strict, lenient)
+        elif isinstance(strict, Candidates):
+            assert np.array_equal(strict.points, lenient.points)
+            assert np.array_equal(strict.present, lenient.present)
+        rewards = np.random.default_rng(0).uniform(BOUNDS.lower, BOUNDS.upper, 200)
+        assert np.array_equal(BOUNDS.to_unit(rewards, 200), BOUNDS.nearest_unit(rewards, 200))
+
+    def test_actions_of_another_policy_are_refused_before_data_is_looked_at(self, row: Row) -> None:
+        learner = taught(row)
+        policy = learner.policy()
+        # Equal version and identity, but not the same policy: a dishonest learner's second one.
+        fields = json.loads(encode(policy))
+        fields["reward_bounds"] = [BOUNDS.lower, BOUNDS.upper + 1.0]
+        other = decode(json.dumps(fields), Policy)
+        contexts = row.scene.contexts(40, 0)
+        actions, _ = policy.act(contexts, np.random.default_rng(0))
+        messages = set()
+        for person in range(40):
+            with pytest.raises(InvalidInput, match="another policy") as refusal:
+                other.report(
+                    row.scene.one(contexts, person),
+                    actions[np.array([person])],
+                    [0.0],
+                    SimulatedNoise(0),
+                )
+            messages.add(str(refusal.value))
+        assert len(messages) == 1
+        for data in ("no contexts", None):
+            with pytest.raises(InvalidInput, match="another policy"):
+                other.report(data, actions, data, SimulatedNoise(0))  # type: ignore[arg-type]
+
+    def test_pending_actions_survive_as_json(self, row: Row) -> None:
+        """A device keeps what it did until the reward comes, and its policy, as messages."""
+        policy = taught(row).policy()
+        contexts = row.scene.contexts(20, 4)
+        actions, _ = policy.act(contexts, np.random.default_rng(4))
+        kept = decode(encode(actions), Actions)
+        later = decode(encode(policy), Policy)
+        assert later.digest == policy.digest
+        rewards = row.scene.rewards(contexts, actions, 4)
+        first = policy.report(contexts, actions, rewards, SimulatedNoise(1))
+        second = later.report(contexts, kept, rewards, SimulatedNoise(1))
+        assert encode(first) == encode(second)
+
+    def test_terms_are_checked_before_acting(self, row: Row) -> None:
+        policy = row.make().policy()
+        wrong = Terms(Box((0.0,), (1.0,)), policy.space, 1e9, delta=0.5)
+        with pytest.raises(InvalidInput, match="domain"):
+            policy.act("no contexts", np.random.default_rng(0), wrong)
+
+    def test_nothing_holds_more_than_was_asked(self, row: Row) -> None:
+        """To the last bit, as each sampler really achieves it."""
+        learner = taught(row)
+        learner.policy()
+        budget = learner.budget
+        if budget.trust_model == "none":
+            pytest.skip("nothing is promised")
+        assert learner.guarantee().epsilon <= budget.epsilon
+        for name in (SecureNoise.name, SimulatedNoise.name):
+            for policy in learner._policies if isinstance(budget, Local) else ():
+                release = policy.release(name)
+                assert release is not None
+                assert composed_epsilon([release.event], budget.delta) <= budget.epsilon
+
+    def test_two_learners_never_share_people_or_reports(self, row: Row) -> None:
+        """Nor do two of one seed: who reports to both is promised the sum."""
+        one, two = row.make(), row.fresh()
+        assert one.identity != two.identity
+        reports = visit(row, one.policy(), 5, 0)
+        with pytest.raises(InvalidInput, match="for the learner"):
+            two.update(reports)
+        both = [taught(row), taught(replace(row, make=row.fresh))]
+        alone = [learner.guarantee().epsilon for learner in both]
+        releases = [release for learner in both for release in learner.releases]
+        budget = both[0].budget
+        if budget.trust_model == "none":
+            return
+        together = derive_guarantee(
+            releases, budget.trust_model, both[0].adjacency, budget.delta
+        ).epsilon
+        # Pure epsilons add; Gaussian ones grow by more than a third where two are equal.
+        assert together >= 1.3 * max(alone)
+        if budget.delta == 0.0:
+            assert together == pytest.approx(sum(alone))
+
+    def test_an_emptied_file_is_refused(self, row: Row, tmp_path: Path) -> None:
+        """Guarantees come from the policies in it; without them a file would promise epsilon 0."""
+        path = tmp_path / "learner.json"
+        learner = taught(row)
+        learner.policy()
+        save(learner, path)
+        content = json.loads(path.read_text())
+        texts = content["state"]["policies"]
+        forged = [json.loads(text) for text in texts]
+
+        def spoil(**change: object) -> list[str]:
+            return [*texts[:-1], json.dumps({**forged[-1], **change})]
+
+        for policies in (
+            [],
+            texts[1:],
+            [*texts, texts[-1]],
+            spoil(version=99),
+            spoil(learner_id="another"),
+            spoil(public_seed=12),
+            *([spoil(epsilon=1e-3)] if "epsilon" in forged[-1] else []),
+        ):
+            spoiled = {**content, "state": {**content["state"], "policies": policies}}
+            path.write_text(json.dumps(spoiled))
+            with pytest.raises(InvalidInput):
+                load(path, learner.noise)
 
     def test_points_are_never_taken_from_the_actions(self, row: Row) -> None:
         """A person's side works them out again, from the decision set or from the ticket."""
@@ -508,7 +672,7 @@ class LearnerContract:
         contexts = row.scene.contexts(4, 0)
         actions, _ = policy.act(contexts, np.random.default_rng(0))
         honest = policy.report(contexts, actions, np.zeros(4), SimulatedNoise(0))
-        forged = Actions(actions.arms, actions.tickets, np.full((4, 2), 1e9))
+        forged = replace(actions, points=np.full((4, 2), 1e9))
         again = policy.report(contexts, forged, np.zeros(4), SimulatedNoise(0))
         assert encode(again) == encode(honest)
 

@@ -48,7 +48,7 @@ def people_of(count: int, seed: int, arm: int | None = None) -> tuple[np.ndarray
     arms = np.random.default_rng([seed, 2]).integers(ARMS, size=count)
     arms = arms if arm is None else np.full(count, arm)
     tickets = np.zeros(count, dtype=np.uint64)
-    return contexts, arms, SCENE.rewards(contexts, Actions(arms, tickets), seed)
+    return contexts, arms, SCENE.rewards(contexts, Actions(arms, tickets, "none"), seed)
 
 
 def told(policy: SourcePolicy, count: int, seed: int, arm: int | None = None) -> SourceReports:

@@ -31,7 +31,13 @@ from .contract import (
 )
 
 make = partial(
-    make_learner, domain=DOMAIN, arms=ARMS, horizon=4000, reward_bounds=BOUNDS, public_seed=11
+    make_learner,
+    domain=DOMAIN,
+    arms=ARMS,
+    horizon=4000,
+    reward_bounds=BOUNDS,
+    public_seed=11,
+    identity="contract",
 )
 SETS, SET, BOX = SetScene(), PublicScene(OFFERED), PublicScene(PublicBox())
 ARM, LEVELLED, DOSED = ArmScene(), LevelScene(), LevelScene(DOSES)
@@ -42,7 +48,7 @@ def maker(
 ) -> Callable[[], Learner]:
     """Makes a learner; under joint privacy with noise of its own, always from the same seed."""
 
-    def fresh() -> Learner:
+    def fresh(identity: str | None = "contract") -> Learner:
         noise = SimulatedNoise(5) if isinstance(budget, Joint) else None
         return make(
             name,
@@ -51,6 +57,7 @@ def maker(
             budget=budget,
             noise=noise,
             options=options,
+            identity=identity,
             **(common or {}),
         )
 

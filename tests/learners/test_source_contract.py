@@ -22,7 +22,7 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
 
     def fresh(seed: int) -> Any:
         make = partial(make_learner, name, DOMAIN, ARMS, budget, reward_bounds=BOUNDS)
-        return make(options=options, public_seed=seed, horizon=4000)
+        return make(options=options, public_seed=seed, horizon=4000, identity=f"sources {seed}")
 
     return fresh
 

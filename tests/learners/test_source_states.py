@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, RewardBounds
-from discreet.learners.messages import Terms
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.sources import LEAST_EPSILON, MOST_EPSILON, SourcePolicy
+from discreet.learners.terms import Terms
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -194,4 +194,4 @@ class TestEpsilons:
         policy.report(*people, SimulatedNoise(0), terms)
         assert asked == [SimulatedNoise.name]
         with pytest.raises(InvalidInput, match="reward_bounds"):
-            policy.check_terms(replace(terms, reward_bounds=RewardBounds(-9.0, 9.0)))
+            replace(terms, reward_bounds=RewardBounds(-9.0, 9.0)).check(policy)

@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.files import Format
+from discreet.outsourcing.proposal import Allowed
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
 PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
@@ -47,18 +50,24 @@ def release(
     public: PublicBounds | None = None,
     answers: AnswerRules | None = None,
     projected: int | None = None,
+    form: Format = "csv",
     again: bool = False,
+    allowed: Allowed | None = None,
 ) -> Certificate:
     """A simulated release of the small table, unless told otherwise."""
-    return Curator(key).release(
-        table() if frame is None else frame,
-        bounds() if public is None else public,
-        budget,
-        SimulatedNoise(seed) if noise is None else noise,
-        projected=projected,
-        answers=answers,
-        again=again,
-        seed=seed,
+    curator = Curator(key)
+    return curator.draw(
+        curator.propose(
+            table() if frame is None else frame,
+            bounds() if public is None else public,
+            budget,
+            SimulatedNoise(seed) if noise is None else noise,
+            projected=projected,
+            answers=answers,
+            form=form,
+            seed=seed,
+            allowed=Allowed(again=again) if allowed is None else allowed,
+        )
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.outsourcing.bounds import GRID, ROUNDING, PublicBounds, PublicColumn, read_bounds
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
 from discreet.validation import InvalidInput
 
 FILE = """
@@ -216,6 +216,36 @@ class TestTables:
         with pytest.raises(InvalidInput, match=message):
             self.bounds(tmp_path).coordinates(self.frame(**change))
 
+    def test_all_columns_that_do_not_fit_are_named_and_no_rule_is_advised_that_is_none(
+        self, tmp_path: Path
+    ) -> None:
+        frame = self.frame(age=[math.nan, 17], smoker=["no", "never"]).drop(columns="income")
+        with pytest.raises(InvalidInput) as refusal:
+            self.bounds(tmp_path).coordinates(frame)
+        said = str(refusal.value)
+        for words in ("'age' had no value", "'income' is not in the table", "'smoker' had a label"):
+            assert words in said
+        assert '"drop"' not in said
+        # What is advised instead works.
+        assert "set missing to what an empty value counts as" in said
+        text = FILE.replace("scale = 10", "scale = 10\nmissing = 38")
+        filled = read_bounds(write(tmp_path, text))
+        found = filled.coordinates(self.frame(age=[math.nan, 28]))
+        np.testing.assert_allclose(found[:, 0], [2.0, 1.0], atol=GRID)
+
+    def test_what_an_empty_value_counts_as_is_public(self, tmp_path: Path) -> None:
+        text = FILE.replace("scale = 0.5", 'scale = 0.5\nmissing = "sometimes"')
+        text = text.replace("log = true", "log = true\nmissing = 1000")
+        bounds = read_bounds(write(tmp_path, text))
+        found = bounds.coordinates(self.frame(smoker=[None, "no"], income=["?", math.inf]))
+        assert found[:, 1].tolist() == [0.0, 1.0]
+        assert found[:, 2].tolist() == [4.0, 0.0]
+        shown = [column.get("missing") for column in bounds.to_dict()["columns"]]
+        assert shown == [None, 1000.0, "sometimes"]
+        assert PublicBounds.from_dict(bounds.to_dict(), "patient", "cost").columns == bounds.columns
+        # Which column is empty in a row still moves it by no more than two rows can be apart.
+        assert (found <= bounds.extent).all()
+
     def test_a_column_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="'age' is not in the table"):
             self.bounds(tmp_path).coordinates(self.frame().drop(columns="age"))
@@ -238,25 +268,28 @@ class TestFiles:
             (ID + "[columns]", "columns"),
             (ID + "columns = 3", "columns"),
             (ID + 'key = "x"\n' + COLUMN, "key is not a key"),
-            (ID + COLUMN + "mean = 3", r"columns.x.mean is not a key \(allowed: lower"),
-            ('id = ""\n' + COLUMN, "id was ''"),
+            (
+                ID + COLUMN + "mean = 3",
+                r"line 5: mean is not a key in \[columns.x\]; keys here are: lower",
+            ),
+            ('id = ""\n' + COLUMN, 'id was ""'),
             ("id = 5\n" + COLUMN, "id was 5"),
-            (ID + 'outcome = ""\n' + COLUMN, "outcome was ''"),
-            (ID + 'radius = "1"\n' + COLUMN, "radius was '1'"),
+            (ID + 'outcome = ""\n' + COLUMN, 'outcome was ""'),
+            (ID + 'radius = "1"\n' + COLUMN, 'radius was "1"'),
             (ID + "radius = nan\n" + COLUMN, "radius was nan"),
             (ID + "radius = 0\n" + COLUMN, "radius was 0"),
             (ID + "radius = -1\n" + COLUMN, "radius was -1"),
-            (ID + "radius = true\n" + COLUMN, "radius was True"),
-            (ID + "[columns.x]\nupper = 1", "give both"),
+            (ID + "radius = true\n" + COLUMN, "radius was true"),
+            (ID + "[columns.x]\nupper = 1", "has no lower; give both"),
             (ID + "[columns.x]\nlower = 1", "give both"),
             (ID + "[columns.x]", "give both"),
             (ID + "[columns.x]\nlower = 1\nupper = 1", "must be below"),
             (ID + "[columns.x]\nlower = 2\nupper = 1", "must be below"),
             (ID + "[columns.x]\nlower = nan\nupper = 1", "lower was nan"),
             (ID + "[columns.x]\nlower = 0\nupper = inf", "upper was inf"),
-            (ID + f"[columns.x]\nlower = 0\nupper = 1{'0' * 400}", "upper was inf"),
-            (ID + '[columns.x]\nlower = "0"\nupper = 1', "lower was '0'"),
-            (ID + "[columns.x]\nlower = true\nupper = 1", "lower was True"),
+            (ID + f"[columns.x]\nlower = 0\nupper = 1{'0' * 400}", "upper was 10000"),
+            (ID + '[columns.x]\nlower = "0"\nupper = 1', 'lower was "0"'),
+            (ID + "[columns.x]\nlower = true\nupper = 1", "lower was true"),
             (ID + COLUMN + "scale = 0", "scale of 'x' was 0"),
             (ID + COLUMN + "scale = -2", "scale of 'x' was -2"),
             (ID + COLUMN + "scale = nan", "scale was nan"),
@@ -271,10 +304,17 @@ class TestFiles:
                 ID + "[columns.x]\nlower = 1e-300\nupper = 1e300\nscale = 1\nlog = true",
                 "narrower",
             ),
-            (ID + COLUMN + 'outside = "drop"', "outside was 'drop'"),
+            (ID + COLUMN + 'outside = "drop"', 'outside was "drop"'),
             (ID + '[columns.x]\nvalues = ["a"]', "at least two"),
             (ID + '[columns.x]\nvalues = ["a", "a"]', "each once"),
-            (ID + "[columns.x]\nvalues = [1, 2]", "values"),
+            (ID + "[columns.x]\nvalues = [1, 1]", "each once"),
+            (ID + "[columns.x]\nvalues = [[1], 2]", "values"),
+            (ID + "columns.x = 3", "columns.x was 3; it must be a table"),
+            (ID + COLUMN + "missing = 2", r"missing of column 'x' was 2; .* \[0, 1\]"),
+            (ID + COLUMN + 'missing = "drop"', "missing of column 'x' was \"drop\"; .* a number"),
+            (ID + COLUMN + "missing = true", "missing of column 'x' was true; .* a number"),
+            (ID + COLUMN + "missing = nan", "missing was nan"),
+            (ID + "[columns.x]\nvalues = [0, 1]\nmissing = 2", "one of the labels: 0, 1"),
             (ID + '[columns.x]\nvalues = ["a", "b"]\nlower = 0', "either values or bounds"),
             (ID + '[columns.x]\nvalues = ["a", "b"]\nlog = true', "either values or bounds"),
             (ID + '[columns.x]\nvalues = ["a", "b"]\noutside = "clip"', "no nearest bound"),
@@ -289,6 +329,40 @@ class TestFiles:
     def test_mistakes(self, tmp_path: Path, text: str, message: str) -> None:
         with pytest.raises(InvalidInput, match=message):
             read_bounds(write(tmp_path, text))
+
+    def test_everything_that_is_wrong_is_said_at_once_in_the_words_of_toml(
+        self, tmp_path: Path
+    ) -> None:
+        text = ID + 'radius = true\n[columns.a]\nupper = 1\n[columns.b]\nlower = "x"\nmean = 1\n'
+        with pytest.raises(InvalidInput) as refusal:
+            read_bounds(write(tmp_path, text + '[columns.c]\nvalues = ["a"]'))
+        said = str(refusal.value)
+        for words in (
+            "5 things are wrong",
+            "line 2: radius was true",
+            "'a' has no lower",
+            'line 6: lower was "x"',
+            "line 7: mean is not a key",
+            "at least two",
+        ):
+            assert words in said
+        assert not any(word in said for word in ("None", "True", "Input should be"))
+
+    @pytest.mark.parametrize(
+        ("values", "held", "expected"),
+        [
+            ("[0, 1]", [1, 0, 1], [1.0, 0.0, 1.0]),
+            ("[false, true]", ["True", "FALSE", "true"], [1.0, 0.0, 1.0]),
+            ("[1.5, 2]", [2.0, 1.5, 2.0], [1.0, 0.0, 1.0]),
+        ],
+    )
+    def test_numbers_and_truth_values_are_labels(
+        self, tmp_path: Path, values: str, held: list[object], expected: list[float]
+    ) -> None:
+        bounds = read_bounds(write(tmp_path, ID + f"[columns.x]\nvalues = {values}\nscale = 1"))
+        assert bounds.coordinates(pd.DataFrame({"x": held}))[:, 0].tolist() == expected
+        assert PublicBounds.from_dict(bounds.to_dict(), "who").columns == bounds.columns
+        assert bounds.text_columns == ("who", "x")
 
     def test_files_that_cannot_be_read(self, tmp_path: Path) -> None:
         for path in (tmp_path / "none.toml", tmp_path):

@@ -162,17 +162,22 @@ class TestFigures:
     def test_noise_sources_are_told(self) -> None:
         pytest.importorskip("opendp")
         simulated, secure = certificate(), certificate(noise=SecureNoise())
-        assert any("protects nobody" in one for one in simulated.sentences)
-        assert not any("protects nobody" in one for one in secure.sentences)
+        assert any("this run protects nobody" in one for one in simulated.sentences)
+        assert not any("this run protects nobody" in one for one in secure.sentences)
         mixed = replace(secure, earlier=(simulated.mechanism,))
         assert set(mixed.guarantee.noise) == {SimulatedNoise.name, SecureNoise.name}
-        assert any("protects nobody" in one for one in mixed.sentences)
+        assert any("this run protects nobody" in one for one in mixed.sentences)
+        assert (simulated.simulated, secure.simulated, mixed.simulated) == (True, False, False)
 
 
 class TestSentences:
     def test_what_is_said(self) -> None:
         found = " ".join(certificate(3.0).sentences)
-        for words in ("epsilon = 3, delta = 1e-05", "within distance 1", "Rows are at most 17.33"):
+        for words in (
+            "epsilon = 3, delta = 1e-05",
+            "within distance 1",
+            "two rows are at most 17.33",
+        ):
             assert words in found
         assert "Answers are not protected" in found
         assert "released" not in certificate(3.0).sentences[-1]
@@ -186,6 +191,18 @@ class TestSentences:
         apart = float(sentence.split("at most ")[1].split(" ")[0])
         assert apart >= found.bounds.diameter
 
+    def test_where_the_radius_ends_it_is_said_that_nobody_is_protected(self) -> None:
+        def beyond(one: Certificate) -> str:
+            return next(said for said in one.sentences if "replaced by any other" in said)
+
+        far = certificate(3.0)
+        assert far.full_replacement.epsilon > 30.0
+        assert beyond(far).endswith(", which protects nobody.")
+        near = certificate(0.2)
+        assert near.full_replacement.epsilon < 30.0
+        assert "protects nobody" not in beyond(near)
+        assert not far.sentences[0].startswith("This protects nobody")
+
     def test_any_row_needs_no_second_figure(self) -> None:
         found = " ".join(certificate(radius=None).sentences)
         assert "within distance" not in found
@@ -194,9 +211,9 @@ class TestSentences:
     def test_earlier_releases_and_answers_are_mentioned(self) -> None:
         again = " ".join(ALL_SORTS["again"].sentences)
         assert "released 3 times" in again
-        assert "this release alone would hold epsilon = 2." in again
+        assert "this release alone would hold epsilon = 2," in again
         answered = " ".join(ALL_SORTS["protected answers"].sentences)
-        assert "row and outcome both replaced" in answered
+        assert "row and its outcome both replaced" in answered
         assert "not protected" not in answered
 
     def test_without_a_promise_it_says_so(self) -> None:

@@ -14,11 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import AnswerRules, Curator
-from discreet.outsourcing.files import locked
+from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.files import Format, locked
 from discreet.outsourcing.key import read_key
+from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.questions import Answer, Question
 from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise, Unprotected
@@ -131,7 +133,7 @@ class TestReleases:
         assert spy.given == []
         assert contents(key) == before
         # What would be promised is what is promised if it is done nevertheless.
-        both = release(key, **{"noise": Spy(7), **change}, again=True)
+        both = release(key, **{"noise": Spy(7), **change}, allowed=Allowed(True, False, True))
         assert f"epsilon = {both.guarantee.epsilon:.3g}"[:-1] in str(refusal.value)
         assert both.guarantee.epsilon > both.alone.epsilon
 
@@ -181,9 +183,7 @@ class TestReleases:
 
     def test_parquet(self, key: Path, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
-        made = Curator(key).release(
-            table(), bounds(), BUDGET, SimulatedNoise(7), form="parquet", seed=7
-        )
+        made = release(key, form="parquet")
         publish(key, made, tmp_path / "out")
         release(tmp_path / "other")
         publish(tmp_path / "other", release(tmp_path / "other"), tmp_path / "csv")
@@ -233,20 +233,12 @@ class TestNothingSecretLeaves:
     @pytest.mark.parametrize("form", ["csv", "parquet"])
     @pytest.mark.parametrize("projected", [None, 2])
     def test_nothing_secret_is_in_the_release(
-        self, key: Path, tmp_path: Path, form: str, projected: int | None
+        self, key: Path, tmp_path: Path, form: Format, projected: int | None
     ) -> None:
         if form == "parquet":
             pytest.importorskip("pyarrow")
         frame = table(30)
-        made = Curator(key).release(
-            frame,
-            bounds(),
-            BUDGET,
-            SimulatedNoise(424242),
-            projected=projected,
-            form=form,  # type: ignore[arg-type]
-            seed=424242,
-        )
+        made = release(key, frame, projected=projected, form=form, seed=424242)
         out = tmp_path / "out"
         publish(key, made, out)
         ask(key, made, 1, 2, 3)
@@ -329,7 +321,8 @@ class TestRefusals:
             ({"projected": 3}, "number of projected columns"),
             ({"projected": 1.5}, "number of projected columns"),
             ({"seed": None}, "with the seed None"),
-            ({"noise": Unprotected(), "seed": 1}, "Unprotected"),
+            ({"noise": Unprotected(), "seed": 1}, "the noise was none"),
+            ({"noise": Unprotected(), "seed": None}, "the noise was none"),
             ({"answers": AnswerRules(1, 1.0, 0.1, (3.0, 1.0))}, "must be below"),
             ({"answers": AnswerRules(1, 1.0, 0.1, (-1e308, 1e308))}, "must be below"),
         ],
@@ -349,7 +342,7 @@ class TestRefusals:
     def test_secure_noise_with_a_seed(self, key: Path, tmp_path: Path) -> None:
         """Or answers would be simulated under a certificate that calls them secure."""
         pytest.importorskip("opendp")
-        with pytest.raises(InvalidInput, match="none with secure noise"):
+        with pytest.raises(InvalidInput, match=r"SecureNoise\(\) and no seed"):
             release(key, noise=SecureNoise(), seed=3, answers=PROTECTED)
         assert list(tmp_path.iterdir()) == []
 
@@ -358,7 +351,7 @@ class TestRefusals:
         [
             ({"repeats": 0}, "repeats was 0"),
             ({"repeats": 1.0}, "repeats was 1.0"),
-            ({"epsilon": 1.0}, "need all three"),
+            ({"epsilon": 1.0}, "no delta and no bounds; protected answers need all three"),
             ({"epsilon": 1.0, "delta": 0.1}, "need all three"),
             ({"bounds": (0.0, 1.0)}, "need all three"),
             ({"epsilon": -1.0, "delta": 0.1, "bounds": (0.0, 1.0)}, "epsilon of answers was -1"),
@@ -403,16 +396,17 @@ class TestRefusals:
 
 class TestFolders:
     def test_a_release_does_not_overwrite_other_things(self, key: Path, tmp_path: Path) -> None:
-        made = release(key)
+        pytest.importorskip("opendp")
+        made = release(key, noise=SecureNoise(), seed=None)
         out = tmp_path / "out"
         out.mkdir()
         (out / "thesis.txt").write_text("ten years of work")
-        with pytest.raises(InvalidInput, match="holds something else"):
+        with pytest.raises(InvalidInput, match="holds something other"):
             publish(key, made, out)
         assert contents(out) == {"thesis.txt": b"ten years of work"}
         publish(key, made, tmp_path / "other")
-        second = release(key, again=True)
-        with pytest.raises(InvalidInput, match="holds something else"):
+        second = release(key, noise=SecureNoise(), seed=None, again=True)
+        with pytest.raises(InvalidInput, match="holds something other"):
             publish(key, second, tmp_path / "other")
         assert ReleasedTable.read(tmp_path / "other").certificate.release == made.release
 

@@ -10,17 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.files import (
-    append_durably,
-    draft_name,
-    format_of,
-    is_draft,
-    locked,
-    read_numbers,
-    sweep_drafts,
-    write_bytes,
-    write_table,
-)
+from discreet.durable import append_durably, draft_name, is_draft, sweep_drafts, write_bytes
+from discreet.outsourcing.files import format_of, locked, read_numbers, write_table
 from discreet.validation import InvalidInput
 from tests.outsourcing.stopping import WAYS, Stopped
 
@@ -140,7 +131,7 @@ class TestTables:
         with pytest.raises(InvalidInput, match="does not exist"):
             write_table(self.frame, tmp_path / "no" / "t.csv")
         (tmp_path / "bad.csv").write_text("a,b\n1,2,3\n")
-        with pytest.raises(InvalidInput, match="could not be read"):
+        with pytest.raises(InvalidInput, match="has 3 fields in line 2"):
             read_numbers(tmp_path / "bad.csv")
         assert [one.name for one in tmp_path.iterdir()] == ["bad.csv"]
 

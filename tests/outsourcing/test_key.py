@@ -121,8 +121,8 @@ class TestDamage:
     @pytest.mark.parametrize("content", ["", "{", "[]", "null", "3", '{"kind": "curator key"}'])
     def test_a_damaged_key_file(self, key: Path, made: Certificate, content: str) -> None:
         (key / "key.json").write_text(content)
-        refused(key, made, "damaged|no key of schema|does not know")
-        refused(key, made, "damaged|no key of schema|does not know", answers=False)
+        refused(key, made, "damaged|not a key of schema|does not know")
+        refused(key, made, "damaged|not a key of schema|does not know", answers=False)
 
     @pytest.mark.parametrize(
         ("field", "to"),
@@ -139,7 +139,7 @@ class TestDamage:
     def test_damaged_fields(self, key: Path, made: Certificate, field: str, to: object) -> None:
         file = key / "key.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), field: to}))
-        refused(key, made, "damaged|changed|no key of schema|at least one|does not know")
+        refused(key, made, "damaged|changed|not a key of schema|at least one|does not know")
 
     def test_people_who_were_sorted_by_somebody(self, key: Path, made: Certificate) -> None:
         """Rows would belong to other people."""

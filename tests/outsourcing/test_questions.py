@@ -77,7 +77,7 @@ def test_an_ask_file_is_no_answers_file(tmp_path: Path) -> None:
         ({"row": [0, 1, 2.5]}, "whole number"),
         ({"row": [0, 1, 1e300]}, "whole number"),
         ({"row": ["0", "one", "2"]}, "'one' in line 3"),
-        ({"release": [NAME, NAME, DIGITS]}, "belongs to 2 releases"),
+        ({"release": [NAME, NAME, DIGITS]}, "is about 2 releases"),
         ({"more": [1, 2, 3]}, "has the columns"),
     ],
 )

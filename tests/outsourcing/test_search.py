@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.prior import RowPrior
 from discreet.outsourcing.questions import (
     Answer,
@@ -382,10 +383,10 @@ class TestRefusals:
             (lambda f: f.assign(row=-1), "at least 0"),
             (lambda f: f.drop(columns="row"), "has release, question, row, answer"),
             (lambda f: f.rename(columns={"answer": "outcome"}), "has the columns"),
-            (lambda f: f[:0], "is empty"),
+            (lambda f: f[:0], "has no rows"),
             (
                 lambda f: f.assign(release=["f" * 32, *f["release"][1:]]),
-                "belongs to 2 releases",
+                "is about 2 releases",
             ),
         ],
     )
@@ -445,7 +446,7 @@ class TestRefusals:
     )
     def test_state_files_that_are_none(self, parties: Parties, text: str) -> None:
         parties.state.write_text(text)
-        self.refused(parties, "is damaged|is no search", parties.model)
+        self.refused(parties, "is damaged|is not a search", parties.model)
 
     def test_damaged_states(self, parties: Parties) -> None:
         self.begun(parties)

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from discreet.outsourcing import answering
+from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.key import read_key
 from discreet.outsourcing.questions import Question, read_answers, write_answers
 from discreet.outsourcing.table import ReleasedTable

@@ -14,11 +14,17 @@ from scipy.stats import norm
 
 from discreet.privacy import (
     Adjacency,
+    Budget,
     Guarantee,
+    Joint,
+    Local,
+    NonPrivate,
     OnceEach,
+    Outsourced,
     Release,
     Rounds,
     SimulatedNoise,
+    check_protects,
     derive_guarantee,
 )
 from discreet.privacy.accounting import (
@@ -29,6 +35,7 @@ from discreet.privacy.accounting import (
     gaussian_epsilon,
     gaussian_noise_multiplier,
 )
+from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.validation import InvalidInput
 
 RECORD = Adjacency(record="context, action and reward")
@@ -256,6 +263,44 @@ class TestSentence:
 
     def test_before_anything_is_drawn(self) -> None:
         assert derive_guarantee([], "local", RECORD).sentence.startswith("Nothing has been drawn")
+
+
+class TestProtectsNobody:
+    def test_the_limit_is_where_everyone_alive_no_longer_hides_anyone(self) -> None:
+        def sure(epsilon: float) -> float:
+            return 1.0 / (1.0 + 2.0**33 * math.exp(-epsilon))
+
+        assert sure(PROTECTS_NOBODY) > 0.999 > sure(PROTECTS_NOBODY - 0.5)
+
+    @pytest.mark.parametrize("epsilon", [30.1, 400.0, 1e9])
+    def test_a_sentence_says_so_in_words(self, epsilon: float) -> None:
+        sentence = local(epsilon).sentence
+        assert sentence.startswith("This protects nobody (epsilon = ")
+        assert "10^" not in sentence
+        assert local(epsilon).protects_nobody
+
+    @pytest.mark.parametrize("epsilon", [0.1, 20.1, 30.0, 30.0 * (1.0 + 1e-12)])
+    def test_not_below_the_limit(self, epsilon: float) -> None:
+        assert not local(epsilon).protects_nobody
+        assert "protects nobody" not in local(epsilon).sentence
+        check_protects(local(epsilon))
+
+    def test_a_delta_of_1_allows_anything(self) -> None:
+        guarantee = derive_guarantee([gaussian(0.2, Rounds(0, 9))], "joint", RECORD, 1e-3)
+        many = guarantee.repeated(2)
+        assert many.delta == 1.0
+        assert many.protects_nobody
+        assert many.sentence.startswith("This protects nobody: a delta of 1 allows anything (")
+
+    @pytest.mark.parametrize("budget", [Local(1e9), Joint(31.0, 1e-6), Outsourced(1e9, 1e-6)])
+    def test_it_must_be_asked_for_by_name(self, budget: Budget) -> None:
+        with pytest.raises(InvalidInput, match=r"above 30 it protects nobody.*--protects-nobody"):
+            check_protects(budget)
+        check_protects(budget, allowed=True)
+
+    def test_no_privacy_at_all_says_so_by_its_name(self) -> None:
+        check_protects(NonPrivate())
+        assert derive_guarantee([], "none", RECORD).protects_nobody
 
 
 class TestJson:

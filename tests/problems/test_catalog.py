@@ -163,42 +163,46 @@ def test_uniform_choice_runs(name, tmp_path) -> None:
     ("name", "options", "message"),
     [
         ("exponentail", {}, "exponential, symmetric, earnings, adult, table"),
-        ("exponential", {"arm": 3}, "'arm' is not known.*options are: arms, dimension"),
-        ("exponential", {"arms": 1}, "'arms' was 1; it should be greater than or equal to 2"),
-        ("exponential", {"arms": True}, "'arms' was True; it should be a valid integer"),
-        ("exponential", {"arms": "3"}, "'arms' was '3'"),
-        ("exponential", {"dimension": 0}, "'dimension' was 0"),
-        ("exponential", {"centres": "middle"}, "'centres' was 'middle'.*'paper' or 'program'"),
-        ("exponential", {"contexts": "normal"}, "'contexts' was 'normal'; it must be \"uniform\""),
-        ("exponential", {"contexts": {"beta": [[1, 1]], "corner": 1}}, "'contexts' was"),
-        ("exponential", {"contexts": {"gamma": 1}}, "'contexts.gamma' is not known"),
-        ("exponential", {"contexts": {"corner": float("nan")}}, "'contexts.corner' was nan"),
+        ("exponential", {"arm": 3}, "arm is not a key; keys here are: arms, dim.*you mean 'arms'"),
+        ("exponential", {"arms": 1}, "arms was 1; it must be 2 or more"),
+        ("exponential", {"arms": True}, "arms was true; it must be a whole number"),
+        ("exponential", {"arms": "3"}, 'arms was "3"'),
+        ("exponential", {"dimension": 0}, "dimension was 0"),
+        ("exponential", {"centres": "middle"}, 'centres was "middle".*"paper" or "program"'),
+        ("exponential", {"contexts": "normal"}, 'contexts was "normal"; it must be "uniform"'),
+        ("exponential", {"contexts": {"beta": [[1, 1]], "corner": 1}}, "contexts was"),
+        (
+            "exponential",
+            {"contexts": {"gamma": 1}},
+            "contexts, gamma is not a key; .* beta",
+        ),
+        ("exponential", {"contexts": {"corner": float("nan")}}, "contexts, corner was nan"),
         ("exponential", {"contexts": {"corner": -1}}, "gamma was -1"),
         ("exponential", {"contexts": {"beta": [[1, 1]]}}, "each of the 2 context columns"),
         ("symmetric", {"contexts": {"beta": [[1, 1], [1]]}}, "one pair"),
         ("symmetric", {"contexts": {"beta": [[1, 1], [0, 1]]}}, "Beta shape was 0"),
-        ("symmetric", {"arms": 2}, "'arms' is not known.*options are: contexts"),
+        ("symmetric", {"arms": 2}, "arms is not a key; keys here are: contexts"),
         ("symmetric", ["arms"], "give a table of options"),
-        ("bumps", {"candidates": 1}, "'candidates' was 1; it should be greater"),
-        ("dose", {"candidates": 2.5}, "'candidates' was 2.5"),
-        ("camelback", {"noise": -1}, "'noise' was -1; it must be a standard deviation .*bernoulli"),
-        ("camelback", {"noise": "gauss"}, "'noise' was 'gauss'; it must be a standard deviation"),
-        ("camelback", {"noise": True}, "'noise' was True"),
-        ("camelback", {"noise": float("inf")}, "'noise' was inf"),
-        ("camelback", {"noise": [0.1]}, "'noise' was \\[0.1\\]"),
-        ("camelback", {"dimension": 3}, "'dimension' is not known.*options are: noise, grid"),
-        ("camelback", {"grid": 1}, "'grid' was 1"),
+        ("bumps", {"candidates": 1}, "candidates was 1; it must be 2 or more"),
+        ("dose", {"candidates": 2.5}, "candidates was 2.5; it must be a whole number"),
+        ("camelback", {"noise": -1}, "noise was -1; it must be a standard deviation .*bernoulli"),
+        ("camelback", {"noise": "gauss"}, 'noise was "gauss"; it must be a standard deviation'),
+        ("camelback", {"noise": True}, "noise was true"),
+        ("camelback", {"noise": float("inf")}, "noise was inf"),
+        ("camelback", {"noise": [0.1]}, "noise was \\[0.1\\]"),
+        ("camelback", {"dimension": 3}, "dimension is not a key; keys here are: noise, grid"),
+        ("camelback", {"grid": 1}, "grid was 1"),
         ("michalewicz", {"grid": 4}, "4\\^10 points; a grid is for 1 or 2 columns"),
-        ("styblinski_tang", {"dimension": 0}, "'dimension' was 0"),
-        ("kernel_grid", {"smoothness": "rough"}, "'smoothness' was 'rough'.*matern52"),
+        ("styblinski_tang", {"dimension": 0}, "dimension was 0"),
+        ("kernel_grid", {"smoothness": "rough"}, 'smoothness was "rough".*matern52'),
         ("kernel_grid", {"contexts": 80}, "a grid of 4,800 points; ask for 4,096 or fewer"),
-        ("kernel_grid", {"context_weights": "beta"}, "'context_weights' was 'beta'; it must be"),
+        ("kernel_grid", {"context_weights": "beta"}, 'context_weights was "beta"; it must be'),
         ("kernel_grid", {"context_weights": {"beta": [2]}}, "beta = .*give two numbers"),
         ("kernel_grid", {"context_weights": {"beta": [2, 0]}}, "Beta shape was 0"),
-        ("loan_quotes", {"tolerance": 0}, "'tolerance' was 0"),
+        ("loan_quotes", {"tolerance": 0}, "tolerance was 0"),
         ("earnings", {"thresholds": [20, 13]}, "increasing"),
         ("earnings", {"thresholds": []}, "at least one"),
-        ("adult", {"columns": []}, "'columns' is not known.*options are: none"),
+        ("adult", {"columns": []}, "columns is not a key; keys here are: none"),
     ],
 )
 def test_options_that_are_refused(name, options, message) -> None:
@@ -312,25 +316,31 @@ def test_table_with_rewards(table) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"path": None}, "'path' is missing"),
-        ({"path": 3}, "'path' was 3"),
+        ({"path": None}, "path is missing"),
+        ({"path": 3}, "path was 3; it must be a text in quotation marks"),
         ({"path": "nobody.csv"}, "nobody.csv' is not a file"),
-        ({"columns": []}, "'columns' was"),
+        ({"columns": []}, "columns was"),
         ({"columns": [{"name": "age", "lower": 0}]}, "declare both bounds"),
-        ({"columns": [{"name": "age", "lower": 0, "upper": "x"}]}, "'columns.0.upper' was 'x'"),
-        ({"columns": [{"name": "age", "lowr": 0}]}, "'columns.0.lowr' is not known"),
+        (
+            {"columns": [{"name": "age", "lower": 0, "upper": "x"}]},
+            r'columns, entry 1 \("age"\), upper was "x"; it must be a number',
+        ),
+        ({"columns": [{"name": "age", "lowr": 0}]}, "lowr is not a key.*Did you mean 'lower'"),
         ({"columns": [{"name": "plan", "values": ["a", "b"], "lower": 0}]}, "also lower"),
-        ({"columns": [{"name": "plan", "values": [1, 2]}]}, "'columns.0.values.0' was 1"),
+        ({"columns": [{"name": "plan", "values": [1, 2]}]}, "'plan' .* declared are: 1, 2"),
+        ({"columns": [{"name": "plan", "values": [[1], 2]}]}, r"values, entry 1 was \[1\]"),
+        ({"columns": ["age"]}, r'columns, entry 1 was "age"; it must be a table { name, lower\?'),
+        ({"label": "won"}, r'label was "won"; it must be a table { column, classes\?'),
         ({"columns": [{"name": "height", "lower": 0, "upper": 1}]}, "'height' is not in the table"),
         (
             {"columns": [{"name": "age", "lower": 0, "upper": 99, "outside": "keep"}]},
-            "'columns.0.outside' was 'keep'; it should be 'error', 'clip' or 'drop'",
+            'outside was "keep"; it must be "error", "clip" or "drop"',
         ),
         ({"label": None}, "either label = .* or rewards"),
         ({"rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 1}}, "one of the two"),
         ({"label": {"column": "won"}}, "'won' needs either classes"),
         ({"label": {"column": "won", "classes": ["0", "1"], "thresholds": [1]}}, "one of the two"),
-        ({"label": {"column": "pay", "thresholds": [1], "outside": "drop"}}, "leave outside away"),
+        ({"label": {"column": "pay", "thresholds": [1], "outside": "drop"}}, "leave outside out"),
         ({"label": {"column": "won", "classes": ["0", "2"]}}, "not declared in 2 of 4 rows"),
         (
             {"label": None, "rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 0.7}},
@@ -345,3 +355,17 @@ def test_table_with_rewards(table) -> None:
 def test_table_options_that_are_refused(table, changes, message) -> None:
     with pytest.raises(InvalidInput, match=message):
         load_problem("table", table_options(**changes), base=table)
+
+
+def test_a_label_of_whole_numbers(table) -> None:
+    label = {"column": "won", "classes": [0, 1]}
+    problem = load_problem("table", table_options(label=label), base=table)
+    assert problem.arm_names == ("0", "1")
+    np.testing.assert_array_equal(problem.labels, [0, 1, 1, 0])
+
+
+def test_everything_that_is_wrong_about_a_table_is_said_at_once(table) -> None:
+    columns = [{"name": "age", "lower": 0}, {"name": "plan", "lower": 9, "upper": 1}]
+    with pytest.raises(InvalidInput) as refused:
+        load_problem("table", table_options(columns=columns, label={"column": "won"}), base=table)
+    assert len(refused.value.args) == 3

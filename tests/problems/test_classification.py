@@ -16,7 +16,8 @@ from discreet.problems.classification import (
     classification_from_table,
     in_sample_oracle,
 )
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
+from discreet.problems.tables import RowCounts
 from discreet.validation import InvalidInput
 
 NAMES = ("low", "middle", "high")
@@ -163,6 +164,59 @@ def test_class_labels_keep_their_declared_order() -> None:
         classification_from_table(
             frame, [Column("x", 0, 1)], ClassLabels("status", ("late", "paid")), "test"
         )
+
+
+def test_people_who_are_left_out_are_counted() -> None:
+    frame = pd.DataFrame({"x": [0.1, None, 0.3, 0.4], "y": [1, 2, None, 4], "z": [0, 0, 0, 9]})
+    columns = [Column("x", 0, 1, missing="drop")]
+    bracket = classification_from_table(frame, columns, BracketLabels("y", (3,), "drop"), "test")
+    assert bracket.rows == RowCounts(4, 2, (("x", 1), ("y", 1)))
+    bandit = bandit_from_table(
+        frame, columns, ("y", "z"), RewardBounds(0, 5), "test", "drop", "drop"
+    )
+    assert bandit.rows == RowCounts(4, 1, (("x", 1), ("y", 1)), (("z", 1),))
+
+
+def test_an_outcome_among_the_context_columns_is_refused() -> None:
+    frame = pd.DataFrame({"x": [0, 1], "y": [0, 1]})
+    columns = [Column("x", 0, 1), Column("y", 0, 1)]
+    with pytest.raises(InvalidInput, match="'y' is both a context column and the label"):
+        classification_from_table(frame, columns, BracketLabels("y", (1,)), "test")
+    with pytest.raises(InvalidInput, match="'x' is both a context column and the reward"):
+        bandit_from_table(frame, columns, ("x", "z"), RewardBounds(0, 1), "test")
+
+
+def test_columns_and_label_that_do_not_fit_are_named_together() -> None:
+    frame = pd.DataFrame({"x": [0, 7], "y": [0, None]})
+    with pytest.raises(InvalidInput) as refused:
+        classification_from_table(frame, [Column("x", 0, 1)], BracketLabels("y", (1,)), "test")
+    assert [text.split()[1] for text in refused.value.args] == ["'x'", "'y'"]
+
+
+def test_a_column_that_gives_the_label_away_is_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    pay = rng.uniform(0, 30, 200)
+    frame = pd.DataFrame(
+        {
+            "pay": pay,
+            "bracket": np.digitize(pay, (10, 20)),
+            "year": pay * 52 - 7,
+            "age": rng.uniform(0, 99, 200),
+            "group": rng.integers(0, 3, 200),
+        }
+    )
+    columns = [
+        Column("bracket", 0, 2, 3),
+        Column("year", -99, 9999),
+        Column("age", 0, 99),
+        Column("group", 0, 2, 3),
+    ]
+    label = BracketLabels("pay", (10, 20, 90))
+    problem = classification_from_table(frame, columns, label, "test")
+    assert len(problem.warnings) == 3
+    assert "Nobody in the table has the pay '90 or more'" in problem.warnings[0]
+    assert "column 'bracket'" in problem.warnings[1]
+    assert "column 'year'" in problem.warnings[2]
 
 
 def test_bandit_from_table_follows_the_rules() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.bounds import read_bounds
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.questions import Answer, read_questions, write_answers
 from discreet.outsourcing.search import Search, SearchSettings, Turn
 from discreet.outsourcing.table import ReleasedTable
@@ -105,14 +106,16 @@ def play(
     folder.mkdir(exist_ok=True)
     (folder / "bounds.toml").write_text(bounds, encoding="utf-8")
     curator = Curator(folder / "key")
-    certificate = curator.release(
-        people(bounds, count, scale),
-        read_bounds(folder / "bounds.toml"),
-        Outsourced(3.0, 1e-5, radius=radius),
-        SimulatedNoise(1) if noise is None else noise,
-        projected=projected,
-        answers=answers,
-        seed=1 if noise is None else None,
+    certificate = curator.draw(
+        curator.propose(
+            people(bounds, count, scale),
+            read_bounds(folder / "bounds.toml"),
+            Outsourced(3.0, 1e-5, radius=radius),
+            SimulatedNoise(1) if noise is None else noise,
+            projected=projected,
+            answers=answers,
+            seed=1 if noise is None else None,
+        )
     )
     curator.publish(certificate.release, folder / "release")
     search = Search(ReleasedTable.read(folder / "release"), folder / "state.json", settings)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.outsourcing.bounds import PublicColumn
-from discreet.problems.tables import Column
+from discreet.problems.columns import Column
 from discreet.reporting.column_units import (
     aligned_texts,
     bound_texts,

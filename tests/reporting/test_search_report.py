@@ -53,14 +53,14 @@ def test_it_says_what_was_found_and_what_is_promised(tmp_path: Path) -> None:
     said = words(text)
     best = played.turn.best
     assert best is not None
-    assert f"After 12 questions the highest answer is {best.answer:.6g}, of row {best.row}" in said
-    assert "The search is over: all 12 questions were asked and are settled." in said
+    assert f"After 12 questions, the highest answer is {best.answer:.6g}, of row {best.row}" in said
+    assert "The search is over: all 12 questions have been asked and settled." in said
     certificate = played.search.table.certificate
     for sentence in certificate.sentences:
         assert sentence in said
     assert "Simulated noise." in said
     assert "radius 0.2 units of distance" in said
-    assert "not protected: they are told as they are" in said
+    assert "not protected: they are given as they are" in said
     assert "SimulatedNoise (NumPy, for simulation only)" in said
     assert certificate.release in said
     told = re.search(r"<pre>(.*?)</pre>", text, re.DOTALL)
@@ -109,7 +109,7 @@ def test_the_lowest_outcome_and_its_regret(tmp_path: Path) -> None:
     assert "Search for the lowest outcome" in said
     assert "is better by 2.5 (the simple regret)" in said
     assert "that is the optimum" in words(report(played, best.answer))
-    assert "which can therefore not be right" in words(report(played, best.answer + 1.0))
+    assert "which therefore cannot be right" in words(report(played, best.answer + 1.0))
 
 
 def test_protected_answers_are_shown_with_their_noise(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_protected_answers_are_shown_with_their_noise(tmp_path: Path) -> None:
 
 def test_rows_that_cannot_be_measured(tmp_path: Path) -> None:
     said = words(report(play(tmp_path / "search", turns=3, impossible=3)))
-    assert "12 asked of at most 12; 5 answered; 3 cannot be measured; 4 wait" in said
+    assert "12 asked of at most 12; 5 answered; 3 cannot be measured; 4 are waiting" in said
     assert "Cross: the row cannot be measured." in said
     said = words(report(play(tmp_path / "none", turns=2, impossible=4)))
     assert "No outcome is known yet: the 4 rows that came back cannot be measured." in said
@@ -179,7 +179,7 @@ def test_one_column_before_the_first_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bounds", [ONE, PLAIN])
 def test_a_table_of_which_every_row_was_asked_for(tmp_path: Path, bounds: str, count: int) -> None:
     played = play(tmp_path / "search", bounds, count, rounds=40)
-    assert "every row was asked for" in words(report(played))
+    assert "every row has been asked for" in words(report(played))
 
 
 @pytest.mark.parametrize("bounds", [ONE, PLAIN])
@@ -202,12 +202,11 @@ def test_a_failure_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.Mon
     def broken(source: Path, target: Path) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("discreet.reporting.page.os.replace", broken)
+    monkeypatch.setattr("discreet.durable.os.replace", broken)
     with pytest.raises(OSError, match="disk full"):
         write_search_report(played.search, played.turn, played.rounds, path)
     assert path.read_text() == "old"
-    assert not list(tmp_path.glob("*.part"))
-    assert not list(tmp_path.glob(".*.part"))
+    assert not list(tmp_path.glob(".*.draft"))
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

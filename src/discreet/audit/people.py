@@ -128,7 +128,7 @@ class People(ABC):
             return actions
         arms = actions.arms.copy()
         arms[place] = person.arm
-        return Actions(arms, actions.tickets, actions.points)
+        return Actions(arms, actions.tickets, actions.policy, actions.points)
 
 
 class ContextPeople(People):

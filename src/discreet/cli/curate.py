@@ -9,14 +9,17 @@ import typer
 from typer.core import TyperGroup
 
 from discreet.cli.console import err, out, plain, progress, refusing
+from discreet.cli.outputs import ANSWERS, TABLE_ENDINGS, Kind, check_outputs
+from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.answering import Unmeasured
-from discreet.outsourcing.bounds import PublicBounds, read_bounds
+from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import AnswerRules, Curator
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.files import Format, read_numbers, write_table
-from discreet.outsourcing.key import check_out
+from discreet.outsourcing.key import key_of, simulated_key
+from discreet.outsourcing.proposal import Allowed, Proposal
 from discreet.outsourcing.questions import read_questions, write_answers
-from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
+from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
 _RELEASE = "release"
@@ -44,60 +47,80 @@ KeyOption = Annotated[Path, typer.Option(help="Folder of the key, which stays wi
 def release(
     table: Annotated[Path, typer.Argument(help="The table (.csv or .parquet), a row a person.")],
     bounds: Annotated[Path, typer.Option(help="Public bounds and units (TOML); see the docs.")],
-    epsilon: Annotated[float, typer.Option(help="What the release may cost.")],
+    epsilon: Annotated[float, typer.Option(help="What the release may cost a person.")],
     delta: Annotated[float, typer.Option(help="Below 1 / (number of rows), say 1e-5.")],
     release_folder: Annotated[Path, typer.Option("--out", help="Folder for the modeler.")],
     key: KeyOption = Path("key"),
     radius: Annotated[
         float | None,
-        typer.Option(help="How far one row may move, in units of distance; left out: any row."),
+        typer.Option(help="How far one row may move, in units of distance; if left out, any row."),
     ] = None,
     project: Annotated[
         int | None, typer.Option(min=1, help="Project rows to so many columns; saves space only.")
     ] = None,
     answers_epsilon: Annotated[
-        float | None, typer.Option(help="Protect answers too: what they may cost a person.")
+        float | None,
+        typer.Option(help="Protect answers too: what all answers about a person may cost."),
     ] = None,
     answers_delta: Annotated[float | None, typer.Option(help="Delta of the answers.")] = None,
     answers_bounds: Annotated[
         tuple[float, float] | None, typer.Option(help="Public bounds of outcomes: two numbers.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often a row may be asked for.")] = 1,
-    form: Annotated[str, typer.Option("--format", help="Of the rows: csv or parquet.")] = "csv",
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the rows: csv or parquet.")
+    ] = "csv",
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show the certificate; draw nothing and write nothing."),
+    ] = False,
+    simulate: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Seed of simulated noise, for trying out; protects nobody. Its key is a folder "
+            "of its own, KEY-simulated.",
+        ),
+    ] = None,
     new_release: Annotated[
         bool,
         typer.Option("--new-release", help="Release the table once more; the costs add up."),
     ] = False,
-    simulate: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of simulated noise, for trying out; protects nobody."),
-    ] = None,
+    large_delta: Annotated[
+        bool, typer.Option("--allow-large-delta", help="Allow a delta above 1 / (number of rows).")
+    ] = False,
+    protects_nobody: Annotated[
+        bool, typer.Option("--protects-nobody", help="Allow an epsilon that protects nobody.")
+    ] = False,
 ) -> None:
     """Release a table once, with noise on every row."""
     with refusing():
         public = read_bounds(bounds)
         budget = Outsourced(epsilon, delta, public.radius if radius is None else radius)
-        rules = AnswerRules(repeats, answers_epsilon, answers_delta, answers_bounds)
-        check_out(release_folder, key)
-        noise: NoiseSource = SecureNoise() if simulate is None else SimulatedNoise(simulate)
-        frame = read_numbers(table, (public.id,))
-        curator = Curator(key)
+        curator = Curator(key if simulate is None else simulated_key(key))
+        proposal = curator.propose(
+            read_numbers(table, public.text_columns),
+            public,
+            budget,
+            SecureNoise() if simulate is None else SimulatedNoise(simulate),
+            projected=project,
+            answers=AnswerRules(repeats, answers_epsilon, answers_delta, answers_bounds),
+            form=_format(form),
+            seed=simulate,
+            allowed=Allowed(new_release, large_delta, protects_nobody),
+        )
+        curator.check_out(proposal, release_folder)
+        if dry_run:
+            _show_dry_run(proposal)
+            return
         with progress() as bar:
-            task = bar.add_task("Drawing noise", total=len(frame))
-            certificate = curator.release(
-                frame,
-                public,
-                budget,
-                noise,
-                projected=project,
-                answers=rules,
-                form=_format(form),
-                again=new_release,
-                seed=simulate,
-                progress=lambda rows: bar.update(task, completed=rows),
-            )
+            task = bar.add_task("Drawing noise", total=proposal.certificate.rows)
+            certificate = curator.draw(proposal, lambda rows: bar.update(task, completed=rows))
         written = curator.publish(certificate.release, release_folder)
-    _show(certificate, public, release_folder, key, written)
+    state = "written to" if written else "was drawn before and is in"
+    out.print(f"[bold]Release {certificate.release}[/] {state} {plain(str(release_folder))}")
+    _show(certificate)
+    out.print(plain(_farewell(certificate, release_folder, curator.folder)), highlight=False)
 
 
 def _format(name: str) -> Format:
@@ -108,12 +131,20 @@ def _format(name: str) -> Format:
     raise InvalidInput(f"the format was {name!r}; it must be csv or parquet.")
 
 
-def _show(
-    certificate: Certificate, public: PublicBounds, folder: Path, key: Path, written: bool
-) -> None:
+def _show_dry_run(proposal: Proposal) -> None:
+    out.print("[bold]Dry run:[/] nothing was drawn and nothing was written.")
+    if proposal.drawn:
+        out.print(
+            f"Release {proposal.certificate.release} was drawn for these settings before; without "
+            "--dry-run this command writes out the same one.",
+            highlight=False,
+        )
+    _show(proposal.certificate)
+
+
+def _show(certificate: Certificate) -> None:
+    """What the rows are like, and what is promised."""
     scale = certificate.mechanism.scale
-    state = "written to" if written else "was drawn before and is in"
-    out.print(f"[bold]Release {certificate.release}[/] {state} {plain(str(folder))}")
     numbers = ", ".join(certificate.names)
     out.print(
         plain(
@@ -123,25 +154,25 @@ def _show(
         highlight=False,
     )
     if certificate.projection is None:
-        for column in public.columns:
+        for column in certificate.bounds.columns:
             share = scale / column.extent
             out.print(
                 plain(f"  {column.name}: {share:.0%} of the width of its bounds"), highlight=False
             )
-    if certificate.budget.delta * certificate.rows > 1.0:
-        out.print(
-            f"Delta is above 1 / {certificate.rows}: with it, a release that shows somebody's row "
-            "as it is would be allowed now and then. Choose a smaller one.",
-            highlight=False,
-        )
     out.print()
     for sentence in certificate.sentences:
         out.print(plain(sentence), highlight=False)
     out.print()
-    out.print(
-        plain(f"Send {folder} to the modeler. Keep {key} to yourself: it says who is who."),
-        highlight=False,
-    )
+
+
+def _farewell(certificate: Certificate, folder: Path, key: Path) -> str:
+    """What to do with the release."""
+    if certificate.simulated:
+        return (
+            f"Keep {folder} and {key} to yourself: whoever guesses the seed can take the noise off "
+            "again. A real release can go to the same folder and replaces this one."
+        )
+    return f"Send {folder} to the modeler. Keep {key} to yourself: it says who is who."
 
 
 @curate_app.command("answer")
@@ -151,17 +182,19 @@ def answer(
     key: KeyOption = Path("key"),
     outcomes: Annotated[
         Path | None,
-        typer.Option(help="Table with ids and outcomes of people who were measured meanwhile."),
+        typer.Option(help="Table with ids and outcomes of people measured in the meantime."),
     ] = None,
     to_measure: Annotated[
         Path | None,
         typer.Option(help="Write the ids of people who must be measured first to this table."),
     ] = None,
 ) -> None:
-    """Answer the questions of an ask file; repeated, it gives the same answers."""
+    """Answer the questions in an ask file. Run again, it gives the same answers."""
+    inputs = [path for path in (ask, outcomes) if path is not None]
     with refusing():
+        check_outputs([(answers, ANSWERS)], inputs)
         name, questions = read_questions(ask)
-        curator = Curator(key)
+        curator = Curator(key_of(name, key))
         columns = curator.outcome_columns()
         frame = None if outcomes is None else read_numbers(outcomes, columns[:1])
         try:
@@ -169,15 +202,15 @@ def answer(
         except Unmeasured as unmeasured:
             if to_measure is None:
                 raise InvalidInput(
-                    f"{unmeasured} With --to-measure FILE.csv their ids are written to a table "
+                    f"{unmeasured} With --to-measure FILE.csv, their ids are written to a table "
                     "that you can fill in and give back with --outcomes."
                 ) from unmeasured
-            _refuse_filled(to_measure, columns)
+            check_outputs([(to_measure, _to_be_filled(columns))], (*inputs, answers))
             write_table(unmeasured.frame(columns), to_measure, private=True)
             err.print(
                 plain(
-                    f"{len(unmeasured.ids)} people must be measured first; their ids are in "
-                    f"{to_measure}. Fill in the outcome and give the table with --outcomes."
+                    f"People to be measured first: {len(unmeasured.ids)}; their ids are in "
+                    f"{to_measure}. Fill in the outcomes and give the table back with --outcomes."
                 ),
                 highlight=False,
             )
@@ -188,24 +221,21 @@ def answer(
         f"{_count(len(questions), 'question')} answered; {answers} holds all {len(given)} answers"
     )
     if impossible:
-        text += f", of which {impossible} say that a row cannot be measured"
+        text += f"; rows that cannot be measured: {impossible}"
     out.print(plain(f"{text}."), highlight=False)
 
 
-def _refuse_filled(path: Path, columns: tuple[str, str]) -> None:
-    """Refuse to write over a table that somebody filled in, or over another file."""
-    if not path.exists():
-        return
-    try:
-        frame = read_numbers(path, columns[:1])
-        empty = tuple(map(str, frame.columns)) == columns and frame[columns[1]].isna().all()
-    except InvalidInput:
-        empty = False
-    if not empty:
-        raise InvalidInput(
-            f"{path} exists and is not a table of {columns[0]} with an empty {columns[1]}; name "
-            "another file for the people to be measured."
-        )
+def _to_be_filled(columns: tuple[str, str]) -> Kind:
+    """A table of people to be measured, in which no one has entered anything yet."""
+
+    def empty(path: Path) -> bool:
+        try:
+            frame = read_numbers(path, columns[:1])
+        except InvalidInput:
+            return False
+        return tuple(map(str, frame.columns)) == columns and bool(frame[columns[1]].isna().all())
+
+    return Kind(f"a table of {columns[0]} with an empty {columns[1]}", TABLE_ENDINGS, empty)
 
 
 def _count(number: int, noun: str) -> str:

@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 
 from discreet.cli.console import err, plain
+from discreet.durable import sync_folder
 from discreet.learners.messages import Policy
 from discreet.learners.registry import budget_to_fields
 from discreet.learners.schema import decode, encode
-from discreet.outsourcing.files import sync_folder
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord

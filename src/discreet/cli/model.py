@@ -9,25 +9,27 @@ from typing import Annotated
 import typer
 
 from discreet.cli.console import out, plain, refusing
-from discreet.cli.outputs import PAGE, check_outputs
+from discreet.cli.outputs import PAGE, QUESTIONS, Kind, check_outputs
 from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
 from discreet.outsourcing.search import Search, SearchSettings, Turn
 from discreet.outsourcing.table import ReleasedTable
 from discreet.validation import InvalidInput, finite_number
 
+# A search refuses what it did not write by itself, and says what is wrong with it.
+_STATE = Kind("a search", (), lambda path: True)
 _BAR = 30  # characters of the progress bar
 
 
 def model(
     release: Annotated[Path, typer.Argument(help="The folder that the curator sent.")],
-    rounds: Annotated[int, typer.Option(min=1, help="How many questions there may be in all.")],
+    rounds: Annotated[int, typer.Option(min=1, help="How many questions may be asked in all.")],
     ask: Annotated[Path, typer.Option(help="File for the questions (.csv or .parquet).")],
-    tell: Annotated[Path, typer.Option(help="File with the answers; need not be there yet.")],
+    tell: Annotated[Path, typer.Option(help="File with the answers; it need not exist yet.")],
     batch: Annotated[int, typer.Option(min=1, help="Questions to ask at a time.")] = 1,
     state: Annotated[
         Path | None,
-        typer.Option(help="File that remembers the search; beside the ask file if left out."),
+        typer.Option(help="File that keeps the search; beside the ask file if left out."),
     ] = None,
     minimize: Annotated[
         bool, typer.Option("--minimize", help="Search for the lowest outcome.")
@@ -38,30 +40,36 @@ def model(
     kernel: Annotated[str, typer.Option(help=f"One of {', '.join(FAMILIES)}.")] = "rbf",
     length_scale: Annotated[
         list[float] | None,
-        typer.Option(help="Known beforehand, in units of distance; once, or for each column."),
+        typer.Option(help="If known, in units of distance; give it once, or once for each column."),
     ] = None,
-    variance: Annotated[float | None, typer.Option(help="Known variance of outcomes.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Known variance of answers.")] = None,
-    mean: Annotated[float | None, typer.Option(help="Known mean of outcomes.")] = None,
+    variance: Annotated[float | None, typer.Option(help="Variance of outcomes, if known.")] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="Variance of the noise in answers, if known.")
+    ] = None,
+    mean: Annotated[float | None, typer.Option(help="Mean of outcomes, if known.")] = None,
     stop_below: Annotated[
         float | None,
         typer.Option(help="Stop when one more question promises less improvement than this."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first rows, drawn at random.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed for the first rows, which are drawn at random.")
+    ] = 0,
     optimum: Annotated[
-        float | None, typer.Option(help="The best outcome that there is, if known, for regret.")
+        float | None, typer.Option(help="The best outcome of any row, if known; for regret.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="File for a report (one HTML file).")] = None,
 ) -> None:
-    """One turn of a search: take over the answers that came, ask the next questions.
+    """One turn of a search: read the answers that have arrived, then ask the next questions.
 
-    Repeat it whenever answers came. Exit code 0 while questions wait, and when the search is over.
+    Run it again whenever new answers have arrived. The exit code is 0 both while questions wait for
+    an answer and when the search is over.
     """
     with refusing():
-        check_outputs([(report, PAGE)], (ask, tell))
         if optimum is not None:
             finite_number(optimum, "optimum")
         remembered = ask.with_suffix(".state.json") if state is None else state
+        outputs = ((ask, QUESTIONS), (remembered, _STATE), (report, PAGE))
+        check_outputs(outputs, (tell, *release.glob("*")))
         table = ReleasedTable.read(release)
         search = Search(
             table,
@@ -78,8 +86,8 @@ def model(
         _show(turn, rounds, ask, tell)
         if 0 < rounds <= search.modeler.warm_up:
             out.print(
-                f"With {rounds} questions all rows are drawn at random; a search that learns needs "
-                f"more than {search.modeler.warm_up}.",
+                f"With {rounds} questions, all rows are drawn at random; a search that learns "
+                f"needs more than {search.modeler.warm_up}.",
                 highlight=False,
             )
         if report is not None:
@@ -104,10 +112,12 @@ def _prior(
 ) -> RowPrior | None:
     """What is known beforehand; None to learn it."""
     if not length_scale:
-        if (variance, noise, mean) != (None, None, None):
+        given = {"variance": variance, "noise": noise, "mean": mean}
+        named = [f"--{name}" for name, value in given.items() if value is not None]
+        if named:
             raise InvalidInput(
-                f"variance, noise and mean were {variance}, {noise} and {mean} without a length "
-                "scale; give --length-scale and --variance too, or nothing, to learn all of them."
+                f"{' and '.join(named)} came without a length scale; give --length-scale and "
+                "--variance too, or nothing, to learn all of them."
             )
         return None
     if variance is None:
@@ -123,7 +133,7 @@ def _prior(
 def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
     lines = []
     if turn.new_answers:
-        lines.append(f"Took over {turn.new_answers} new answer{'s' * (turn.new_answers > 1)}.")
+        lines.append(f"Read {turn.new_answers} new answer{'s' * (turn.new_answers > 1)}.")
     settled = len(turn.asked) - turn.waiting
     filled = round(_BAR * settled / max(rounds, settled))
     lines.append(f"[{'█' * filled}{'·' * (_BAR - filled)}] {settled} of {rounds}")
@@ -138,10 +148,10 @@ def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
     if turn.done:
         lines.append(f"The search is over: {turn.reason}.")
     elif turn.waiting:
-        state = "" if turn.new_questions else " (asked before, still without an answer)"
+        state = "" if turn.new_questions else " (asked before and still unanswered)"
         lines.append(
             f"{turn.waiting} question{'s' * (turn.waiting > 1)} in {ask}{state}. Send it to the "
-            f"curator, put the answers into {tell} and repeat the command."
+            f"curator, save the answers as {tell} and run the command again."
         )
     for line in lines:
         out.print(plain(line))

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discreet.cli.console import out, plain
+from discreet.outsourcing.files import read_numbers
+from discreet.outsourcing.questions import ANSWER_COLUMNS, ASK_COLUMNS
 from discreet.records import Record, check_path, holds_records, write_records
 from discreet.validation import InvalidInput
 
@@ -29,7 +32,7 @@ class Kind:
 
     Attributes:
         name: what a file of this kind holds.
-        endings: of its name.
+        endings: of its name; () for any.
         wrote: whether discreet wrote the file at a path, which exists.
     """
 
@@ -52,7 +55,20 @@ def _head(path: Path) -> bytes:
         return file.read(_HEAD)
 
 
+def _are(columns: tuple[str, ...], path: Path) -> bool:
+    """Whether the table at `path` has just these columns."""
+    try:
+        return tuple(map(str, read_numbers(path).columns)) == columns
+    except InvalidInput:
+        return False
+
+
+TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
 RECORDS = Kind("records of discreet", (".jsonl", ".json", ".parquet"), holds_records)
+QUESTIONS, ANSWERS = (
+    Kind(f"a file with the columns {', '.join(columns)}", TABLE_ENDINGS, partial(_are, columns))
+    for columns in (ASK_COLUMNS, ANSWER_COLUMNS)
+)
 PAGE = Kind("a report of discreet", (".html",), _is_page)
 FIGURE = Kind("a figure of discreet", (".png",), _is_figure)
 
@@ -71,7 +87,7 @@ def check_outputs(outputs: Sequence[tuple[Path | None, Kind]], inputs: Iterable[
     wanted = [(path, kind) for path, kind in outputs if path is not None]
     read = list(inputs)
     for place, (path, kind) in enumerate(wanted):
-        if path.suffix not in kind.endings:
+        if kind.endings and not "".join(path.suffixes).endswith(kind.endings):
             raise InvalidInput(f"{path} must end in {' or '.join(kind.endings)}; name it so.")
         check_path(path)
         for source in read:

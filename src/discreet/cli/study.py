@@ -56,6 +56,8 @@ def run(
     with refusing():
         loaded = load_study(study, rounds, replicates, data)
         check_outputs(outputs, loaded.files)
+        for warning in loaded.problem.warnings:
+            err.print(plain(f"Warning: {warning}"))
         with open_journal(study, loaded, resume) as journal:
             outcomes, stop = _simulate(loaded, jobs or cores(), journal)
             if stop is not None and not outcomes:
@@ -143,6 +145,8 @@ def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     out.print()
     out.print(f"[bold]{plain(study.title)}[/]")
     out.print(plain(_what(study)))
+    if study.problem.rows is not None:
+        out.print(plain(f"{study.problem.rows.sentence}."))
     out.print()
     out.print(result_table(summary))
     out.print()

@@ -57,7 +57,15 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803 - scikit-learn's name
-        """`transform` without its checks, for inputs (n, d) that were checked before."""
+        """`transform` without its checks, for inputs (n, d) of the box; it refuses none of them.
+
+        The features of an input do not depend on what the others are. They are 0 for one that
+        `check` refuses although it lies in the box.
+        """
+
+    def check(self, X: ArrayLike) -> None:  # noqa: N803
+        """`InvalidInput` for inputs (n, d) outside the box, or that the map has no features for."""
+        self.domain.to_unit(X)
 
     def transform(self, X: ArrayLike) -> FloatArray:  # noqa: N803
         """The features (n, m) of inputs (n, d) in the declared units.
@@ -154,11 +162,8 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return public_points(self.domain, seed=seed)
 
     def _checked(self, X: ArrayLike) -> FloatArray:  # noqa: N803
-        self.domain.to_unit(X)
-        table: Any = X
-        if hasattr(table, "columns"):
-            table = table[list(self.domain.names)]
-        return np.asarray(table, dtype=np.float64)
+        self.check(X)
+        return np.asarray(self.domain.in_order(X), dtype=np.float64)
 
 
 def check_domain(domain: Any) -> Box:

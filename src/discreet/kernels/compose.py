@@ -68,6 +68,12 @@ class AdditiveFeatures(FeatureMap):
         self.kernel = self._sum_of_kernels()
         self._fused = fuse(domain, checked)
 
+    def check(self, X: ArrayLike) -> None:  # noqa: N803
+        super().check(X)
+        points = np.asarray(self.domain.in_order(X))
+        for columns, part, _ in self._parts:
+            part.check(points[:, columns])
+
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
         if self._fused is not None:
             return self._fused.compute(X)
@@ -176,6 +182,10 @@ class ProductFeatures(FeatureMap):
             for kernel in kernels[1:]:
                 self.kernel = self.kernel * kernel
 
+    def check(self, X: ArrayLike) -> None:  # noqa: N803
+        for part in self._parts:
+            part.check(X)
+
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
         phi = self._parts[0].compute(X)
         for part in self._parts[1:]:
@@ -201,6 +211,9 @@ class ScaledFeatures(FeatureMap):
         self.domain, self.features = base.domain, base.features
         self.norm_bound = _norm([base.norm_bound and self._factor * base.norm_bound**2])
         self.kernel = None if base.kernel is None else ConstantKernel(self._factor) * base.kernel
+
+    def check(self, X: ArrayLike) -> None:  # noqa: N803
+        self.base.check(X)
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
         return self.base.compute(X) * math.sqrt(self._factor)

@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.domain import Box
 from discreet.kernels.base import FeatureMap, check_domain, own_matrix
 from discreet.kernels.rules import OutOfReach
-from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+from discreet.validation import FloatArray, IntArray, InvalidInput, positive_number, whole_number
 
 # Two points this close, as a part of the box's width in each column, are one point.
 SAME = 1e-9
@@ -53,13 +53,15 @@ class FiniteFeatures(FeatureMap):
         self.values = values
         self.kernel = kernel
         unit = domain.to_unit(points)
-        self._points = own_matrix(self._checked(points), "points", domain.dimension)
+        self._points = own_matrix(domain.in_order(points), "points", domain.dimension)
         self._values = own_matrix(values, "values")
         if len(self._values) != len(unit):
             raise InvalidInput(
                 f"a finite map had {len(unit)} points and {len(self._values)} rows of features; "
                 "give one row for each point."
             )
+        # The features of whatever is not in the set.
+        self._table = np.vstack([self._values, np.zeros((1, self._values.shape[1]))])
         self._tree = cKDTree(unit)
         pairs = self._tree.query_pairs(SAME, p=np.inf)
         if pairs:
@@ -70,21 +72,26 @@ class FiniteFeatures(FeatureMap):
         if abs(self.norm_bound - 1.0) <= 1e-12:
             self.norm_bound = 1.0
 
-    def index(self, X: ArrayLike) -> Any:  # noqa: N803
-        """(n,) the place of each input in the set; `InvalidInput` for one that is not in it."""
-        unit = self.domain.to_unit(X)
-        _, place = self._tree.query(unit, p=np.inf, distance_upper_bound=SAME)
-        missing = place == len(self._points)
+    def _places(self, X: FloatArray) -> IntArray:  # noqa: N803
+        """(n,) the place of each input in the set; N for one that is not in it."""
+        low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
+        unit = (X - low) / (high - low)
+        _, places = self._tree.query(unit, p=np.inf, distance_upper_bound=SAME)
+        return np.asarray(places, dtype=np.int64)
+
+    def check(self, X: ArrayLike) -> None:  # noqa: N803
+        super().check(X)
+        points = np.asarray(self.domain.in_order(X), dtype=np.float64)
+        missing = self._places(points) == len(self._points)
         if missing.any():
             row = int(np.argmax(missing))
             raise InvalidInput(
-                f"input {row} was {np.asarray(X)[row].tolist()}, which is not one of the "
+                f"input {row} was {points[row].tolist()}, which is not one of the "
                 f"{len(self._points)} points of this finite map; pass points of its set only."
             )
-        return place
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
-        phi: FloatArray = self._values[self.index(X)]
+        phi: FloatArray = self._table[self._places(X)]
         return phi
 
     def to_fields(self) -> dict[str, Any]:

@@ -69,6 +69,9 @@ class RotatedFeatures(FeatureMap):
         stretch = 1.0 if abs(stretch - 1.0) <= 1e-12 else stretch
         self.norm_bound = None if base.norm_bound is None else base.norm_bound * stretch
 
+    def check(self, X: ArrayLike) -> None:  # noqa: N803
+        self.base.check(X)
+
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
         return self.base.compute(X) @ self._axes
 

@@ -27,6 +27,7 @@ What every learner owes (tests/learners/contract.py checks all of it):
 from __future__ import annotations
 
 import inspect
+import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,15 @@ import numpy as np
 
 from discreet.action_space import ActionSpace, ArmPoints
 from discreet.domain import Box, RewardBounds
-from discreet.learners.messages import TICKETS, Message, Policy, Reports, Statistics
+from discreet.learners.messages import (
+    TICKETS,
+    Message,
+    Policy,
+    Reports,
+    Statistics,
+    check_learner_id,
+)
+from discreet.learners.restoring import check_counts, check_policies
 from discreet.privacy import (
     Adjacency,
     Budget,
@@ -49,11 +58,31 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.noise import check_noise_name, check_protection
-from discreet.validation import InvalidInput, whole_number
+from discreet.validation import InvalidInput, nearest, whole_number
 
-# Threads of a server share a learner, and two that publish at once would release the same people
-# twice. One lock for all learners, so that learners can still be copied and pickled.
-ONE_AT_A_TIME = threading.RLock()
+
+class LearnerLock:
+    """The lock of one learner; in a copy of the learner, or a pickled one, it is a new lock.
+
+    Threads of a server share a learner, and two that publish at once would release the same people
+    twice.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LearnerLock:
+        return LearnerLock()
+
+    def __reduce__(self) -> tuple[type[LearnerLock], tuple[()]]:
+        return LearnerLock, ()
+
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
@@ -69,6 +98,7 @@ class Common(TypedDict, total=False):
     reward_bounds: RewardBounds | None
     public_seed: int
     noise: NoiseSource | None
+    identity: str | None
 
 
 class Learner(ABC, Generic[P, R, S]):
@@ -82,6 +112,8 @@ class Learner(ABC, Generic[P, R, S]):
         reward_bounds: the public bounds of rewards.
         public_seed: public randomness; two learners with the same seed and reports agree.
         noise: under joint privacy the source of the noise that this learner draws.
+        identity: by which reports find their learner and releases their people. A random one if it
+            is left out; no two learners may have the same, unless one is the other loaded again.
 
     Attributes:
         name: the registered name, as in study files and records.
@@ -107,6 +139,7 @@ class Learner(ABC, Generic[P, R, S]):
         reward_bounds: RewardBounds | None = None,
         public_seed: int = 0,
         noise: NoiseSource | None = None,
+        identity: str | None = None,
     ) -> None:
         if not isinstance(domain, Box):
             raise InvalidInput(f"domain was {domain!r:.80}; pass Box(lower, upper).")
@@ -124,6 +157,8 @@ class Learner(ABC, Generic[P, R, S]):
                 f"noise was {noise!r:.80}; under joint privacy {self.name} draws the noise itself: "
                 "pass SecureNoise() for people, or SimulatedNoise(seed) in simulations."
             )
+        self._lock = LearnerLock()
+        self.identity = secrets.token_hex(16) if identity is None else check_learner_id(identity)
         self.domain = domain
         self.space = self._check_space(space)
         self.budget = budget
@@ -177,6 +212,7 @@ class Learner(ABC, Generic[P, R, S]):
         """Keyword arguments that every policy of this learner shares, with the next version."""
         return {
             "version": len(self._policies),
+            "learner_id": self.identity,
             "domain": self.domain,
             "reward_bounds": self.reward_bounds,
             "public_seed": self.public_seed,
@@ -189,7 +225,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def policy(self) -> P:
         """The current public policy; a new one once `batch_size` new reports have come."""
-        with ONE_AT_A_TIME:
+        with self._lock:
             if not self._policies or self.people - self._published_at >= self.batch_size:
                 policy = self._publish()
                 self._policies.append(policy)
@@ -225,12 +261,12 @@ class Learner(ABC, Generic[P, R, S]):
                     f"reports had type {type(batch).__name__}; {self.name} takes {kind.__name__}, "
                     "as its policies make them."
                 )
-            identity = self.published(batch.policy_version).identity
-            if batch.source != identity:
+            if batch.source != self.identity:
                 raise InvalidInput(
-                    f"the reports are for the learner {batch.source!r:.120}, this is {identity!r}; "
-                    "send reports to the learner whose policy made them."
+                    f"the reports are for the learner {batch.source!r:.120}, this is "
+                    f"{self.identity!r}; send reports to the learner whose policy made them."
                 )
+            self.published(batch.policy_version)
             self._check_noise((batch.noise,))
         total, *rest = [
             replace(self._statistics(self.published(b.policy_version), b), noise=(b.noise,))
@@ -257,7 +293,7 @@ class Learner(ABC, Generic[P, R, S]):
                 f"{kind.__name__}."
             )
         self._check_noise(statistics.noise)
-        with ONE_AT_A_TIME:
+        with self._lock:
             self._check_sums(statistics)
             self._sums = self._sums + statistics
 
@@ -286,7 +322,7 @@ class Learner(ABC, Generic[P, R, S]):
         if unknown:
             raise InvalidInput(
                 f"{cls.name} got the option {unknown[0]!r}; its options are "
-                f"{', '.join(known) or 'none'}."
+                f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
             )
         return dict(options)
 
@@ -303,7 +339,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def state_fields(self, encode: Callable[[Message], str]) -> dict[str, Any]:
         """Everything that saving.py writes down about this learner."""
-        with ONE_AT_A_TIME:
+        with self._lock:
             return {
                 "options": self._options(),
                 "policies": [encode(policy) for policy in self._policies],
@@ -313,12 +349,25 @@ class Learner(ABC, Generic[P, R, S]):
             }
 
     def restore_fields(self, fields: dict[str, Any], policies: Sequence[P], sums: S) -> None:
-        """The inverse of `state_fields`, with policies and sums read already."""
+        """The inverse of `state_fields`, with policies and sums read already.
+
+        Raises:
+            InvalidInput: for a state that this learner cannot have saved.
+        """
         self._check_noise(sums.noise)
+        published_at = whole_number(fields["published_at"], "published_at")
+        check_policies(f"the {self.name} learner", policies, self._shared_facts())
+        check_counts(
+            f"the {self.name} learner", len(policies), sums.reports, published_at, sums.noise
+        )
         self._policies = list(policies)
         self._sums = sums
-        self._published_at = whole_number(fields["published_at"], "published_at")
+        self._published_at = published_at
         self._restore(fields["own"])
+
+    def _shared_facts(self) -> dict[str, Any]:
+        """What every policy of this learner has, by the names of its attributes."""
+        return {name: value for name, value in self.policy_header().items() if name != "version"}
 
     @property
     def releases(self) -> list[Release]:
@@ -360,8 +409,8 @@ class ArmLearner(Learner[P, R, S]):
         """Refuse a budget that no report of this learner can have."""
         if budget.delta > 0.0:
             raise InvalidInput(
-                f"budget was {budget!r}; the reports of {self.name} are pure, so give "
-                "Local(epsilon) without delta."
+                f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
+                "epsilon without delta."
             )
 
     def policy_header(self) -> dict[str, Any]:

@@ -13,6 +13,8 @@ All of it is public or private already. schema.py turns messages into JSON and b
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass
@@ -22,10 +24,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.action_space import ActionSpace, arm_count
+from discreet.action_space import ActionSpace
 from discreet.domain import Box, RewardBounds
+from discreet.learners.terms import Terms, check_reporting
 from discreet.privacy import NoiseSource, OnceEach, Release
-from discreet.privacy.accounting import GaussianEvent, PureEvent, composed_epsilon
+from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE, check_noise_name
 from discreet.validation import (
     FloatArray,
@@ -33,8 +36,7 @@ from discreet.validation import (
     InvalidInput,
     TicketArray,
     freeze_arrays,
-    positive_number,
-    probability,
+    read_array,
     whole_number,
     whole_vector,
 )
@@ -42,34 +44,10 @@ from discreet.validation import (
 # JSON readers in browsers hold whole numbers exactly up to here.
 TICKETS = 2**53
 
+# Long enough for any identity; whoever sends a longer one wants to fill somebody's memory.
+_LONGEST_IDENTITY = 100
+
 H = TypeVar("H", bound=Sized)
-
-
-@dataclass(frozen=True, eq=False)
-class Actions:
-    """What was chosen for n people, with the public tickets under which it was chosen.
-
-    `np.asarray(actions)` is the array of arms.
-
-    Attributes:
-        arms: (n,) the arms, or the places in each person's decision set; -1 for a point of a box.
-        tickets: (n,) as in the module's table.
-        points: (n, d) the points chosen, where actions are points.
-    """
-
-    arms: IntArray
-    tickets: TicketArray
-    points: FloatArray | None = None
-
-    def __len__(self) -> int:
-        return len(self.arms)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.arms, dtype=dtype, copy=copy if copy is not None else True)
-
-    def __getitem__(self, people: slice | IntArray) -> Actions:
-        points = None if self.points is None else self.points[people]
-        return Actions(self.arms[people], self.tickets[people], points)
 
 
 class Message(ABC):
@@ -93,13 +71,93 @@ class Message(ABC):
         """The inverse of `to_fields`; `InvalidInput` for fields that are missing or wrong."""
 
 
+def check_learner_id(value: object) -> str:
+    """An identity of a learner: text that is not empty."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_IDENTITY:
+        raise InvalidInput(
+            f"the identity of a learner was {value!r:.80}; it must be text of 1 to "
+            f"{_LONGEST_IDENTITY} characters. Leave it out for a random one."
+        )
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Actions(Message):
+    """What was chosen for n people, with the public tickets under which it was chosen.
+
+    Arms and points follow from contexts, so actions are as private as these: they are a message so
+    that a device can keep a pending one until the reward comes, not for anybody else.
+    `np.asarray(actions)` is the array of arms.
+
+    Attributes:
+        arms: (n,) the arms, or the places in each person's decision set; -1 for a point of a box.
+        tickets: (n,) as in the module's table.
+        policy: the policy that chose them, or its digest where they were read from a message.
+        points: (n, d) the points chosen, where actions are points.
+    """
+
+    kind: ClassVar[str] = "actions"
+
+    arms: IntArray
+    tickets: TicketArray
+    policy: Policy[Any] | str
+    points: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.arms)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.arms, dtype=dtype, copy=copy if copy is not None else True)
+
+    def __getitem__(self, people: slice | IntArray) -> Actions:
+        points = None if self.points is None else self.points[people]
+        return Actions(self.arms[people], self.tickets[people], self.policy, points)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the policy that chose them."""
+        return self.policy if isinstance(self.policy, str) else self.policy.digest
+
+    def check_policy(self, policy: Policy[Any]) -> None:
+        """`InvalidInput` unless `policy` chose these actions; looks at the two policies only."""
+        if self.policy is not policy and self.digest != policy.digest:
+            raise InvalidInput(
+                f"the actions were chosen by another policy than this version {policy.version} of "
+                f"{policy.kind} (digest {self.digest:.12}.., here {policy.digest:.12}..); report "
+                "under the policy that chose them: keep it with the actions until the reward comes."
+            )
+
+    def to_fields(self) -> dict[str, Any]:
+        return {
+            "arms": self.arms.tolist(),
+            "tickets": self.tickets.tolist(),
+            "policy": self.digest,
+            "points": None if self.points is None else self.points.tolist(),
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        tickets = whole_vector(fields["tickets"], "tickets", 0, TICKETS - 1)
+        arms = whole_vector(fields["arms"], "arms", -1, TICKETS - 1, len(tickets))
+        digest, points = fields["policy"], fields["points"]
+        if not isinstance(digest, str):
+            raise InvalidInput(f"policy was {digest!r:.80}; it must be the digest of a policy.")
+        if points is not None:
+            points = read_array(points, "points", "number", 2)
+            if len(points) != len(arms):
+                raise InvalidInput(
+                    f"points had {len(points)} rows for {len(arms)} arms; send actions as made."
+                )
+        return cls(arms, tickets.astype(np.uint64), digest, points)
+
+
 @dataclass(frozen=True)
 class Reports(Message):
     """Reports of n people who acted under one version of a policy.
 
     Attributes:
         policy_version: the version of the policy that made them.
-        source: the identity of the learner whose policy it was (`Policy.identity`).
+        source: the identity of the learner whose policy it was (`Policy.learner_id`).
         noise: the name of the noise source that protects them, as their side declares it.
     """
 
@@ -131,59 +189,6 @@ class Reports(Message):
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a person's side agreed to before any policy came.
-
-    Bounds and promises come with the policy, so a learner that is not honest could choose them
-    such that silence, or a refusal, tells something. Check a policy when it arrives, before any
-    data is looked at; messages name public facts only.
-
-    Attributes:
-        domain: the bounds of contexts.
-        arms: the number of arms, or the action space.
-        most_epsilon: the largest epsilon of one report.
-        reward_bounds: the bounds of rewards.
-        delta: the delta at which epsilon is read; 0 for pure reports.
-    """
-
-    domain: Box
-    arms: ActionSpace
-    most_epsilon: float
-    reward_bounds: RewardBounds = RewardBounds()  # noqa: RUF009 - frozen, so it can be shared
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        positive_number(self.most_epsilon, "most_epsilon")
-        if self.delta != 0.0:
-            probability(self.delta, "delta")
-
-    def check(self, policy: Policy[Any]) -> None:
-        """`InvalidInput` for a policy on other terms."""
-        for name, agreed, offered in [
-            ("domain", self.domain, policy.domain),
-            ("arms", arm_count(self.arms) or self.arms, policy.space),
-            ("reward_bounds", self.reward_bounds, policy.reward_bounds),
-        ]:
-            if offered != agreed:
-                raise InvalidInput(
-                    f"policy {policy.version} has {name} {offered}, but this side agreed to "
-                    f"{agreed}; do not act or report under it."
-                )
-        release = policy.release(NO_NOISE)
-        if release is not None and isinstance(release.event, GaussianEvent) and self.delta == 0.0:
-            raise InvalidInput(
-                f"policy {policy.version} has Gaussian reports, which need a delta, but this side "
-                "agreed to none; do not act or report under it."
-            )
-        held = 0.0 if release is None else composed_epsilon([release.event], self.delta)
-        if held > self.most_epsilon:
-            raise InvalidInput(
-                f"policy {policy.version} promises epsilon = {held!r}, but this side agreed to at "
-                f"most {self.most_epsilon!r}; do not act or report under it."
-            )
-
-
-@dataclass(frozen=True)
 class Policy(Message, Generic[H]):
     """One published release of what has been learnt; public, and the same for everyone.
 
@@ -191,12 +196,14 @@ class Policy(Message, Generic[H]):
 
     Attributes:
         version: 0 for the first policy of a learner, then 1, 2, ...
+        learner_id: the identity of the learner that published it.
         domain: the public bounds of contexts, or of points where actions are points.
         reward_bounds: the public bounds of rewards.
         public_seed: with a ticket it fixes everything that is random but public.
     """
 
     version: int
+    learner_id: str
     domain: Box
     reward_bounds: RewardBounds
     public_seed: int
@@ -209,7 +216,26 @@ class Policy(Message, Generic[H]):
     def space(self) -> ActionSpace:
         """What can be chosen: the number of arms, or points."""
 
-    def act(self, contexts: Any, rng: np.random.Generator) -> tuple[Actions, FloatArray]:
+    @property
+    def title(self) -> str:
+        """What messages call this policy."""
+        return f"policy {self.version}"
+
+    @property
+    def reports_are_private(self) -> bool:
+        """Whether reports are private when they leave a person (see `report`)."""
+        return False
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the policy as it is sent: two policies that differ have two digests."""
+        fields = {"kind": self.kind, **self.to_fields()}
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def act(
+        self, contexts: Any, rng: np.random.Generator, terms: Terms | None = None
+    ) -> tuple[Actions, FloatArray]:
         """Choose an action for each person.
 
         Args:
@@ -217,6 +243,8 @@ class Policy(Message, Generic[H]):
                 (n, candidates, d), or a list of them; or the number of people where what can be
                 chosen is the same for everyone.
             rng: draws the tickets; it needs no secrecy.
+            terms: what the person's side agreed to; a policy on other terms is refused before
+                `contexts` is looked at.
 
         Returns:
             The actions, and the (n,) probabilities with which they were chosen.
@@ -224,6 +252,8 @@ class Policy(Message, Generic[H]):
         Raises:
             InvalidInput: contexts of the wrong shape, empty, not finite or outside the domain.
         """
+        if terms is not None:
+            terms.check(self)
         people = self._read(contexts)
         if not isinstance(rng, np.random.Generator):
             raise InvalidInput(f"rng was {type(rng).__name__}; pass numpy.random.default_rng().")
@@ -244,6 +274,12 @@ class Policy(Message, Generic[H]):
         is a second report and costs a second epsilon. Actions, propensities and the messages of
         errors concern one person and stay on their side.
 
+        The actions must come from this very policy, which is checked before anything else. Where
+        reports are private when they leave a person (`reports_are_private`), nothing after that is
+        refused for what a context, arm or reward is, because silence is not private: a value that
+        the policy does not allow counts as the nearest one that it does, and NaN as the middle of
+        its bounds. Otherwise such values are refused.
+
         Args:
             contexts: as given to `act`.
             actions: what `act` returned for them.
@@ -254,34 +290,28 @@ class Policy(Message, Generic[H]):
                 with `SecureNoise`, because a learner is not trusted with its own promise.
 
         Raises:
-            InvalidInput: any input of the wrong shape or outside its bounds, or an action that
-                this policy's ticket does not offer to that context.
+            InvalidInput: actions of another policy, other terms, arrays of the wrong shape or type,
+                or, from people who trust the learner, values outside their bounds.
         """
-        if not isinstance(noise, NoiseSource):
-            raise InvalidInput(
-                f"noise was {type(noise).__name__}; pass SecureNoise() for people, or "
-                "SimulatedNoise(seed) in simulations."
-            )
-        if terms is None and noise.secure:
-            raise InvalidInput(
-                "terms was not given; with SecureNoise say what this side agreed to: "
-                "Terms(domain, arms, most_epsilon). Who trusts the learner with the plain "
-                "observation (joint privacy) passes Unprotected() instead."
-            )
-        if terms is not None:
-            terms.check(self)
-        people = self._read(contexts)
+        check_reporting(self, noise, terms)
         if not isinstance(actions, Actions):
             raise InvalidInput(
                 f"actions was {type(actions).__name__}; pass the Actions that act() returned, "
                 "because they carry the tickets."
             )
+        actions.check_policy(self)
         least, most = self._arm_range
-        count = len(people)
-        arms = whole_vector(actions.arms, "actions.arms", least, most, count)
-        tickets = whole_vector(actions.tickets, "actions.tickets", 0, TICKETS - 1, count)
-        scaled = self.reward_bounds.to_unit(rewards, count)
-        checked = Actions(arms, tickets.astype(np.uint64), actions.points)
+        if self.reports_are_private:
+            people = self._nearest(contexts)
+            scaled = self.reward_bounds.nearest_unit(rewards, len(people))
+            arms = whole_vector(actions.arms, "actions.arms", length=len(people))
+            arms = np.clip(arms, least, most)
+        else:
+            people = self._read(contexts)
+            scaled = self.reward_bounds.to_unit(rewards, len(people))
+            arms = whole_vector(actions.arms, "actions.arms", least, most, len(people))
+        tickets = whole_vector(actions.tickets, "actions.tickets", 0, TICKETS - 1, len(people))
+        checked = Actions(arms, tickets.astype(np.uint64), self, actions.points)
         return self._report(people, checked, scaled, noise)
 
     @property
@@ -294,6 +324,10 @@ class Policy(Message, Generic[H]):
         """Contexts of people, checked."""
 
     @abstractmethod
+    def _nearest(self, contexts: Any) -> H:
+        """Contexts of people, each value moved to the nearest that is allowed."""
+
+    @abstractmethod
     def _act(self, people: H, tickets: TicketArray) -> tuple[Actions, FloatArray]:
         """Actions and propensities for checked people."""
 
@@ -301,7 +335,7 @@ class Policy(Message, Generic[H]):
     def _report(
         self, people: H, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:
-        """Reports from checked people, arms and tickets, and rewards in [0, 1]."""
+        """Reports from people, arms and tickets within their bounds, and rewards in [0, 1]."""
 
     @abstractmethod
     def release(self, noise: str) -> Release | None:
@@ -323,28 +357,17 @@ class Policy(Message, Generic[H]):
     @property
     def group(self) -> OnceEach:
         """The group of releases of which each person enters one: the reports to this learner."""
-        return OnceEach(f"one report to {self.kind} {self.public_seed}")
-
-    @cached_property
-    def identity(self) -> str:
-        """Which learner's policy this is: kind, public seed and what a report costs."""
-        release = self.release(NO_NOISE)
-        event = PureEvent(0.0) if release is None else release.event
-        cost = (
-            f"epsilon {event.epsilon!r}"
-            if isinstance(event, PureEvent)
-            else f"noise multiplier {event.noise_multiplier!r}"
-        )
-        return f"{self.kind} {self.public_seed} {cost}"
+        return OnceEach(f"one report to learner {self.learner_id}")
 
     def origin(self, noise: str) -> dict[str, Any]:
         """`policy_version`, `source` and `noise` of a report, as keyword arguments."""
-        return {"policy_version": self.version, "source": self.identity, "noise": noise}
+        return {"policy_version": self.version, "source": self.learner_id, "noise": noise}
 
     def header(self) -> dict[str, Any]:
         """The fields that all policies share, as JSON values."""
         return {
             "version": self.version,
+            "learner_id": self.learner_id,
             "domain": self.domain.to_dict(),
             "reward_bounds": [self.reward_bounds.lower, self.reward_bounds.upper],
             "public_seed": self.public_seed,
@@ -355,6 +378,7 @@ class Policy(Message, Generic[H]):
         """The inverse of `header`, as keyword arguments of a policy."""
         return {
             "version": whole_number(fields["version"], "version", maximum=TICKETS - 1),
+            "learner_id": check_learner_id(fields["learner_id"]),
             "domain": Box.from_dict(fields["domain"]),
             "reward_bounds": RewardBounds(*fields["reward_bounds"]),
             "public_seed": whole_number(fields["public_seed"], "public_seed", maximum=TICKETS - 1),
@@ -390,9 +414,12 @@ class ArmPolicy(Policy[FloatArray]):
     def _read(self, contexts: Any) -> FloatArray:
         return self.domain.people_to_unit(contexts)
 
+    def _nearest(self, contexts: Any) -> FloatArray:
+        return self.domain.nearest_unit(contexts)
+
     def _act(self, people: FloatArray, tickets: TicketArray) -> tuple[Actions, FloatArray]:
         arms, propensities = self._choose(people, tickets)
-        return Actions(arms, tickets), propensities
+        return Actions(arms, tickets, self), propensities
 
     @abstractmethod
     def _probabilities(self, unit: FloatArray) -> FloatArray:

@@ -58,21 +58,28 @@ class PointPolicy(Policy[Visitors]):
             return Candidates.read(contexts, self.domain, self.offered.most)
         return range(people_count(contexts))
 
+    def _nearest(self, contexts: Any) -> Visitors:
+        if isinstance(self.offered, DecisionSets):
+            return Candidates.nearest(contexts, self.domain, self.offered.most)
+        return range(people_count(contexts))
+
     def _act(self, people: Visitors, tickets: TicketArray) -> tuple[Actions, FloatArray]:
         if isinstance(people, Candidates):
             arms, propensities = self._choose(people, tickets)
             points = people.points[np.arange(len(people)), arms]
         else:
             arms, points, propensities = self._draw(tickets)
-        return Actions(arms, tickets, points), propensities
+        return Actions(arms, tickets, self, points), propensities
 
     def chosen(self, people: Visitors, actions: Actions) -> FloatArray:
-        """(n, d) the points of checked actions; `InvalidInput` where they are not to be had."""
+        """(n, d) the points of actions; `InvalidInput` where they are not to be had.
+
+        Where reports are private, the last point of a decision set stands for those it lacks.
+        """
         if isinstance(people, Candidates):
             rows = np.arange(len(people))
-            absent = actions.arms >= people.present.shape[1]
-            absent[~absent] = ~people.present[rows[~absent], actions.arms[~absent]]
-            if absent.any():
+            absent = ~people.present[rows, actions.arms]
+            if absent.any() and not self.reports_are_private:
                 first = int(np.argmax(absent))
                 raise InvalidInput(
                     f"actions.arms was {actions.arms[first]} at position {first}, but that "

@@ -22,7 +22,7 @@ from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Budget, Joint, Local, NonPrivate, Outsourced
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, nearest
 
 LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
     kind.name: kind
@@ -50,8 +50,9 @@ _BUDGETS: dict[str, type[Budget]] = {
 def learner_class(name: str) -> type[Learner[Any, Any, Any]]:
     """The learner registered under `name`."""
     if name not in LEARNERS:
+        known = sorted(LEARNERS)
         raise InvalidInput(
-            f"the learner {name!r} is unknown; known are {', '.join(sorted(LEARNERS))}."
+            f"the learner {name!r} is unknown; known are {', '.join(known)}.{nearest(name, known)}"
         )
     return LEARNERS[name]
 
@@ -93,13 +94,14 @@ def budget_from_fields(fields: Mapping[str, Any]) -> Budget:
     allowed = list(inspect.signature(kind).parameters)
     if not set(rest) <= set(allowed):
         raise InvalidInput(
-            f"a {trust_model} budget got {', '.join(sorted(rest))}; it takes {', '.join(allowed)}."
+            f"the trust model {trust_model} got {', '.join(sorted(rest))}; it takes "
+            f"{', '.join(allowed)}."
         )
     needed = inspect.signature(kind).parameters.values()
     missing = [one.name for one in needed if one.default is one.empty and one.name not in rest]
     if missing:
         raise InvalidInput(
-            f"a {trust_model} budget lacked {missing[0]}; give {', '.join(allowed)} (a delta of 0 "
-            "for learners whose releases are pure)."
+            f"{missing[0]} is missing, which the trust model {trust_model} needs; give "
+            f"{', '.join(allowed)} (a delta of 0 for learners whose releases are pure)."
         )
     return kind(**rest)

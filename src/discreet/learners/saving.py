@@ -3,8 +3,8 @@
 A saved learner goes on exactly where it stopped, and still takes reports for its older policies.
 The file opens with a notice that says whether it is secret: a learner that holds data of people
 before noise (or that has no noise) must not be shared; what may be shared are its policies.
-Files are readable by their owner only and are written in one step, so an interrupted save leaves
-the previous file whole.
+Files are readable by their owner only, written in one step, so that an interrupted save leaves the
+previous file whole, and on disk when `save` returns, so that a crash later loses nothing.
 
 Under joint privacy save after `policy()` and before anyone sees a new policy: a learner loaded from
 an older file would release the same people again with other noise, and they would pay twice.
@@ -13,13 +13,12 @@ an older file would release the same people again with other noise, and they wou
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from discreet.action_space import space_from_fields, space_to_fields
 from discreet.domain import Box, RewardBounds
+from discreet.durable import write_bytes
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import budget_from_fields, budget_to_fields, learner_class
@@ -38,6 +37,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
         "kind": "learner",
         "schema": SCHEMA,
         "learner": learner.name,
+        "identity": learner.identity,
         "domain": learner.domain.to_dict(),
         "arms": space_to_fields(learner.space),
         "budget": budget_to_fields(learner.budget),
@@ -49,14 +49,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
     target = Path(path)
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder of {target} does not exist; make it first.")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name)
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(content, file, allow_nan=False)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_bytes(target, json.dumps(content, allow_nan=False).encode(), private=True)
 
 
 def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:
@@ -91,6 +84,7 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
             reward_bounds=RewardBounds(*content["reward_bounds"]),
             public_seed=content["public_seed"],
             noise=noise,
+            identity=content["identity"],
             **kind.read_options(state["options"]),
         )
         learner.restore_fields(

@@ -11,8 +11,9 @@ private report of these leaves their side:
 
 What a learner makes of it is its own affair; what it owes is that reports of a source add like all
 others, that a policy lasts until `source_batch` reports came, and that `source_guarantees` says
-for each source what its people are promised, apart from the target's guarantee: nobody is in two.
-Calls that read or change what a learner keeps of its sources take the lock of base.py, as those of
+for each source what its people are promised. The target's guarantee does not cover them: nobody
+takes part in two of these.
+Calls that read or change what a learner keeps of its sources take the learner's lock, as those of
 the target do: any number of threads may open sources, report and ask for policies at once.
 
 *Claim.* Given the policy, which is public, no two people with contexts in the domain, any arm and
@@ -24,15 +25,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
-from discreet.action_space import arm_count
+from discreet.action_space import ActionSpace
 from discreet.domain import Box, RewardBounds
-from discreet.learners.base import ONE_AT_A_TIME
-from discreet.learners.messages import TICKETS, Message, Reports, Terms
+from discreet.learners.base import LearnerLock
+from discreet.learners.messages import TICKETS, Message, Reports, check_learner_id
+from discreet.learners.terms import Terms, check_reporting
 from discreet.privacy import (
     Adjacency,
     Guarantee,
@@ -41,8 +42,7 @@ from discreet.privacy import (
     Release,
     derive_guarantee,
 )
-from discreet.privacy.accounting import composed_epsilon
-from discreet.privacy.noise import NO_NOISE, check_protection
+from discreet.privacy.noise import check_protection
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -74,6 +74,7 @@ class SourcePolicy(Message):
     Attributes:
         name: of the source.
         version: 0 for the first policy of a source, then 1, 2, ...
+        learner_id: the identity of the learner.
         domain: the public bounds of contexts.
         reward_bounds: the public bounds of rewards.
         arms: the number of arms K.
@@ -83,6 +84,7 @@ class SourcePolicy(Message):
 
     name: str
     version: int
+    learner_id: str
     domain: Box
     reward_bounds: RewardBounds
     arms: int
@@ -102,6 +104,9 @@ class SourcePolicy(Message):
     ) -> SourceReports:
         """Turn what happened to each person into what the learner may see; draw it once.
 
+        Nothing is refused for what a context, arm or reward is, because silence is not private: a
+        value outside its bounds counts as the nearest one within, and NaN as their middle.
+
         Args:
             contexts: (n, d), within the domain.
             arms: (n,) the arms that were chosen for them, 0 .. K - 1.
@@ -110,49 +115,13 @@ class SourcePolicy(Message):
             terms: what this side agreed to; required with `SecureNoise`.
 
         Raises:
-            InvalidInput: for input of the wrong shape or outside its bounds, or other terms.
+            InvalidInput: for other terms, or arrays of the wrong shape or type.
         """
-        if not isinstance(noise, NoiseSource):
-            raise InvalidInput(
-                f"noise was {type(noise).__name__}; pass SecureNoise() for people, or "
-                "SimulatedNoise(seed) in simulations."
-            )
-        if terms is None and noise.secure:
-            raise InvalidInput(
-                "terms was not given; with SecureNoise say what this side agreed to: "
-                "Terms(domain, arms, most_epsilon)."
-            )
-        if terms is not None:
-            self.check_terms(terms, noise.name)
-        unit = self.domain.people_to_unit(contexts)
-        chosen = whole_vector(arms, "arms", 0, self.arms - 1, len(unit))
-        scaled = self.reward_bounds.to_unit(rewards, len(unit))
+        check_reporting(self, noise, terms)
+        unit = self.domain.nearest_unit(contexts)
+        chosen = whole_vector(arms, "arms", length=len(unit)).clip(0, self.arms - 1)
+        scaled = self.reward_bounds.nearest_unit(rewards, len(unit))
         return self._report(unit, chosen, scaled, noise)
-
-    def check_terms(self, terms: Terms, noise: str = NO_NOISE) -> None:
-        """`InvalidInput` for a policy on other terms; looks at public facts only.
-
-        Args:
-            terms: what this side agreed to.
-            noise: the name of the noise source, whose sampler may hold a little more or less than
-                the formulas say.
-        """
-        for what, agreed, offered in (
-            ("domain", terms.domain, self.domain),
-            ("arms", arm_count(terms.arms) or terms.arms, self.arms),
-            ("reward_bounds", terms.reward_bounds, self.reward_bounds),
-        ):
-            if agreed != offered:
-                raise InvalidInput(
-                    f"the policy of source {self.name!r} has {what} {offered}, but this side "
-                    f"agreed to {agreed}; do not report under it."
-                )
-        held = composed_epsilon([self.release(noise).event], terms.delta)
-        if held > terms.most_epsilon:
-            raise InvalidInput(
-                f"the policy of source {self.name!r} promises epsilon = {held!r}, but this side "
-                f"agreed to at most {terms.most_epsilon!r}; do not report under it."
-            )
 
     @abstractmethod
     def _report(
@@ -167,12 +136,22 @@ class SourcePolicy(Message):
     @property
     def group(self) -> OnceEach:
         """Of these releases each person of the source enters one."""
-        return OnceEach(f"one report to source {self.name} of {self.kind} {self.public_seed}")
+        return OnceEach(f"one report to source {self.name} of learner {self.learner_id}")
 
-    @cached_property
+    @property
+    def space(self) -> ActionSpace:
+        """The arms that people of the source can have been given."""
+        return self.arms
+
+    @property
+    def title(self) -> str:
+        """What messages call this policy."""
+        return f"policy {self.version} of source {self.name!r}"
+
+    @property
     def identity(self) -> str:
         """Which source of which learner this policy is for."""
-        return f"{self.kind} {self.public_seed} {self.name} epsilon {self.epsilon!r}"
+        return f"{self.learner_id}, source {self.name}"
 
     def origin(self, noise: str) -> dict[str, Any]:
         """`policy_version`, `source` and `noise` of a report, as keyword arguments."""
@@ -183,6 +162,7 @@ class SourcePolicy(Message):
         return {
             "name": self.name,
             "version": self.version,
+            "learner_id": self.learner_id,
             "domain": self.domain.to_dict(),
             "reward_bounds": [self.reward_bounds.lower, self.reward_bounds.upper],
             "arms": self.arms,
@@ -196,6 +176,7 @@ class SourcePolicy(Message):
         return {
             "name": check_source_name(fields["name"]),
             "version": whole_number(fields["version"], "version", maximum=TICKETS - 1),
+            "learner_id": check_learner_id(fields["learner_id"]),
             "domain": Box.from_dict(fields["domain"]),
             "reward_bounds": RewardBounds(*fields["reward_bounds"]),
             "arms": whole_number(fields["arms"], "arms", minimum=2),
@@ -237,6 +218,7 @@ class SourceLearner(ABC, Generic[P, R]):
 
     source_policy_type: ClassVar[type[SourcePolicy]]
     source_reports_type: ClassVar[type[SourceReports]]
+    _lock: LearnerLock
 
     def __init__(self) -> None:
         self._sources: dict[str, SourceState[P]] = {}
@@ -253,6 +235,19 @@ class SourceLearner(ABC, Generic[P, R]):
     def _add_source(self, name: str, policy: P, reports: R) -> None:
         """Add checked reports made under `policy`; `InvalidInput` if it cannot have made them."""
 
+    @abstractmethod
+    def policy_header(self) -> dict[str, Any]:
+        """What all policies of the learner share (base.py)."""
+
+    def source_header(self, name: str, state: SourceState[P]) -> dict[str, Any]:
+        """Keyword arguments that every policy of a source shares, with the next version."""
+        return {
+            **self.policy_header(),
+            "name": name,
+            "version": len(state.policies),
+            "epsilon": state.epsilon,
+        }
+
     @property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources that were opened."""
@@ -265,7 +260,7 @@ class SourceLearner(ABC, Generic[P, R]):
             InvalidInput: for a name that is taken, or an epsilon outside 10^-6 to 10^4.
         """
         checked = check_source_name(name)
-        with ONE_AT_A_TIME:
+        with self._lock:
             if checked in self._sources:
                 raise InvalidInput(
                     f"the source {checked!r} is open already, with epsilon = "
@@ -281,7 +276,7 @@ class SourceLearner(ABC, Generic[P, R]):
 
     def source_policy(self, name: str) -> P:
         """The current policy of a source; a new one once `source_batch` new reports have come."""
-        with ONE_AT_A_TIME:
+        with self._lock:
             state = self._source(name)
             if not state.policies or state.people - state.published_at >= self.source_batch(name):
                 state.policies.append(self._publish_source(name, state))
@@ -298,7 +293,7 @@ class SourceLearner(ABC, Generic[P, R]):
         batches = list(reports) if isinstance(reports, Sequence) else [reports]
         if not batches:
             raise InvalidInput("reports was empty; pass at least one report.")
-        with ONE_AT_A_TIME:
+        with self._lock:
             found = [(*self._origin(batch), batch) for batch in batches]
             for _, policy, batch in found:
                 check_protection(batch.noise)
@@ -315,7 +310,7 @@ class SourceLearner(ABC, Generic[P, R]):
 
     def source_guarantees(self) -> dict[str, Guarantee]:
         """For each source what its people are promised, derived from its policies."""
-        with ONE_AT_A_TIME:
+        with self._lock:
             return {
                 name: derive_guarantee(
                     [

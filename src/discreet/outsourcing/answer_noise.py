@@ -1,4 +1,4 @@
-"""Noise on answers: what it costs a person that their outcome is told."""
+"""How answers are protected: the rules that a release is made with, and the noise they need."""
 
 from __future__ import annotations
 
@@ -101,6 +101,43 @@ class AnswerNoise:
             data="outcome, where it was asked for",
             noise=self.noise,
         )
+
+
+@dataclass(frozen=True)
+class AnswerRules:
+    """How questions will be answered.
+
+    Attributes:
+        repeats: how often one row may be asked for.
+        epsilon, delta: what answers about one person may cost; None for answers as they are.
+        bounds: of outcomes, public; needed where answers are protected.
+    """
+
+    repeats: int = 1
+    epsilon: float | None = None
+    delta: float | None = None
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "repeats", whole_number(self.repeats, "repeats", minimum=1))
+        fields = {"epsilon": self.epsilon, "delta": self.delta, "bounds": self.bounds}
+        absent = [name for name, value in fields.items() if value is None]
+        if absent and len(absent) < len(fields):
+            raise InvalidInput(
+                f"answers had no {' and no '.join(absent)}; protected answers need all three of "
+                "epsilon, delta and bounds, unprotected ones none."
+            )
+        if self.bounds is not None:
+            low, high = (finite_number(one, "a bound of answers") for one in self.bounds)
+            object.__setattr__(self, "bounds", (low, high))
+            object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon of answers"))
+            object.__setattr__(self, "delta", probability(self.delta, "delta of answers"))
+
+    def calibrated(self, noise: NoiseSource) -> AnswerNoise | None:
+        """The noise on answers; None for answers as they are."""
+        if self.epsilon is None or self.delta is None or self.bounds is None:
+            return None
+        return AnswerNoise.calibrated(self.epsilon, self.delta, self.bounds, self.repeats, noise)
 
 
 def sensible_number(value: Any, name: str) -> float:

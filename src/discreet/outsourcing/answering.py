@@ -37,8 +37,8 @@ class Unmeasured(InvalidInput):
         self.ids = ids
         shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
         super().__init__(
-            f"the outcome of {len(ids)} of the people asked for is not known ({shown}); measure "
-            "it and give a table with their ids and outcomes. Nothing was answered."
+            f"people who were asked for and have no outcome yet: {len(ids)} ({shown}); measure "
+            "them and give a table with their ids and outcomes. Nothing was answered."
         )
 
     def frame(self, columns: tuple[str, str]) -> pd.DataFrame:
@@ -64,8 +64,9 @@ def ids_of(frame: pd.DataFrame, bounds: PublicBounds) -> tuple[str, ...]:
     twice = [name for name, times in counts.items() if times > 1]
     if twice:
         raise InvalidInput(
-            f"the id {twice[0]!r} is {counts[twice[0]]} times in the table ({len(twice)} such "
-            "ids); the promise is for people with one row each. Join their rows first."
+            f"the id {twice[0]!r} occurs {counts[twice[0]]} times in the table (ids with more than "
+            f"one row: {len(twice)}); the promise is for people with one row each. Merge the "
+            "rows of a person first."
         )
     return ids
 
@@ -85,8 +86,8 @@ def new_questions(
     for question in sorted(questions):
         if not 0 <= question.row < certificate.rows:
             raise InvalidInput(
-                f"question {question.number} asks for row {question.row}; the release has the rows "
-                f"0 to {certificate.rows - 1}. Nothing was answered."
+                f"question {question.number} asks for row {question.row}; the release has rows 0 "
+                f"to {certificate.rows - 1}. Nothing was answered."
             )
         before = mine.get(question.number)
         if before == question.row:
@@ -94,17 +95,22 @@ def new_questions(
         if before is not None:
             raise InvalidInput(
                 f"question {question.number} asks for row {question.row}, but it asked for row "
-                f"{before} before; number new questions on. Nothing was answered."
+                f"{before} before; give new questions new numbers. Nothing was answered."
             )
         times[question.row] += 1
         if times[question.row] > certificate.repeats:
             raise InvalidInput(
-                f"question {question.number} asks for row {question.row} once more; a row may be "
-                f"asked for {certificate.repeats} times. Nothing was answered."
+                f"question {question.number} asks for row {question.row} once too often; a row may "
+                f"be asked for {times_text(certificate.repeats)}. Nothing was answered."
             )
         mine[question.number] = question.row
         new.append(question)
     return new
+
+
+def times_text(count: int) -> str:
+    """Once, or how many times."""
+    return "once" if count == 1 else f"{count} times"
 
 
 def outcome_columns(key: Key) -> tuple[str, str]:
@@ -124,22 +130,23 @@ def known_outcomes(key: Key, frame: pd.DataFrame | None) -> tuple[FloatArray, Bo
     strangers = [one for one in ids if one not in places]
     if strangers:
         raise InvalidInput(
-            f"the table of outcomes has the id {strangers[0]!r} ({len(strangers)} such), which is "
-            "not in the released table; correct it. Nothing was answered."
+            f"ids in the table of outcomes that are not in the released table: {len(strangers)}, "
+            f"first {strangers[0]!r}; correct them. Nothing was answered."
         )
-    values = finite_outcomes(frame, name, ids)
+    values = finite_outcomes(frame, name)
     at = np.array([places[one] for one in ids], dtype=np.int64)
     known[at], tried[at] = values, True
     return known, tried
 
 
-def finite_outcomes(frame: pd.DataFrame, name: str, ids: tuple[str, ...]) -> FloatArray:
+def finite_outcomes(frame: pd.DataFrame, name: str) -> FloatArray:
     """(n,) the outcomes in a table, NaN where there is none."""
-    values = numbers_of(column_of(frame, name), "drop")
+    values = numbers_of(column_of(frame, name), "drop", may_drop=False)
     infinite = np.isinf(values)
     if infinite.any():
         raise InvalidInput(
-            f"the outcome of {ids[int(np.argmax(infinite))]!r} is infinite; an outcome is a finite "
+            f"the outcome {name!r} is infinite in {int(infinite.sum())} of {len(values)} rows, "
+            f"first in row {int(np.argmax(infinite))} (the first row is 0); an outcome is a finite "
             "number, or empty if it is not known. Nothing was done."
         )
     return values

@@ -1,7 +1,7 @@
 """The public side of a table: which columns are released, in which bounds and in which units.
 
-A bounds file (TOML) is public. It is agreed before anyone looks at the table, because a bound, a
-scale or a mean that is read from data tells about the data:
+A bounds file (TOML) is public. It is agreed on before anyone looks at the table, because a bound, a
+scale or a mean that is read off the data says something about the data:
 
     id = "patient"             # names people; stays with the curator
     outcome = "cost"           # what is measured on request; stays with the curator (optional)
@@ -10,16 +10,17 @@ scale or a mean that is read from data tells about the data:
     [columns.age]
     lower = 18
     upper = 90
-    scale = 10                 # ten years are one unit of distance; left out: the whole width
+    scale = 10                 # ten years are one unit of distance; if left out, the whole width
+    missing = 45               # what an empty value counts as; if left out, an error
 
     [columns.income]
     lower = 1000
     upper = 1000000
     log = true                 # distances of logarithms; scale is then in powers of e
-    outside = "clip"           # move values to the nearest bound; left out: an error
+    outside = "clip"           # move values to the nearest bound; if left out, an error
 
     [columns.smoker]
-    values = ["no", "yes"]     # labels are 0, 1, ...
+    values = ["no", "yes"]     # labels are 0, 1, ...; numbers and true, false can be labels too
 
 A row becomes a point of coordinates (T(value) - T(lower)) / scale with T the identity or the
 logarithm. Distances, the radius of neighbours and length scales are in these units. Values are
@@ -36,16 +37,24 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from discreet.problems.tables import Column, encode_columns
-from discreet.validation import FloatArray, InvalidInput, positive_number
+from discreet.problems.columns import Column, Label, label_text
+from discreet.problems.tables import encode_columns
+from discreet.problems.toml_words import Place, checked, toml_value
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    Refusals,
+    finite_number,
+    positive_number,
+)
 
 # Coordinates are multiples of this, so that how far rounding may carry a row is known.
 GRID = 2.0**-32
@@ -63,10 +72,11 @@ class _ColumnEntry(BaseModel):
 
     lower: float | None = None
     upper: float | None = None
-    values: list[str] | None = None
+    values: list[Label] | None = None
     scale: float | None = None
     log: bool = False
     outside: Literal["error", "clip"] = "error"
+    missing: Label | None = None
 
 
 class _BoundsFile(BaseModel):
@@ -75,7 +85,7 @@ class _BoundsFile(BaseModel):
     id: str = Field(min_length=1)
     outcome: str | None = Field(default=None, min_length=1)
     radius: float | None = None
-    columns: dict[str, _ColumnEntry] = Field(min_length=1)
+    columns: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -87,11 +97,14 @@ class PublicColumn:
             would then depend on the data.
         scale: the length of one unit of distance, after the logarithm if there is one.
         log: whether distances are those of logarithms.
+        missing: what an empty value counts as, a value within the bounds or a label's number; None
+            for an error. Never a mean or another figure of the table, which would not be public.
     """
 
     column: Column
     scale: float
     log: bool = False
+    missing: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -102,6 +115,14 @@ class PublicColumn:
                 f"column {self.name!r} leaves rows out; how many rows are released must not depend "
                 'on their values, so use "error" or "clip".'
             )
+        if self.missing is not None:
+            fill = finite_number(self.missing, f"missing of column {self.name!r}")
+            if not self.column.lower <= fill <= self.column.upper:
+                raise InvalidInput(
+                    f"missing of column {self.name!r} was {fill:g}; it must lie within the bounds "
+                    f"[{self.column.lower:g}, {self.column.upper:g}]."
+                )
+            object.__setattr__(self, "missing", fill)
         if self.log and self.column.lower <= 0.0:
             raise InvalidInput(
                 f"column {self.name!r} has log = true and the lower bound {self.column.lower:g}; "
@@ -112,7 +133,7 @@ class PublicColumn:
             raise InvalidInput(
                 f"column {self.name!r} has log = true and spans [{self.column.lower:g}, "
                 f"{self.column.upper:g}]; logarithms need {'wider' if span < 1.0 else 'narrower'} "
-                "bounds, or leave log away."
+                "bounds, or leave log out."
             )
         if not GRID * 2.0**8 <= self.extent <= _MOST_EXTENT:
             raise InvalidInput(
@@ -158,7 +179,11 @@ class PublicColumn:
             shown["values"] = list(self.column.values)
         else:
             shown |= {"lower": self.column.lower, "upper": self.column.upper}
-        return {**shown, "scale": self.scale, "log": self.log, "outside": self.column.outside}
+        shown |= {"scale": self.scale, "log": self.log, "outside": self.column.outside}
+        if self.missing is not None:
+            labels = self.column.values
+            shown["missing"] = labels[int(self.missing)] if labels else self.missing
+        return shown
 
 
 @dataclass(frozen=True)
@@ -180,7 +205,10 @@ class PublicBounds:
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
         if not names or len(set(names)) < len(names):
-            raise InvalidInput(f"the columns were {names}; give at least one, each once.")
+            raise InvalidInput(
+                f"the released columns were {', '.join(names) or 'none'}; give at least one, each "
+                "once."
+            )
         if ROW in names:
             raise InvalidInput(
                 f"a column is called {ROW!r}, as the numbers of released rows are; rename it."
@@ -212,17 +240,28 @@ class PublicBounds:
         """(n, d) the rows of a table as points.
 
         Raises:
-            InvalidInput: for a column that is not there, a missing value, text among numbers, or
-                a value outside the bounds of a column that does not say `outside = "clip"`.
+            InvalidInput: for columns that are not there, missing values that `missing` says nothing
+                about, text among numbers, and values outside the bounds of a column that does not
+                say `outside = "clip"`; all of them at once.
         """
-        found = encode_columns(frame, [column.column for column in self.columns])
-        return np.stack(
-            [
-                column.coordinates(found.values[:, place])
-                for place, column in enumerate(self.columns)
-            ],
-            axis=1,
-        )
+        # A value may only be left empty where the column says what it counts as.
+        read = [
+            one.column if one.missing is None else replace(one.column, missing="drop")
+            for one in self.columns
+        ]
+        values = encode_columns(frame, read, may_drop=False).values
+        points = np.empty_like(values)
+        for place, column in enumerate(self.columns):
+            fill = math.nan if column.missing is None else column.missing
+            filled = np.where(np.isnan(values[:, place]), fill, values[:, place])
+            points[:, place] = column.coordinates(filled)
+        return points
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns of a table that hold ids or labels, so that `01` stays apart from `1`."""
+        labelled = (one.name for one in self.columns if one.column.values)
+        return (self.id, *labelled)
 
     def to_dict(self) -> dict[str, Any]:
         """The bounds as JSON values; names of the columns that stay at home are left out."""
@@ -244,64 +283,89 @@ def read_bounds(path: Path) -> PublicBounds:
     """The bounds in a TOML file (see the module).
 
     Raises:
-        InvalidInput: a file that cannot be read, an unknown or missing key, bounds that do not fit.
+        InvalidInput: a file that cannot be read, unknown or missing keys, bounds that do not fit:
+            everything that is wrong, as far as one mistake does not hide another.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8-sig")
+        content = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"the bounds file {path} cannot be read, because it is not UTF-8; save it as UTF-8."
+        ) from error
+    except OSError as error:
         raise InvalidInput(f"the bounds file {path} cannot be read ({error}).") from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"the bounds file {path} is not TOML: {error}.") from error
-    try:
-        file = _BoundsFile.model_validate(_floats(content))
-    except ValidationError as error:
-        raise InvalidInput(
-            f"the bounds file {path} is inconsistent: {'; '.join(map(_what, error.errors()))}."
-        ) from error
-    columns = tuple(_column(name, entry) for name, entry in file.columns.items())
-    return PublicBounds(columns, file.id, file.outcome, file.radius)
-
-
-def _floats(value: Any) -> Any:
-    """TOML's whole numbers as floats; truth values stay what they are."""
-    if isinstance(value, dict):
-        return {key: _floats(each) for key, each in value.items()}
-    if isinstance(value, bool) or not isinstance(value, int):
-        return value
-    return float(value) if abs(value) < 2**1023 else math.inf
-
-
-def _what(problem: Any) -> str:
-    where = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        model = _ColumnEntry if len(problem["loc"]) > 1 else _BoundsFile
-        return f"{where} is not a key (allowed: {', '.join(model.model_fields)})"
-    if problem["type"] == "missing":
-        return f"{where} is missing"
-    return f"{where} was {problem['input']!r}: {problem['msg']}"
+    place = Place.of_file(path.name, text)
+    refusals = Refusals()
+    file = None
+    with refusals.collected():
+        file = checked(_BoundsFile, content, place)
+    columns = []
+    tables = content.get("columns")
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        where = place.within("columns", name)
+        with refusals.collected():
+            if not isinstance(table, dict):
+                raise InvalidInput(
+                    where.message(f"columns.{name} was {toml_value(table)}; it must be a table.")
+                )
+            columns.append(_column(name, checked(_ColumnEntry, table, where)))
+    refusals.raise_if_any()
+    assert file is not None
+    return PublicBounds(tuple(columns), file.id, file.outcome, file.radius)
 
 
 def _column(name: str, entry: _ColumnEntry) -> PublicColumn:
-    if entry.values is not None:
-        if entry.lower is not None or entry.upper is not None or entry.log:
+    column = _numbers(name, entry) if entry.values is None else _labels(name, entry)
+    width = column.upper - column.lower
+    if entry.log and column.lower > 0.0:
+        width = math.log(column.upper / column.lower)
+    scale = width if entry.scale is None else entry.scale
+    return PublicColumn(column, scale, entry.log, _fill(column, entry.missing))
+
+
+def _labels(name: str, entry: _ColumnEntry) -> Column:
+    assert entry.values is not None
+    if entry.lower is not None or entry.upper is not None or entry.log:
+        raise InvalidInput(
+            f"column {name!r} has values and also lower, upper or log; labels are numbered "
+            "0, 1, ..., so give either values or bounds."
+        )
+    if entry.outside != "error":
+        raise InvalidInput(
+            f'column {name!r} has values and outside = "{entry.outside}"; labels have no nearest '
+            "bound, so add every label that occurs to values."
+        )
+    return Column.category(name, entry.values)
+
+
+def _numbers(name: str, entry: _ColumnEntry) -> Column:
+    given = {"lower": entry.lower, "upper": entry.upper}
+    absent = [key for key, value in given.items() if value is None]
+    if entry.lower is None or entry.upper is None:
+        raise InvalidInput(
+            f"column {name!r} has no {' and no '.join(absent)}; give both bounds for numbers, or "
+            "values = [...] for labels."
+        )
+    return Column(name, entry.lower, entry.upper, outside=entry.outside)
+
+
+def _fill(column: Column, missing: Label | None) -> float | None:
+    """What an empty value counts as, as a number; of labels their place."""
+    if missing is None:
+        return None
+    if not column.values:
+        if isinstance(missing, bool | str):
             raise InvalidInput(
-                f"column {name!r} has values and also lower, upper or log; labels are numbered "
-                "0, 1, ..., so give either values or bounds."
+                f"missing of column {column.name!r} was {toml_value(missing)}; it must be a number."
             )
-        if entry.outside != "error":
-            raise InvalidInput(
-                f"column {name!r} has values and outside = {entry.outside!r}; labels have no "
-                "nearest bound, so add every label that occurs to values."
-            )
-        column = Column.category(name, tuple(entry.values))
-        width = column.upper
-    else:
-        if entry.lower is None or entry.upper is None:
-            raise InvalidInput(
-                f"column {name!r} has lower = {entry.lower} and upper = {entry.upper}; give both "
-                "bounds for numbers, or values = [...] for labels."
-            )
-        column = Column(name, entry.lower, entry.upper, outside=entry.outside)
-        logarithms = entry.log and column.lower > 0.0
-        width = math.log(column.upper / column.lower) if logarithms else column.upper - column.lower
-    return PublicColumn(column, width if entry.scale is None else entry.scale, entry.log)
+        return float(missing)
+    text = label_text(missing)
+    if text not in column.values:
+        raise InvalidInput(
+            f"missing of column {column.name!r} was {text!r}; it must be one of the labels: "
+            f"{', '.join(column.values)}."
+        )
+    return float(column.values.index(text))

@@ -28,6 +28,7 @@ from discreet.privacy import (
     Outsourced,
     Release,
     Rounds,
+    SimulatedNoise,
     derive_guarantee,
 )
 from discreet.privacy.accounting import composed_epsilon
@@ -99,6 +100,11 @@ class Certificate:
         return diameter if self.budget.radius is None else min(self.budget.radius, diameter)
 
     @property
+    def simulated(self) -> bool:
+        """Whether this and all earlier releases were simulated, so that they protect nobody."""
+        return all(one.noise == SimulatedNoise.name for one in (*self.earlier, self.mechanism))
+
+    @property
     def names(self) -> tuple[str, ...]:
         """What the released numbers are called."""
         if self.projection is None:
@@ -129,29 +135,33 @@ class Certificate:
     def sentences(self) -> tuple[str, ...]:
         """The promise in plain English."""
         told = [self.guarantee.sentence]
+        if self.budget.delta * self.rows > 1.0:
+            told.append(
+                f"Its delta is above 1 / {self.rows}: a release that shows someone's row as it is "
+                "would be allowed now and then."
+            )
         if self.budget.radius is not None and self.radius < self.bounds.diameter:
             full = self.full_replacement
             told.append(
-                f"Rows are at most {rounded_up(self.bounds.diameter)} apart; for a row that is "
-                "replaced by any other the same release holds epsilon = "
-                f"{rounded_up(full.epsilon)}, delta = {full.delta:g}."
+                f"Any two rows are at most {rounded_up(self.bounds.diameter)} apart; for a row "
+                f"that is replaced by any other, the same release holds {_worth(full)}."
             )
         if self.earlier:
             told.append(
-                f"This table was released {len(self.earlier) + 1} times: the promise covers all of "
-                "them together; this release alone would hold epsilon = "
-                f"{rounded_up(self.alone.epsilon)}."
+                f"This table was released {len(self.earlier) + 1} times, and the promise covers "
+                "all of them together; this release alone would hold "
+                f"{_worth(self.alone)}."
             )
         both = self.with_answers
         if both is None:
             told.append(
-                "Answers are not protected: who reads them learns the outcome of every row that "
-                "was asked for."
+                "Answers are not protected: whoever reads them learns the outcome of every row "
+                "that was asked for."
             )
         else:
             told.append(
-                f"Answers carry noise of their own: with row and outcome both replaced, everything "
-                f"together holds epsilon = {rounded_up(both.epsilon)}, delta = {both.delta:g}."
+                "Answers carry noise of their own: with a row and its outcome both replaced, "
+                f"everything together holds {_worth(both)}."
             )
         return tuple(told)
 
@@ -327,6 +337,12 @@ def _follows(claimed: Guarantee | None, derived: Guarantee) -> bool:
         and claimed.reports_per_person <= derived.reports_per_person
         and replace(claimed.adjacency, radius=radius) == derived.adjacency
     )
+
+
+def _worth(guarantee: Guarantee) -> str:
+    """Epsilon and delta for a sentence."""
+    text = f"epsilon = {rounded_up(guarantee.epsilon)}, delta = {rounded_up(guarantee.delta)}"
+    return f"{text}, which protects nobody" if guarantee.protects_nobody else text
 
 
 def _figures(guarantee: Guarantee | None) -> str:

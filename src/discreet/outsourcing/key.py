@@ -5,6 +5,7 @@
     key/<release>/          a release as it was drawn, the secret order of its rows, and whether it
                             was written out for others
     key/answers.jsonl       every answer that was drawn, appended before anyone sees it
+    key-simulated/          the same for simulated releases, which have a key of their own
 
 A release counts from the moment `key.json` names it. What was drawn before that and lost in a crash
 was seen by nobody; what it names can be written out again, however often, without drawing anything.
@@ -30,20 +31,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.certificate import DAMAGE, Certificate
-from discreet.outsourcing.files import (
+from discreet.durable import (
     append_durably,
-    draft_name,
     is_draft,
-    locked,
-    read_numbers,
-    sha256_of,
-    sweep_drafts,
     sync_folder,
-    table_bytes,
     write_bytes,
 )
+from discreet.outsourcing.bounds import PublicBounds
+from discreet.outsourcing.certificate import DAMAGE, Certificate
+from discreet.outsourcing.files import locked, read_numbers, sha256_of, table_bytes
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 SCHEMA = 1
@@ -54,6 +50,7 @@ NOTICE = (
 CERTIFICATE = "certificate.json"
 _KEY, _PEOPLE, _ORDER, _LOG = "key.json", "people.csv", "order.npy", "answers.jsonl"
 _PUBLISHED = "published"
+_SIMULATED = "-simulated"
 _RELEASE = re.compile(r"[0-9a-f]{32}")
 
 
@@ -113,6 +110,11 @@ class Key:
     outcomes: FloatArray | None
     drawn: tuple[Drawn, ...] = field(default=())
 
+    @property
+    def simulated(self) -> bool:
+        """Whether all releases so far were simulated; real ones have a key of their own."""
+        return bool(self.drawn) and all(one.seed is not None for one in self.drawn)
+
     def certificate(self, release: str) -> Certificate:
         """The certificate of one release."""
         try:
@@ -152,6 +154,11 @@ class Key:
     def was_published(self, release: str) -> bool:
         """Whether a release was written out for others."""
         return (self.folder / release / _PUBLISHED).exists()
+
+    def mark_published(self, release: str) -> None:
+        """Note that a release was written out for others."""
+        if not self.was_published(release):
+            write_bytes(self.folder / release / _PUBLISHED, b"", private=True)
 
     def answers(self) -> list[LoggedAnswer]:
         """All answers that were drawn."""
@@ -221,6 +228,23 @@ class Key:
         write_bytes(self.folder / _KEY, text.encode("utf-8"), private=True)
 
 
+def simulated_key(folder: Path) -> Path:
+    """Where the key of simulated releases is, beside the key of real ones."""
+    if folder.name.endswith(_SIMULATED):
+        return folder
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return named.with_name(named.name + _SIMULATED)
+
+
+def key_of(release: str, folder: Path) -> Path:
+    """The key of a release: that in the folder, or the key of simulated releases beside it."""
+    beside = simulated_key(folder)
+    if not (folder / _KEY).exists() and (beside / _KEY).exists():
+        return beside
+    simulated = _RELEASE.fullmatch(release) and (beside / release).exists()
+    return beside if simulated and not (folder / release).exists() else folder
+
+
 def fingerprint_of(ids: tuple[str, ...], coordinates: FloatArray) -> str:
     """By which a table is known: of its ids and the rows that would be released."""
     digest = hashlib.sha256(json.dumps(list(ids)).encode("utf-8"))
@@ -228,21 +252,41 @@ def fingerprint_of(ids: tuple[str, ...], coordinates: FloatArray) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def open_folder(folder: Path) -> Iterator[None]:
-    """The key folder, made if need be, for this process alone."""
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that a key cannot be in; nothing changes.
+
+    Raises:
+        InvalidInput: also where somebody saw what `key.json` does not know.
+    """
     if not folder.exists():
         if not folder.parent.is_dir():
             raise InvalidInput(f"the folder of {folder} does not exist; make it first.")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(folder.parent)
-    elif not folder.is_dir():
+        return
+    if not folder.is_dir():
         raise InvalidInput(f"the key {folder} is a file; name a folder.")
-    elif not (folder / _KEY).exists() and _strangers(folder):
+    if not (folder / _KEY).exists() and _strangers(folder):
         raise InvalidInput(
             f"the folder {folder} holds other things and no key; name a new folder for the key."
         )
+    unknown = _unknown(folder)
+    seen = [one.name for one in unknown if (one / _PUBLISHED).exists()]
+    if seen or (not (folder / _KEY).exists() and (folder / _LOG).exists()):
+        what = f"the release {seen[0]} was given out" if seen else "answers were given"
+        raise InvalidInput(
+            f"{what} with the key in {folder}, but its {_KEY} does not know of it; restore that "
+            "file. A new key would promise too much."
+        )
+
+
+@contextmanager
+def open_folder(folder: Path) -> Iterator[None]:
+    """The key folder, made if need be, for this process alone."""
+    check_folder(folder)
+    if not folder.exists():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
     with locked(folder):
+        check_folder(folder)
         _sweep(folder)
         yield
 
@@ -260,7 +304,8 @@ def read_key(folder: Path) -> Key | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.get("kind") != "curator key" or content.get("schema") != SCHEMA:
             raise InvalidInput(
-                f"{path} is no key of schema {SCHEMA}; give the folder that `discreet curate` made."
+                f"{path} is not a key of schema {SCHEMA}; give the folder that `discreet "
+                "curate` made."
             )
         bounds = PublicBounds.from_dict(content["bounds"], content["id"], content["outcome"])
         if sha256_of((folder / _PEOPLE).read_bytes()) != content["people"]:
@@ -284,70 +329,6 @@ def read_key(folder: Path) -> Key | None:
         raise InvalidInput(f"the key in {folder} is damaged ({error!r}).") from error
 
 
-def publish(key: Key, release: str, out: Path) -> bool:
-    """Write a drawn release to the folder `out`; False if it was there already, whole.
-
-    Raises:
-        InvalidInput: for a folder that holds something else; nothing is written.
-    """
-    check_out(out, key.folder)
-    out = out.resolve()
-    certificate = key.certificate(release)
-    names = (certificate.file, CERTIFICATE)
-    contents = {name: (key.folder / release / name).read_bytes() for name in names}
-    if sha256_of(contents[certificate.file]) != certificate.sha256:
-        raise InvalidInput(f"the release {release} in {key.folder} was changed; restore the key.")
-    sweep_drafts(out.parent, out.name)
-    damaged = out.is_dir() and any(out.iterdir())
-    if damaged:
-        there = {path.name for path in out.iterdir()}
-        if there != set(names) or (out / CERTIFICATE).read_bytes() != contents[CERTIFICATE]:
-            raise InvalidInput(
-                f"the folder {out} holds something else than this release; name another folder, or "
-                "move that one away."
-            )
-        if (out / certificate.file).read_bytes() == contents[certificate.file]:
-            _mark_published(key.folder / release)
-            return False
-    draft = out.with_name(draft_name(out.name))
-    draft.mkdir()
-    try:
-        for name, content in contents.items():
-            write_bytes(draft / name, content)
-        if damaged:
-            os.replace(out, out.with_name(draft_name(out.name)))
-        os.replace(draft, out)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-    sync_folder(out.parent)
-    sweep_drafts(out.parent, out.name)
-    # Whoever is stopped before this line and asks for a new release gets this one once more.
-    _mark_published(key.folder / release)
-    return True
-
-
-def check_out(out: Path, key: Path) -> None:
-    """Refuse, before anything is drawn, a folder that a release should not be written to."""
-    if out.exists() and not out.is_dir():
-        raise InvalidInput(f"{out} is a file; name a folder for the release.")
-    if not out.parent.is_dir():
-        raise InvalidInput(f"the folder of {out} does not exist; make it first.")
-    if not os.access(out.resolve().parent, os.W_OK):
-        raise InvalidInput(f"{out} cannot be written; choose a folder that you may write to.")
-    inner, outer = key.resolve(), out.resolve()
-    if inner == outer or outer in inner.parents or inner in outer.parents:
-        raise InvalidInput(
-            f"the key {key} and the release {out} are one inside the other; the release goes to "
-            "the modeler and the key stays, so give them folders apart."
-        )
-
-
-def _mark_published(folder: Path) -> None:
-    if not (folder / _PUBLISHED).exists():
-        write_bytes(folder / _PUBLISHED, b"", private=True)
-
-
 def _strangers(folder: Path) -> bool:
     known = {".lock", _PEOPLE, _LOG}
     return not all(
@@ -356,32 +337,25 @@ def _strangers(folder: Path) -> bool:
     )
 
 
-def _sweep(folder: Path) -> None:
-    """Take away what a crash left of releases that were seen by nobody.
-
-    Raises:
-        InvalidInput: where somebody saw what `key.json` does not know.
-    """
+def _unknown(folder: Path) -> list[Path]:
+    """Releases in the folder that `key.json` does not name; none where it cannot be read."""
     path = folder / _KEY
     known = set()
     if path.exists():
         try:
             known = {one["release"] for one in json.loads(path.read_text())["releases"]}
-        except (ValueError, KeyError, TypeError):
-            return
-    left = [one for one in folder.iterdir() if _RELEASE.fullmatch(one.name)]
-    left = [one for one in left if one.name not in known]
-    seen = [one.name for one in left if (one / _PUBLISHED).exists()]
-    if seen or (not path.exists() and (folder / _LOG).exists()):
-        what = f"the release {seen[0]} was given out" if seen else "answers were given"
-        raise InvalidInput(
-            f"{what} with the key in {folder}, but its {_KEY} does not know of it; restore that "
-            "file. A new key would promise too much."
-        )
-    for one in left:
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+    there = [one for one in folder.iterdir() if _RELEASE.fullmatch(one.name)]
+    return [one for one in there if one.name not in known]
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what a crash left of releases that were seen by nobody."""
+    for one in _unknown(folder):
         shutil.rmtree(one)
     for one in folder.iterdir():
         if one.is_file() and is_draft(one.name):
             one.unlink()
-    if not path.exists():
+    if not (folder / _KEY).exists():
         (folder / _PEOPLE).unlink(missing_ok=True)

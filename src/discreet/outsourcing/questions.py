@@ -122,8 +122,6 @@ def _read(path: Path, columns: tuple[str, ...], what: str) -> pd.DataFrame:
             f"{path} has the columns {', '.join(map(str, frame.columns))}; {what} has "
             f"{', '.join(columns)}. Give the file as the other party sent it."
         )
-    if frame.empty:
-        raise InvalidInput(f"{path} is empty; there is nothing to do.")
     return frame
 
 
@@ -131,7 +129,7 @@ def _release_of(frame: pd.DataFrame, path: Path) -> str:
     names = frame["release"].astype(str).unique().tolist()
     if len(names) != 1:
         raise InvalidInput(
-            f"{path} belongs to {len(names)} releases; a file belongs to one. Give each its own."
+            f"{path} is about {len(names)} releases; a file is about one. Give each its own file."
         )
     return str(names[0])
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from discreet.durable import write_bytes
 from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.certificate import DAMAGE
-from discreet.outsourcing.files import write_bytes
 from discreet.outsourcing.modeler import Found, Modeler
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
 from discreet.outsourcing.questions import (
@@ -193,7 +193,7 @@ class Search:
                 first = 1 + max((one.question.number for one in self.asked), default=0)
                 new = [Asked(Question(first + i, int(row))) for i, row in enumerate(rows)]
                 self.asked = (*self.asked, *new)
-                reason = "" if new else "every row was asked for as often as is allowed"
+                reason = "" if new else "every row has been asked for as often as is allowed"
         self._save()
         waiting = self._waiting()
         if waiting:
@@ -215,7 +215,7 @@ class Search:
 
     def _finished(self, most: int, least: float | None) -> str:
         if len(self.asked) >= most:
-            return f"all {len(self.asked)} questions were asked and are settled"
+            return f"all {len(self.asked)} questions have been asked and settled"
         if least is not None and self.modeler.expected_gain() < least:
             return f"one more question promises less than {least:g}"
         return ""
@@ -240,8 +240,8 @@ class Search:
                 raise InvalidInput(
                     f"the answers file answers question {number} about row {answer.question.row}, "
                     f"which was not asked (asked: {_asked_about(known, number)}). Nothing was "
-                    "taken over. If another search asked it, name a state file that is not there "
-                    "yet: a new search takes over all answers."
+                    "read in. If another search asked it, name a state file that is not there "
+                    "yet: a new search reads all answers."
                 )
             before = known[number]
             if before.status == "waiting":
@@ -250,7 +250,7 @@ class Search:
                 raise InvalidInput(
                     f"the answers file answers question {number} with {answer.value}, but "
                     f"{before.answer} came before; ask the curator which is right. Nothing was "
-                    "taken over."
+                    "read in."
                 )
         if not fresh:
             return 0
@@ -339,7 +339,9 @@ def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Asked, ...]] 
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if content.get("kind") != "search" or content.get("schema") != SCHEMA:
-            raise InvalidInput(f"{path} is no search of schema {SCHEMA}; name another state file.")
+            raise InvalidInput(
+                f"{path} is not a search of schema {SCHEMA}; name another state file."
+            )
         if content["release"] != release:
             raise InvalidInput(
                 f"the search in {path} is about release {content['release']}, not {release}; name "

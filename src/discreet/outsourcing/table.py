@@ -56,7 +56,10 @@ class ReleasedTable:
         frame = read_numbers(rows)
         if len(frame) != certificate.rows:
             raise InvalidInput(f"{rows} has {len(frame)} rows; expected are {certificate.rows}.")
-        columns = [numbers_of(column_of(frame, name), "error") for name in certificate.names]
+        columns = [
+            numbers_of(column_of(frame, name), "error", may_drop=False)
+            for name in certificate.names
+        ]
         return cls(certificate, np.stack(columns, axis=1))
 
     @property

@@ -7,6 +7,7 @@ from discreet.privacy.guarantee import (
     OnceEach,
     Release,
     Rounds,
+    check_protects,
     derive_guarantee,
 )
 from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
@@ -26,5 +27,6 @@ __all__ = [
     "SecureNoise",
     "SimulatedNoise",
     "Unprotected",
+    "check_protects",
     "derive_guarantee",
 ]

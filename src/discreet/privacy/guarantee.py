@@ -25,11 +25,17 @@ from itertools import product
 from typing import Any, Literal
 
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
+from discreet.privacy.budget import Budget
 from discreet.validation import InvalidInput, whole_number
 
 TrustModel = Literal["local", "joint", "outsourced", "none"]
 
 GUARANTEE_SCHEMA = 1
+
+# Above this epsilon a promise excludes nothing. Someone who knows no more than that a record is
+# that of one of N people is, after evidence of ratio e^epsilon, 1 / (1 + N e^-epsilon) sure whose.
+# With everyone alive as candidates, N < 2^33, that passes 99.9% at log(2^33) + log(999) = 29.8.
+PROTECTS_NOBODY = 30.0
 
 
 @dataclass(frozen=True)
@@ -137,12 +143,42 @@ class Guarantee:
         )
 
     @property
+    def protects_nobody(self) -> bool:
+        """Whether epsilon is so large, or delta 1, that the promise excludes nothing."""
+        return _beyond(self.epsilon) or self.delta >= 1.0
+
+    @property
     def sentence(self) -> str:
         """The promise in plain English; numbers are rounded up."""
         if self.releases == 0:
             return "Nothing has been drawn from anybody's data so far, so nothing can be learnt."
         if self.trust_model == "none" or not math.isfinite(self.epsilon):
             return "No privacy is promised: each person's data is used as it is."
+        text = self._nothing if self.protects_nobody else self._promise
+        if any("simulation only" in name for name in self.noise):
+            text += " The noise was simulated, so this run protects nobody: it shows utility only."
+        return text
+
+    @property
+    def _parameters(self) -> str:
+        parameters = f"epsilon = {rounded_up(self.epsilon)}"
+        if self.delta > 0.0:
+            parameters += f", delta = {rounded_up(self.delta)}"
+        return f"{parameters}; {self.trust_model} differential privacy, replace-one"
+
+    @property
+    def _nothing(self) -> str:
+        """What a promise that excludes nothing is worth."""
+        if self.delta >= 1.0:
+            return f"This protects nobody: a delta of 1 allows anything ({self._parameters})."
+        return (
+            f"This protects nobody ({self._parameters}): with an epsilon above "
+            f"{PROTECTS_NOBODY:g}, someone who knew only that a record belongs to one of all the "
+            "people alive may become more than 99.9% sure whose it is."
+        )
+
+    @property
+    def _promise(self) -> str:
         who = {
             "local": "what leaves a person's device",
             "joint": "everything that other people can see",
@@ -155,11 +191,9 @@ class Guarantee:
             f"No outcome of {who} is more than {_factor(self.epsilon)} times as likely as it would "
             f"have been with {other}"
         )
-        parameters = f"epsilon = {rounded_up(self.epsilon)}"
         if self.delta > 0.0:
             text += f", up to {rounded_up(self.delta)} added to any probability"
-            parameters += f", delta = {rounded_up(self.delta)}"
-        text += f" ({parameters}; {self.trust_model} differential privacy, replace-one)."
+        text += f" ({self._parameters})."
         if self.delta == 0.0:
             text += (
                 " Who held two possibilities about a person to be equally likely is at most "
@@ -173,10 +207,7 @@ class Guarantee:
             more = self.repeated(2)
             text += f"; two make it epsilon = {rounded_up(more.epsilon)}"
             text += f", delta = {rounded_up(more.delta)}" if more.delta > 0.0 else ""
-        text += "."
-        if any("simulation only" in name for name in self.noise):
-            text += " The noise was simulated, so this run protects nobody: it shows utility only."
-        return text
+        return f"{text}."
 
     def to_json(self) -> str:
         """The guarantee as JSON; an infinite epsilon is null."""
@@ -215,6 +246,26 @@ class Guarantee:
             raise InvalidInput(
                 f"the guarantee is damaged ({error!r}); read it as to_json() wrote it."
             ) from error
+
+
+def check_protects(
+    promise: Budget | Guarantee, allowed: bool = False, word: str = "--protects-nobody"
+) -> None:
+    """Refuse an epsilon that protects nobody, unless it is asked for by name.
+
+    Args:
+        promise: what is asked for, or what would be held; no privacy at all says so by its name.
+        allowed: whether the user wrote that nobody shall be protected.
+        word: what the user writes to say so.
+    """
+    if allowed or promise.trust_model == "none" or not _beyond(promise.epsilon):
+        return
+    raise InvalidInput(
+        f"epsilon was {rounded_up(promise.epsilon)}, and above {PROTECTS_NOBODY:g} it protects "
+        "nobody: someone who knew only that a record belongs to one of all the people alive could "
+        f"be more than 99.9% sure whose it is. Choose a smaller epsilon (promises that mean "
+        f"something are mostly below 10), or say {word} to go on without protection."
+    )
 
 
 def derive_guarantee(
@@ -275,6 +326,11 @@ def _worst(events: Sequence[Event]) -> list[Event]:
     if gaussian:
         worst.append(min(gaussian, key=lambda event: event.noise_multiplier))
     return worst
+
+
+def _beyond(epsilon: float) -> bool:
+    """Whether an epsilon is above the limit; the last digits of one that was worked out are not."""
+    return epsilon > PROTECTS_NOBODY * (1.0 + 1e-9)
 
 
 def rounded_up(value: float) -> str:

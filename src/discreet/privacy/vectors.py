@@ -44,7 +44,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.privacy import sphere
-from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, gaussian_noise_multiplier
+from discreet.privacy.accounting import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    gaussian_noise_multiplier,
+    padded_multiplier,
+)
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier
 from discreet.validation import (
     BoolArray,
@@ -61,9 +67,6 @@ _LEAST_MASS = 2.0**-12
 # Kept back from epsilon for what rounding does to the mass of a cap (see above).
 _KEPT_BACK = 1e-9
 _LEAST_EPSILON = 1e-6
-# Gaussian multipliers are solved for to a part in 10^10, and OpenDP's grid of 2^-30 costs
-# 2^-31 sqrt(d) of them; so much more noise keeps what is held under what was asked for.
-_GAUSSIAN_SLACK = 1e-9
 # How many coordinates are drawn at once, which bounds the memory it takes.
 _NUMBERS_AT_ONCE = 2**20
 
@@ -318,9 +321,8 @@ class GaussianVector(VectorReport):
 
     @cached_property
     def _deviation(self) -> float:
-        slack = _GAUSSIAN_SLACK * (1.0 + math.sqrt(self.dimension))
         multiplier = gaussian_noise_multiplier(self.epsilon, self.delta)
-        return self.sensitivity * multiplier * (1.0 + slack)
+        return self.sensitivity * padded_multiplier(multiplier, self.dimension)
 
     @property
     def scale(self) -> float:

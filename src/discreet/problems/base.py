@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicSet, arm_count
 from discreet.domain import Box, RewardBounds
 from discreet.validation import FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.problems.tables import RowCounts
 
 Metric = Literal["regret", "reward"]
 
@@ -120,8 +123,12 @@ class Problem(ABC):
         reward_bounds: the public bounds of a reward.
         size: how many people there are, or None when any number can be drawn.
         source: one sentence that says where the data come from.
+        rows: how many rows of a table take part, and why others do not; None where nothing is read.
+        warnings: what looks wrong about the data though it can be used, each one sentence.
     """
 
+    rows: RowCounts | None = None
+    warnings: tuple[str, ...] = ()
     domain: Box
     arm_names: tuple[str, ...]
     reward_bounds: RewardBounds

@@ -13,19 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from discreet.domain import RewardBounds
+from discreet.problems.adult import adult_files, download_adult, read_adult
 from discreet.problems.base import Problem
 from discreet.problems.classification import (
     BracketLabels,
     ClassLabels,
-    adult_files,
     bandit_from_table,
     classification_from_table,
-    download_adult,
-    read_adult,
 )
+from discreet.problems.columns import Column
 from discreet.problems.decision_sets import BumpProblem, DoseProblem
 from discreet.problems.functions import camelback, michalewicz, styblinski_tang
 from discreet.problems.kernel_grid import KernelGridProblem, point_names
@@ -47,8 +46,9 @@ from discreet.problems.options import (
 )
 from discreet.problems.packaged import read_packaged
 from discreet.problems.synthetic import exponential, symmetric
-from discreet.problems.tables import Column, read_table
-from discreet.validation import InvalidInput
+from discreet.problems.table_files import read_table
+from discreet.problems.toml_words import Place, checked
+from discreet.validation import InvalidInput, Refusals, nearest
 
 EARNINGS_COLUMNS = (
     Column("age", 21, 64, 44),
@@ -74,10 +74,14 @@ _MANY_ARMS = 12  # more than so many are not listed one by one
 
 @dataclass(frozen=True)
 class Source:
-    """Where files may lie: `data_dir` from `--data`, `base` for relative paths in options."""
+    """Where files may lie: `data_dir` from `--data`, `base` for relative paths in options.
 
-    data_dir: Path | None = None
-    base: Path = Path()
+    `place` is where the options stand, for messages.
+    """
+
+    data_dir: Path | None
+    base: Path
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -131,8 +135,10 @@ def find_entry(name: str) -> Entry:
     for entry in _ENTRIES:
         if entry.name == name:
             return entry
-    known = ", ".join(entry.name for entry in _ENTRIES)
-    raise InvalidInput(f"the problem was {name!r}; it must be one of {known}.")
+    known = [entry.name for entry in _ENTRIES]
+    raise InvalidInput(
+        f"the problem was {name!r}; it must be one of {', '.join(known)}.{nearest(name, known)}"
+    )
 
 
 def load_problem(
@@ -140,6 +146,7 @@ def load_problem(
     options: Mapping[str, Any] | None = None,
     data_dir: str | Path | None = None,
     base: str | Path = ".",
+    place: Place | None = None,
 ) -> Problem:
     """Build a named problem.
 
@@ -148,54 +155,33 @@ def load_problem(
         options: the options of that entry as TOML or JSON values.
         data_dir: a folder with downloaded data (`--data DIR`), for entries that read one.
         base: the folder to which relative paths in the options refer.
+        place: where the options stand in a file, for messages.
 
     Raises:
         InvalidInput: for an unknown name or option, a value that is not allowed, and data that
             cannot be had.
     """
     entry = find_entry(name)
-    settings = _checked(entry, options)
-    return entry.build(settings, Source(None if data_dir is None else Path(data_dir), Path(base)))
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInput(
+            f"the options of problem {entry.name!r} were {options!r}; give a table of options."
+        )
+    where = place or Place(f"problem {entry.name!r}")
+    settings = checked(entry.options, dict(options or {}), where)
+    folder = None if data_dir is None else Path(data_dir)
+    return entry.build(settings, Source(folder, Path(base), where))
 
 
 def data_files(
-    name: str,
-    options: Mapping[str, Any] | None = None,
-    data_dir: str | Path | None = None,
-    base: str | Path = ".",
+    name: str, options: Mapping[str, Any], data_dir: str | Path | None, base: str | Path
 ) -> tuple[Path, ...]:
-    """The user's files that `load_problem` reads for the same arguments."""
-    settings = _checked(find_entry(name), options)
+    """The user's files that `load_problem` reads for the same arguments, which it accepts."""
+    settings = find_entry(name).options.model_validate(dict(options))
     if isinstance(settings, TableOptions):
         return (Path(base) / settings.path,)
     if isinstance(settings, AdultOptions) and data_dir is not None:
         return tuple(adult_files(Path(data_dir)))
     return ()
-
-
-def _checked(entry: Entry, options: Mapping[str, Any] | None) -> BaseModel:
-    if options is not None and not isinstance(options, Mapping):
-        raise InvalidInput(
-            f"the options of problem {entry.name!r} were {options!r}; give a table of options."
-        )
-    try:
-        return entry.options.model_validate(dict(options or {}))
-    except ValidationError as error:
-        problems = " ".join(_explain(detail) for detail in error.errors(include_url=False))
-        allowed = ", ".join(entry.options.model_fields) or "none"
-        raise InvalidInput(
-            f"problem {entry.name!r}: {problems} Its options are: {allowed}."
-        ) from error
-
-
-def _explain(detail: Any) -> str:
-    place = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return f"Option {place!r} is not known; remove it or correct its name."
-    if detail["type"] == "missing":
-        return f"Option {place!r} is missing; set it."
-    message = str(detail["msg"]).removeprefix("Input ").removeprefix("Value error, ")
-    return f"Option {place!r} was {_short(detail['input'])}; it {message}."
 
 
 def _short(value: object) -> str:
@@ -225,22 +211,42 @@ def _build_adult(options: AdultOptions, source: Source) -> Problem:
 
 
 def _build_table(options: TableOptions, source: Source) -> Problem:
-    columns = [spec.column() for spec in options.columns]
+    columns, label = _declared(options, source.place)
     text = [column.name for column in columns if column.values]
+    text += [label.column] if isinstance(label, ClassLabels) else []
     path = source.base / options.path
-    origin = f"The table {path}."
-    if options.label is not None and options.rewards is None:
-        label = options.label.label()
-        text += [label.column] if isinstance(label, ClassLabels) else []
-        return classification_from_table(read_table(path, text), columns, label, origin)
-    if options.rewards is None or options.label is not None:
-        raise InvalidInput(
-            "problem 'table' needs either label = {...} (arms are classes) or rewards = {...} "
-            "(one column for each arm); give one of the two."
-        )
+    frame, origin = read_table(path, text), f"The table {path}."
+    if label is not None:
+        return classification_from_table(frame, columns, label, origin)
+    assert options.rewards is not None
     arms = options.rewards
     bounds, rules = RewardBounds(arms.lower, arms.upper), (arms.outside, arms.missing)
-    return bandit_from_table(read_table(path, text), columns, arms.columns, bounds, origin, *rules)
+    return bandit_from_table(frame, columns, arms.columns, bounds, origin, *rules)
+
+
+def _declared(
+    options: TableOptions, place: Place
+) -> tuple[list[Column], ClassLabels | BracketLabels | None]:
+    """What is declared about a table; `InvalidInput` with everything that does not fit together."""
+    columns, label, refusals = [], None, Refusals()
+    for number, spec in enumerate(options.columns):
+        with refusals.collected(place.message("", ("columns", number))):
+            columns.append(spec.column())
+    if options.label is not None:
+        with refusals.collected(place.message("", ("label",))):
+            label = options.label.label()
+    if options.rewards is not None:
+        with refusals.collected(place.message("", ("rewards",))):
+            RewardBounds(options.rewards.lower, options.rewards.upper)
+    if (options.label is None) == (options.rewards is None):
+        refusals.add(
+            place.message(
+                "the problem 'table' needs either label = {...} (arms are classes) or rewards = "
+                "{...} (one column for each arm); give one of the two."
+            )
+        )
+    refusals.raise_if_any()
+    return columns, label
 
 
 def _build_kernel_grid(options: KernelGridOptions, source: Source) -> Problem:

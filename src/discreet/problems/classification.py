@@ -13,12 +13,10 @@ column of rewards for each arm.
 
 from __future__ import annotations
 
-import http.client
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,19 +24,22 @@ from numpy.typing import ArrayLike
 
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
-from discreet.problems.tables import (
+from discreet.problems.columns import (
     Column,
-    Encoded,
+    Label,
     MissingRule,
     OutsideRule,
     box_of,
-    check_any_kept,
-    check_labels,
     check_rule,
+    label_texts,
+)
+from discreet.problems.tables import (
+    Encoded,
+    RowCounts,
     column_of,
     encode_columns,
+    encoded_together,
     numbers_of,
-    read_csv,
 )
 from discreet.validation import (
     BoolArray,
@@ -50,6 +51,10 @@ from discreet.validation import (
     whole_vector,
 )
 
+# With fewer people, or fewer of them for each value, a label may follow from a column by accident.
+_FEWEST_TO_TELL = 50
+_REPEATS = 10
+
 
 class TableProblem(Problem):
     """A finite table of people, drawn without replacement; the metric is the reward received.
@@ -60,6 +65,7 @@ class TableProblem(Problem):
         arm_names: K names, K at least 2.
         reward_bounds: the public bounds of a reward.
         source: one sentence for reports.
+        rows: how many rows of the table these people are.
 
     Raises:
         InvalidInput: for contexts outside the domain, fewer than two arms or repeated names.
@@ -74,15 +80,16 @@ class TableProblem(Problem):
         arm_names: Sequence[str],
         reward_bounds: RewardBounds,
         source: str,
+        rows: RowCounts | None = None,
     ) -> None:
-        check_labels(arm_names, "the arm names")
+        self.arm_names = label_texts(arm_names, "the arm names")
         domain.to_unit(contexts)
         self._contexts = finite_matrix(contexts, "contexts", domain.dimension).copy()
         self.domain = domain
-        self.arm_names = tuple(arm_names)
         self.reward_bounds = reward_bounds
         self.size = len(self._contexts)
         self.source = source
+        self.rows = rows
 
     @property
     def metric(self) -> Metric:
@@ -112,6 +119,7 @@ class ClassificationProblem(TableProblem):
         domain: the public bounds of a context.
         arm_names: the K class names.
         source: one sentence for reports.
+        rows: how many rows of the table these people are.
     """
 
     def __init__(
@@ -121,8 +129,9 @@ class ClassificationProblem(TableProblem):
         domain: Box,
         arm_names: Sequence[str],
         source: str,
+        rows: RowCounts | None = None,
     ) -> None:
-        super().__init__(contexts, domain, arm_names, RewardBounds(0.0, 1.0), source)
+        super().__init__(contexts, domain, arm_names, RewardBounds(0.0, 1.0), source, rows)
         self._labels = whole_vector(labels, "labels", 0, self.arms - 1, self.size)
 
     @property
@@ -156,6 +165,7 @@ class TableBandit(TableProblem):
         arm_names: K names.
         reward_bounds: the public bounds of a reward.
         source: one sentence for reports.
+        rows: how many rows of the table these people are.
     """
 
     def __init__(
@@ -166,8 +176,9 @@ class TableBandit(TableProblem):
         arm_names: Sequence[str],
         reward_bounds: RewardBounds,
         source: str,
+        rows: RowCounts | None = None,
     ) -> None:
-        super().__init__(contexts, domain, arm_names, reward_bounds, source)
+        super().__init__(contexts, domain, arm_names, reward_bounds, source, rows)
         self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
         if len(self._rewards) != self.size:
             raise InvalidInput(
@@ -187,18 +198,17 @@ class ClassLabels:
     """Classes from a column of labels; `classes` in their order are the arms."""
 
     column: str
-    classes: tuple[str, ...]
+    classes: tuple[Label, ...]
     outside: OutsideRule = "error"
     missing: MissingRule = "error"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", tuple(self.classes))
-        self._as_column()
+        object.__setattr__(self, "classes", self._as_column().values)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The K class names."""
-        return self.classes
+        return self._as_column().values
 
     def _as_column(self) -> Column:
         return Column.category(self.column, self.classes, self.outside, self.missing)
@@ -241,7 +251,7 @@ class BracketLabels:
         values = numbers_of(column_of(frame, self.column), self.missing)
         kept = ~np.isnan(values)
         codes = np.where(kept, np.digitize(values, self.thresholds), np.nan)
-        return Encoded(codes[:, None], kept)
+        return Encoded(codes[:, None], kept, ((self.column, int((~kept).sum())),))
 
 
 def _plain(number: float) -> str:
@@ -260,11 +270,62 @@ def classification_from_table(
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
     domain = box_of(columns)
-    contexts, classes = encode_columns(frame, columns), label.encode(frame)
+    _check_apart(columns, [label.column], "label")
+    contexts, classes = encoded_together(
+        lambda: encode_columns(frame, columns), lambda: label.encode(frame)
+    )
+    rows = RowCounts.of([contexts, classes])
     kept = contexts.kept & classes.kept
-    check_any_kept(kept)
     labels = classes.values[kept, 0].astype(np.int64)
-    return ClassificationProblem(contexts.values[kept], labels, domain, label.names, source)
+    problem = ClassificationProblem(
+        contexts.values[kept], labels, domain, label.names, source, rows
+    )
+    problem.warnings = (*_never(problem, label.column), *_giveaways(problem, label.column))
+    return problem
+
+
+def _check_apart(columns: Sequence[Column], outcomes: Sequence[str], kind: str) -> None:
+    """Refuse an outcome among the context columns, which a learner sees before it chooses."""
+    both = [column.name for column in columns if column.name in outcomes]
+    if both:
+        raise InvalidInput(
+            f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
+            "outcome before it chooses, and the result would mean nothing. Take it out of columns."
+        )
+
+
+def _never(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
+    """A warning where nobody has some of the classes."""
+    counts = np.bincount(problem.labels, minlength=problem.arms)
+    never = [repr(name) for name, count in zip(problem.arm_names, counts, strict=True) if not count]
+    if not never:
+        return ()
+    return (f"Nobody in the table has the {label} {' or '.join(never)}: that choice never pays.",)
+
+
+def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
+    """Warnings for context columns that the label follows from, such as its code or its source.
+
+    A column gives the label away where everyone with the same value has the same label, and
+    either values repeat so often that this is no accident, or the labels change no more often
+    along the column than there are classes.
+    """
+    labels, found = problem.labels, []
+    if problem.size < _FEWEST_TO_TELL or len(np.unique(labels)) < 2:
+        return ()
+    for name, values in zip(problem.domain.names, problem.contexts.T, strict=True):
+        order = np.lexsort((labels, values))
+        sorted_values, sorted_labels = values[order], labels[order]
+        changes = np.diff(sorted_labels) != 0
+        if (changes & (np.diff(sorted_values) == 0)).any():
+            continue
+        distinct = 1 + int((np.diff(sorted_values) != 0).sum())
+        if distinct * _REPEATS <= problem.size or changes.sum() < problem.arms:
+            found.append(
+                f"The {label} follows from column {name!r} without an exception: is that known "
+                "before the choice? If not, take it out of columns; the result would mean nothing."
+            )
+    return tuple(found)
 
 
 def bandit_from_table(
@@ -281,15 +342,18 @@ def bandit_from_table(
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
-    check_labels(reward_columns, "the reward columns")
+    names = label_texts(reward_columns, "the reward columns")
     domain = box_of(columns)
+    _check_apart(columns, names, "reward of an arm")
     low, high = reward_bounds.lower, reward_bounds.upper
-    arms = [Column(name, low, high, outside=outside, missing=missing) for name in reward_columns]
-    contexts, rewards = encode_columns(frame, columns), encode_columns(frame, arms)
+    arms = [Column(name, low, high, outside=outside, missing=missing) for name in names]
+    contexts, rewards = encoded_together(
+        lambda: encode_columns(frame, columns), lambda: encode_columns(frame, arms)
+    )
+    rows = RowCounts.of([contexts, rewards])
     kept = contexts.kept & rewards.kept
-    check_any_kept(kept)
     return TableBandit(
-        contexts.values[kept], rewards.values[kept], domain, reward_columns, reward_bounds, source
+        contexts.values[kept], rewards.values[kept], domain, names, reward_bounds, source, rows
     )
 
 
@@ -304,60 +368,3 @@ def in_sample_oracle(problem: TableProblem) -> float:
     rewards = problem.rewards_of(np.arange(problem.size))
     totals = [np.bincount(group.reshape(-1), weights=rewards[:, k]) for k in range(problem.arms)]
     return float(np.max(totals, axis=0).sum())
-
-
-# The columns used of adult.data and their positions, from adult.names.
-_ADULT_FIELDS = {"age": 0, "education-num": 4, "hours-per-week": 12, "class": 14}
-
-
-def read_adult(folder: Path) -> tuple[pd.DataFrame, str]:
-    """UCI ADULT from the original files in `folder` or `folder`/adult, and which files they were.
-
-    `adult.test` is added where it lies beside `adult.data`; both may be gzipped.
-
-    Raises:
-        InvalidInput: when adult.data is in neither folder or cannot be read.
-    """
-    files = adult_files(folder)
-    frame = pd.concat([_read_adult_file(file) for file in files], ignore_index=True)
-    return frame, ", ".join(str(file) for file in files)
-
-
-def adult_files(folder: Path) -> list[Path]:
-    """The files of UCI ADULT in `folder`; `InvalidInput` when adult.data is not there."""
-    places = [folder / "adult", folder]
-    for place in places:
-        data, test = (_first_file(place, stem) for stem in ("adult.data", "adult.test"))
-        if data is not None:
-            return [data] if test is None else [data, test]
-    raise InvalidInput(
-        f"problem 'adult' found no adult.data or adult.data.gz in {places[0]} or {places[1]}; put "
-        "the UCI file there, or leave --data out to download the table from openml.org."
-    )
-
-
-def _first_file(folder: Path, stem: str) -> Path | None:
-    candidates = (folder / stem, folder / f"{stem}.gz")
-    return next((file for file in candidates if file.is_file()), None)
-
-
-def _read_adult_file(file: Path) -> pd.DataFrame:
-    names, positions = list(_ADULT_FIELDS), list(_ADULT_FIELDS.values())
-    # adult.test opens with the line "|1x3 Cross validator" and ends its labels in a dot.
-    frame = read_csv(file, header=None, names=names, usecols=positions, comment="|")
-    frame["class"] = [str(label).strip().removesuffix(".") for label in frame["class"]]
-    return frame
-
-
-def download_adult() -> tuple[pd.DataFrame, str]:
-    """UCI ADULT from openml.org through scikit-learn; `InvalidInput` when it cannot be had."""
-    from sklearn.datasets import fetch_openml
-
-    try:
-        frame: pd.DataFrame = fetch_openml("adult", version=2, as_frame=True).frame
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise InvalidInput(
-            f"problem 'adult' could not be downloaded from openml.org ({error}); pass --data DIR "
-            "with adult.data (from the UCI repository) in DIR or DIR/adult."
-        ) from error
-    return frame, "openml.org (adult, version 2)"

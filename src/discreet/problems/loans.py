@@ -26,7 +26,14 @@ from numpy.typing import ArrayLike
 from discreet.action_space import ArmPoints
 from discreet.domain import RewardBounds
 from discreet.problems.classification import TableProblem
-from discreet.problems.tables import Column, box_of, column_of, encode_columns, numbers_of
+from discreet.problems.columns import Column, box_of
+from discreet.problems.tables import (
+    Encoded,
+    RowCounts,
+    column_of,
+    encode_columns,
+    numbers_of,
+)
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -101,9 +108,10 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> LoanQuotes:
         name: numbers_of(column_of(frame, name), "drop")
         for name in ("total_debit_limit", "debt_to_income", "term", "interest_rate")
     }
-    kept = np.logical_not(np.any([np.isnan(values) for values in raw.values()], axis=0))
-    if not kept.any():
-        raise InvalidInput(f"none of the {len(frame)} loans is complete; give the whole table.")
+    gaps = {name: np.isnan(values) for name, values in raw.items()}
+    kept = np.logical_not(np.any(list(gaps.values()), axis=0))
+    lacking = tuple((name, int(gap.sum())) for name, gap in gaps.items())
+    rows = RowCounts.of([Encoded(np.stack(list(raw.values()), axis=1), kept, lacking)])
     limits, debts, terms, rates = (values[kept] for values in raw.values())
     step = np.log2(np.clip(limits, 1000.0, 1000.0 * 2 ** (len(_CARD_LIMITS) - 1)) / 1000.0)
     people = pd.DataFrame(
@@ -113,4 +121,6 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> LoanQuotes:
             "term": [f"{months:g} months" for months in terms],
         }
     )
-    return LoanQuotes(encode_columns(people, LOAN_COLUMNS).values, rates, tolerance)
+    problem = LoanQuotes(encode_columns(people, LOAN_COLUMNS).values, rates, tolerance)
+    problem.rows = rows
+    return problem

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from discreet.problems.classification import BracketLabels, ClassLabels
+from discreet.problems.columns import Column, Label, MissingRule, OutsideRule
 from discreet.problems.functions import BERNOULLI
 from discreet.problems.kernel_grid import Smoothness, beta_weights
 from discreet.problems.synthetic import (
@@ -20,7 +21,6 @@ from discreet.problems.synthetic import (
     CornerContexts,
     UniformContexts,
 )
-from discreet.problems.tables import Column, MissingRule, OutsideRule
 from discreet.validation import FloatArray, InvalidInput
 
 EARNINGS_THRESHOLDS = (13.0, 20.0)
@@ -87,7 +87,7 @@ class _TableColumn(_Options):
     lower: float | None = None
     upper: float | None = None
     levels: int | None = None
-    values: list[str] | None = None
+    values: list[Label] | None = None
     outside: OutsideRule = "error"
     missing: MissingRule = "error"
 
@@ -103,16 +103,22 @@ class _TableColumn(_Options):
             return Column.category(self.name, self.values, self.outside, self.missing)
         if self.lower is None or self.upper is None:
             raise InvalidInput(
-                f"column {self.name!r} has lower = {self.lower} and upper = {self.upper}; declare "
-                "both bounds for numbers, or values = [...] for labels."
+                f"column {self.name!r} has {self._bounds()}; declare both bounds for numbers, or "
+                "values = [...] for labels."
             )
         low, high = self.lower, self.upper
         return Column(self.name, low, high, self.levels, (), self.outside, self.missing)
 
+    def _bounds(self) -> str:
+        """Which bounds are declared, in words."""
+        given = {"lower": self.lower, "upper": self.upper}
+        shown = [f"{key} = {value:g}" for key, value in given.items() if value is not None]
+        return f"{shown[0]} alone" if shown else "no bounds"
+
 
 class _TableLabel(_Options):
     column: str
-    classes: list[str] | None = None
+    classes: list[Label] | None = None
     thresholds: list[float] | None = None
     outside: Literal["error", "drop"] = "error"
     missing: MissingRule = "error"
@@ -128,7 +134,7 @@ class _TableLabel(_Options):
         if self.outside != "error":
             raise InvalidInput(
                 f"the label {self.column!r} has thresholds and outside = {self.outside!r}; every "
-                "number falls into a bracket, so leave outside away."
+                "number falls into a bracket, so leave outside out."
             )
         return BracketLabels(self.column, tuple(self.thresholds), self.missing)
 

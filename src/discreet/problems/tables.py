@@ -1,8 +1,7 @@
 """Tables: a CSV or Parquet file becomes contexts with publicly declared bounds.
 
-A `Column` declares, before anyone looks at the data, which values a column may hold and what
-happens to people who do not fit. Every rule looks at one row at a time, so it is public
-preprocessing and reveals nothing that the row itself does not.
+What a `Column` (columns.py) declares is applied to every row; all columns that do not fit are
+named at once.
 
 | array    | shape  | meaning                                                   |
 |----------|--------|-----------------------------------------------------------|
@@ -14,212 +13,117 @@ preprocessing and reveals nothing that the row itself does not.
 from __future__ import annotations
 
 import math
-import warnings
-import zlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from discreet.domain import Box
+from discreet.problems.columns import Column, MissingRule, box_of, label_text, same_label
 from discreet.validation import (
     BoolArray,
     FloatArray,
     InvalidInput,
-    finite_number,
-    whole_number,
+    Refusals,
+    nearest,
 )
-
-OutsideRule = Literal["error", "clip", "drop"]
-MissingRule = Literal["error", "drop"]
 
 MISSING_MARKS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>"})
 """Text that stands for a missing value, unless a column declares it as one of its `values`."""
 
-_CSV_SUFFIXES = (".csv", ".csv.gz")
-_PARQUET_SUFFIXES = (".parquet", ".pq")
-_UNREADABLE = (OSError, ValueError, EOFError, NotImplementedError, zlib.error)
+_NOT_NUMBERS = tuple(
+    (re.compile(pattern), advice)
+    for pattern, advice in (
+        (
+            r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?",
+            "Write numbers without a separator of thousands: 1234, not 1,234.",
+        ),
+        (
+            r"[+-]?\d*,\d+|[+-]?\d{1,3}(\.\d{3})+(,\d+)?",
+            "Write numbers with a decimal point and no separator of thousands, or separate the "
+            "columns by semicolons; then decimal commas are read.",
+        ),
+        (r"[+-]?[\d.,]+ ?%", "Write percentages as plain numbers: 5 or 0.05, not 5%."),
+        (
+            r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*",
+            "Convert dates to numbers, for example to the days since a fixed one.",
+        ),
+    )
+)
+# More names than these are not listed one by one.
+_MANY = 30
 
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table and its public bounds.
-
-    Attributes:
-        name: the column's name in the table.
-        lower: the lowest value.
-        upper: the highest value.
-        levels: the number of equally spaced values from `lower` to `upper` (15 for whole years
-            from 6 to 20), or None for a continuous column.
-        values: category labels in their order, encoded 0..m-1; then lower = 0, upper = m - 1 and
-            levels = m (see `category`). Empty for a numeric column.
-        outside: what happens to a value outside the bounds or a label that is not declared: an
-            error, moved to the nearest bound (numbers only), or the row is left out.
-        missing: what happens where a value is missing: an error, or the row is left out.
-
-    Raises:
-        InvalidInput: for bounds, levels, labels or rules that do not fit together.
-    """
-
-    name: str
-    lower: float
-    upper: float
-    levels: int | None = None
-    values: tuple[str, ...] = ()
-    outside: OutsideRule = "error"
-    missing: MissingRule = "error"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InvalidInput(f"a column's name was {self.name!r}; it must be a text.")
-        low = finite_number(self.lower, f"the lower bound of column {self.name!r}")
-        high = finite_number(self.upper, f"the upper bound of column {self.name!r}")
-        if not low < high:
-            raise InvalidInput(
-                f"column {self.name!r} had bounds [{low}, {high}]; the lower must be below the "
-                "upper bound."
-            )
-        if self.levels is not None:
-            whole_number(self.levels, f"the levels of column {self.name!r}", minimum=2)
-        self._check_values(low, high)
-        self._check_rules()
-        object.__setattr__(self, "lower", low)
-        object.__setattr__(self, "upper", high)
-        object.__setattr__(self, "values", tuple(self.values))
-
-    def _check_values(self, low: float, high: float) -> None:
-        if not self.values:
-            return
-        check_labels(self.values, f"the values of column {self.name!r}")
-        count = len(self.values)
-        if (low, high, self.levels) != (0.0, count - 1.0, count):
-            raise InvalidInput(
-                f"column {self.name!r} declares {count} labels with bounds [{low}, {high}] and "
-                f"levels {self.levels}; labels are encoded 0 to {count - 1}, so use "
-                "Column.category(name, values), which sets all three."
-            )
-
-    def _check_rules(self) -> None:
-        check_rule(self.outside, f"outside of column {self.name!r}", ("error", "clip", "drop"))
-        check_rule(self.missing, f"missing of column {self.name!r}", ("error", "drop"))
-        if self.values and self.outside == "clip":
-            raise InvalidInput(
-                f"outside of column {self.name!r} was 'clip', but labels have no nearest bound; "
-                "use 'error' or 'drop'."
-            )
-
-    @classmethod
-    def category(
-        cls,
-        name: str,
-        values: Sequence[str],
-        outside: OutsideRule = "error",
-        missing: MissingRule = "error",
-    ) -> Column:
-        """A column of labels: `values` in their order are encoded 0, 1, ..., m - 1."""
-        check_labels(values, f"the values of column {name!r}")
-        count = len(values)
-        return cls(name, 0.0, count - 1.0, count, tuple(values), outside, missing)
+Counts = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Columns as numbers: `values` (n, d), NaN in rows left out, and `kept` (n,)."""
+    """Columns as numbers.
+
+    Attributes:
+        values: (n, d), NaN where a rule leaves a row out.
+        kept: (n,) the rows that take part.
+        lacking: for each column in how many rows it has no value.
+        outside: for each column how many rows are left out because of a number beyond its bounds or
+            a label that is not declared.
+    """
 
     values: FloatArray
     kept: BoolArray
+    lacking: Counts = ()
+    outside: Counts = ()
 
 
-def check_labels(labels: Sequence[str], name: str) -> None:
-    """Refuse anything but at least two distinct texts."""
-    if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
-        raise InvalidInput(
-            f'{name} were {labels!r}; give a list of texts, for example ["no", "yes"].'
-        )
-    if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise InvalidInput(f"{name} were {list(labels)}; give at least two, each once.")
+@dataclass(frozen=True)
+class RowCounts:
+    """How many rows of a table take part, and why the others do not.
 
-
-def check_rule(rule: str, name: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a rule that is not one of `allowed`."""
-    if rule not in allowed:
-        raise InvalidInput(f"{name} was {rule!r}; it must be one of {', '.join(allowed)}.")
-
-
-def read_table(path: str | Path, text_columns: Iterable[str] = ()) -> pd.DataFrame:
-    """The table in a `.csv`, `.csv.gz` or `.parquet` file.
-
-    Args:
-        path: the file; its ending says how it is read.
-        text_columns: columns of a CSV file that hold labels and are not to be read as numbers
-            (so that the label `01` stays apart from `1`).
-
-    Raises:
-        InvalidInput: when the file is not there, cannot be read or has no rows.
+    Attributes:
+        read: the rows of the table.
+        used: those that take part.
+        lacking, outside: as in `Encoded`, without columns that have none; a row counts for every
+            column that leaves it out.
     """
-    file = Path(path)
-    name = file.name.lower()
-    if not name.endswith(_CSV_SUFFIXES + _PARQUET_SUFFIXES):
-        raise InvalidInput(
-            f"the table was {str(file)!r}; its name must end in .csv, .csv.gz or .parquet. "
-            "Convert or rename the file."
+
+    read: int
+    used: int
+    lacking: Counts = ()
+    outside: Counts = ()
+
+    @classmethod
+    def of(cls, parts: Sequence[Encoded]) -> RowCounts:
+        """The counts for the columns of several parts, all of which must keep a row.
+
+        Raises:
+            InvalidInput: where no row is left.
+        """
+        kept = np.logical_and.reduce([part.kept for part in parts])
+        lacking, outside = (
+            tuple((name, count) for part in parts for name, count in counts(part) if count)
+            for counts in (attrgetter("lacking"), attrgetter("outside"))
         )
-    if not file.is_file():
-        raise InvalidInput(f"the table {str(file)!r} is not a file that exists; check the path.")
-    if name.endswith(_PARQUET_SUFFIXES):
-        frame = _read_parquet(file)
-    else:
-        frame = read_csv(file, dtype=dict.fromkeys(text_columns, str))
-    if frame.empty:
-        raise InvalidInput(f"the table {str(file)!r} has no rows; give a table with people in it.")
-    return frame
-
-
-def read_csv(file: Path, **settings: Any) -> pd.DataFrame:
-    """`pandas.read_csv` with this library's settings; `InvalidInput` with the reason it failed.
-
-    A first column is never taken for row names, which would shift every other column; a line with
-    more fields than the header is refused. Only empty fields are missing here: other marks, such
-    as `NA`, are read as text, because a column may declare them as labels.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame: pd.DataFrame = pd.read_csv(
-                file,
-                index_col=False,
-                skipinitialspace=True,
-                keep_default_na=False,
-                na_values=[""],
-                low_memory=False,
-                **settings,
+        rows = cls(len(kept), int(kept.sum()), lacking, outside)
+        if rows.used == 0:
+            raise InvalidInput(
+                f"no row is left: {rows.sentence}. Check the declared bounds, labels and rules."
             )
-    except (*_UNREADABLE, pd.errors.ParserWarning) as error:
-        raise InvalidInput(_unreadable(file, "CSV", error)) from error
-    return frame
+        return rows
 
-
-def _read_parquet(file: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(file, engine="pyarrow")
-    except ImportError as error:
-        raise InvalidInput(
-            f"the table {str(file)!r} is a Parquet file and pyarrow is not installed; run "
-            'pip install "discreet[parquet]", or convert the file to CSV.'
-        ) from error
-    except _UNREADABLE as error:
-        raise InvalidInput(_unreadable(file, "Parquet", error)) from error
-
-
-def _unreadable(file: Path, kind: str, error: BaseException) -> str:
-    reason = str(error).strip() or type(error).__name__
-    return (
-        f"the table {str(file)!r} could not be read as {kind} ({reason}); repair the file or "
-        "write it again."
-    )
+    @property
+    def sentence(self) -> str:
+        """The counts in words."""
+        if self.used == self.read:
+            return f"All {self.read:,} rows"
+        reasons = [f"{n:,} lack{'s' if n == 1 else ''} {name}" for name, n in self.lacking]
+        reasons += [f"{n:,} outside the declared {name}" for name, n in self.outside]
+        text = f"{self.used:,} of {self.read:,} rows; {', '.join(reasons)}"
+        counted = sum(count for _, count in self.lacking + self.outside)
+        several = " (some rows count for several columns)"
+        return text + several if counted > self.read - self.used else text
 
 
 def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[FloatArray, Box]:
@@ -231,32 +135,46 @@ def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Float
     """
     domain = box_of(columns)
     encoded = encode_columns(frame, columns)
-    check_any_kept(encoded.kept)
+    RowCounts.of([encoded])
     return encoded.values[encoded.kept], domain
 
 
-def box_of(columns: Sequence[Column]) -> Box:
-    """The public domain which the columns declare."""
-    names = tuple(column.name for column in columns)
-    if not names or len(set(names)) < len(names):
-        raise InvalidInput(f"the columns were {list(names)}; give at least one, each once.")
-    return Box(
-        tuple(column.lower for column in columns),
-        tuple(column.upper for column in columns),
-        names,
-        tuple(column.levels for column in columns),
-        tuple(column.values for column in columns),
-    )
+def encode_columns(
+    frame: pd.DataFrame, columns: Sequence[Column], may_drop: bool = True
+) -> Encoded:
+    """Every row of the table as numbers, and which rows the rules keep.
 
+    Args:
+        frame: the table.
+        columns: what is declared about it.
+        may_drop: whether messages may advise to leave rows out.
 
-def encode_columns(frame: pd.DataFrame, columns: Sequence[Column]) -> Encoded:
-    """Every row of the table as numbers, and which rows the rules keep."""
+    Raises:
+        InvalidInput: naming every column that is not there or whose values its rules refuse.
+    """
     values = np.empty((len(frame), len(columns)), dtype=np.float64)
+    lacking, outside = [], []
+    refusals = Refusals()
     for position, column in enumerate(columns):
-        series = column_of(frame, column.name)
-        values[:, position] = _labels(series, column) if column.values else _bounded(series, column)
+        with refusals.collected():
+            read = _labels if column.values else _bounded
+            series = column_of(frame, column.name)
+            values[:, position], absent, beyond = read(series, column, may_drop)
+            lacking.append((column.name, int(absent.sum())))
+            outside.append((column.name, int(beyond.sum())))
+    refusals.raise_if_any()
     kept = np.logical_not(np.isnan(values).any(axis=1))
-    return Encoded(values, kept)
+    return Encoded(values, kept, tuple(lacking), tuple(outside))
+
+
+def encoded_together(*encoders: Callable[[], Encoded]) -> list[Encoded]:
+    """What several functions encode; `InvalidInput` with all that they refuse."""
+    refusals, parts = Refusals(), []
+    for encode in encoders:
+        with refusals.collected():
+            parts.append(encode())
+    refusals.raise_if_any()
+    return parts
 
 
 def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
@@ -265,55 +183,78 @@ def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
     if count == 1:
         series: pd.Series[Any] = frame[name]
         return series
-    existing = ", ".join(str(column) for column in frame.columns)
-    problem = "is not in the table" if count == 0 else f"is {count} times in the table"
-    raise InvalidInput(f"column {name!r} {problem}, which has: {existing}. Name one of these.")
-
-
-def check_any_kept(kept: BoolArray) -> None:
-    """Refuse rules that leave nobody over."""
-    if not kept.any():
+    names = [str(column) for column in frame.columns]
+    existing = ", ".join(names[:_MANY]) + (", ..." if len(names) > _MANY else "")
+    if count:
         raise InvalidInput(
-            f"none of the {len(kept)} rows is left after the rules outside and missing; check the "
-            "declared bounds, labels and rules."
+            f"column {name!r} occurs {count} times in the table, which has: {existing}. Give each "
+            "its own name in the table's header."
         )
+    garbled = "" if existing.isascii() else " (If names look garbled, save the table as UTF-8.)"
+    raise InvalidInput(
+        f"column {name!r} is not in the table, which has: {existing}. Name one of these."
+        f"{nearest(name, names)}{garbled}"
+    )
 
 
-def numbers_of(series: pd.Series[Any], missing: MissingRule) -> FloatArray:
-    """A numeric column (n,) with NaN for rows left out; `InvalidInput` for text and dates."""
+def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = True) -> FloatArray:
+    """A numeric column (n,) with NaN for rows left out.
+
+    Args:
+        series: the column.
+        missing: whether a row without a value is refused or left out.
+        may_drop: whether messages may advise to leave rows out.
+
+    Raises:
+        InvalidInput: for text, dates, and missing values that are not to be left out.
+    """
     if series.dtype.kind in "Mmc":
         raise InvalidInput(
-            f"column {series.name!r} holds {series.dtype} values; convert it to plain numbers."
+            f"column {series.name!r} holds {series.dtype} values; convert it to plain numbers, "
+            "dates for example to the days since a fixed one."
         )
     absent = _absent(series)
     numbers = pd.to_numeric(series.mask(absent), errors="coerce")
     array: FloatArray = numbers.to_numpy(dtype=np.float64, na_value=math.nan)
     unreadable = np.isnan(array) & ~absent
     if unreadable.any():
+        first = str(series.iloc[int(np.argmax(unreadable))]).strip()
         raise InvalidInput(
             f"column {series.name!r} held text in {_where(unreadable, series)}; it must hold "
-            "numbers. Declare its labels as values = [...], or clean the column first."
+            f"numbers. {_how_to_number(first)}"
         )
-    _refuse_missing(absent, missing, series)
+    _refuse_missing(absent, missing, series, may_drop)
     return array
 
 
-def _bounded(series: pd.Series[Any], column: Column) -> FloatArray:
-    values = numbers_of(series, column.missing)
+def _how_to_number(text: str) -> str:
+    """What to do about a text that stands where a number must."""
+    for pattern, advice in _NOT_NUMBERS:
+        if pattern.fullmatch(text):
+            return advice
+    return "Declare its labels as values = [...], or clean the column first."
+
+
+Read = tuple[FloatArray, BoolArray, BoolArray]
+"""(n,) values with NaN for rows left out, which are missing, which are left out as outside."""
+
+
+def _bounded(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
+    values = numbers_of(series, column.missing, may_drop)
+    absent = np.isnan(values)
     outside = (values < column.lower) | (values > column.upper)
     if column.outside == "error" and outside.any():
+        drop = ', or outside = "drop" to leave those people out' if may_drop else ""
         raise InvalidInput(
             f"column {column.name!r} was outside its declared bounds [{column.lower:g}, "
             f"{column.upper:g}] in {_where(outside, series)}. Declare wider bounds, or set "
-            'outside = "clip" to move such values to the nearest bound, or outside = "drop" to '
-            "leave those people out."
+            f'outside = "clip" to move such values to the nearest bound{drop}.'
         )
     if column.outside == "clip":
-        values = np.clip(values, column.lower, column.upper)
-    else:
-        values = np.where(outside, math.nan, values)
+        values, outside = np.clip(values, column.lower, column.upper), np.zeros_like(outside)
+    values = np.where(outside, math.nan, values)
     _check_levels(values, series, column)
-    return values
+    return values, absent, outside
 
 
 def _check_levels(values: FloatArray, series: pd.Series[Any], column: Column) -> None:
@@ -329,30 +270,47 @@ def _check_levels(values: FloatArray, series: pd.Series[Any], column: Column) ->
         )
 
 
-def _labels(series: pd.Series[Any], column: Column) -> FloatArray:
-    code = {label: float(i) for i, label in enumerate(column.values)}
-    found = [code.get(_text(value)) for value in series.tolist()]
-    codes = np.array([math.nan if i is None else i for i in found], dtype=np.float64)
+def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
+    code = {same_label(label): float(i) for i, label in reversed(list(enumerate(column.values)))}
+    code |= {label: float(i) for i, label in enumerate(column.values)}
+    texts = [label_text(value) for value in series.tolist()]
+    codes = np.array([code.get(text, code.get(same_label(text), math.nan)) for text in texts])
     # A declared label such as "None" is a label, even where it also marks a missing value.
     absent = _absent(series) & np.isnan(codes)
     unknown = np.isnan(codes) & ~absent
     if column.outside == "error" and unknown.any():
+        declared = ", ".join(column.values[:_MANY]) + (
+            ", ..." if len(column.values) > _MANY else ""
+        )
+        drop = ', or set outside = "drop" to leave those people out' if may_drop else ""
+        garbled = (
+            "" if all(map(str.isascii, texts)) else " If it looks garbled, save the table as UTF-8."
+        )
         raise InvalidInput(
             f"column {column.name!r} had a label that is not declared in "
-            f"{_where(unknown, series)}; declared are: {', '.join(column.values)}. Add the label, "
-            'or set outside = "drop" to leave those people out.'
+            f"{_where(unknown, series)}; declared are: {declared}. Add the label{drop}.{garbled}"
         )
-    _refuse_missing(absent, column.missing, series)
-    return codes
+    _refuse_missing(absent, column.missing, series, may_drop)
+    return codes, absent, unknown
 
 
-def _refuse_missing(absent: BoolArray, rule: MissingRule, series: pd.Series[Any]) -> None:
-    if rule == "error" and absent.any():
-        raise InvalidInput(
-            f"column {series.name!r} had no value in {int(absent.sum())} of {len(absent)} rows, "
-            f'first in row {int(np.argmax(absent))} (the first row is 0); set missing = "drop" '
-            "to leave those people out, or fill the gaps by a rule that is public."
-        )
+def _refuse_missing(
+    absent: BoolArray, rule: MissingRule, series: pd.Series[Any], may_drop: bool
+) -> None:
+    if rule == "drop" or not absent.any():
+        return
+    if absent.all():
+        raise InvalidInput(f"column {series.name!r} is empty in all rows; leave the column out.")
+    advice = (
+        'set missing = "drop" to leave those people out'
+        if may_drop
+        else "set missing to what an empty value counts as, chosen without looking at the data"
+    )
+    raise InvalidInput(
+        f"column {series.name!r} had no value in {int(absent.sum())} of {len(absent)} rows, first "
+        f"in row {int(np.argmax(absent))} (the first row is 0); {advice}, or fill the gaps by a "
+        "rule that is public."
+    )
 
 
 def _absent(series: pd.Series[Any]) -> BoolArray:
@@ -363,16 +321,9 @@ def _absent(series: pd.Series[Any]) -> BoolArray:
     return absent | np.array(marks, dtype=np.bool_)
 
 
-def _text(value: object) -> str:
-    """A label as text; the whole number 1.0 (an integer column with gaps) reads as '1'."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
-
-
 def _where(bad: BoolArray, series: pd.Series[Any]) -> str:
     first = int(np.argmax(bad))
     return (
-        f"{int(bad.sum())} of {len(bad)} rows, first {series.iloc[first]!s} in row {first} (the "
-        "first row is 0)"
+        f"{int(bad.sum())} of {len(bad)} rows, first {series.iloc[first]!s:.80} in row {first} "
+        "(the first row is 0)"
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from discreet.outsourcing.acquisition import ACQUISITIONS
+from discreet.outsourcing.answering import times_text
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.privacy.guarantee import rounded_up
 from discreet.reporting.column_units import (
@@ -101,7 +102,7 @@ def learnt(view: SearchView) -> Facts:
     added = ""
     if view.answer_noise and not view.given:
         added = f", of which the curator added {number_text(view.answer_noise, 3)}"
-    source = "the answers, learnt anew whenever a quarter more came"
+    source = "the answers; learnt again whenever their number has grown by a quarter"
     return (
         ("source", "given beforehand" if view.given else source),
         ("mean of outcomes", number_text(prior.mean, 4)),
@@ -133,7 +134,7 @@ def promised(view: SearchView) -> Facts:
         ("noise", _noise(view)),
         ("projection", _projection(view)),
         ("answers", _answers(view)),
-        ("repeats", f"a row may be asked for {_times(certificate.repeats)}"),
+        ("repeats", f"a row may be asked for {times_text(certificate.repeats)}"),
         ("rows", f"{certificate.rows:,}, in a random order that the curator keeps"),
         ("releases", _releases(view)),
         ("noise source", "; ".join(sources) or noise),
@@ -160,7 +161,7 @@ def settings(view: SearchView) -> Facts:
     chosen, counts = view.search.settings, view.turn
     asked = f"{len(counts.asked):,} asked of at most {max(view.rounds, len(counts.asked)):,}"
     parts = [asked, f"{counts.answered:,} answered"]
-    parts += [f"{view.count('impossible'):,} cannot be measured", f"{counts.waiting:,} wait"]
+    parts += [f"{view.count('impossible'):,} cannot be measured", f"{counts.waiting:,} are waiting"]
     assert chosen.acquisition in ACQUISITIONS
     first = f"seed {chosen.seed}"
     if view.warm_up:
@@ -230,7 +231,7 @@ def _projection(view: SearchView) -> str:
 def _answers(view: SearchView) -> str:
     answers = view.certificate.answers
     if answers is None:
-        return "not protected: they are told as they are"
+        return "not protected: they are given as they are"
     low, high = number_text(answers.lower), number_text(answers.upper)
     return (
         f"protected: cut to {low} to {high}, with normal noise of standard deviation "
@@ -242,12 +243,8 @@ def _answers(view: SearchView) -> str:
 def _releases(view: SearchView) -> str:
     earlier = len(view.certificate.earlier)
     if not earlier:
-        return "this is the first of the table"
+        return "this is the first of this table"
     return f"{earlier + 1} of the table; epsilon covers all of them together"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _cut(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Grid:

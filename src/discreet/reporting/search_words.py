@@ -37,7 +37,7 @@ def answer(view: SearchView) -> str:
         return "No outcome is known yet."
     settled = len(view.turn.asked) - view.turn.waiting
     question = int(view.questions[view.best_place])
-    text = f"After {counted(settled, 'question')} the {_best_word(view)} answer is "
+    text = f"After {counted(settled, 'question')}, the {_best_word(view)} answer is "
     text += f"{number_text(best.answer)}, of row {best.row} (question {question})"
     if view.answer_noise and view.knows:
         text += f", with noise on it: {expected_text(best.expected, best.deviation)} is expected"
@@ -70,10 +70,10 @@ def answers_caption(view: SearchView) -> str:
         noise = number_text(view.answer_noise, 3)
         text += (
             f" Bars: one standard deviation ({noise}) of the noise that the curator added to each "
-            "answer. The best so far is the best of noisy answers, so a lucky one."
+            "answer. The best so far is the best of noisy answers, and so partly luck."
         )
     if view.optimum is not None:
-        text += " Dashed: the best outcome of any row, which was known from elsewhere."
+        text += " Dashed: the best outcome of any row, known from elsewhere."
         if view.answer_noise:
             text += " Regret is that of noisy answers and may be below 0."
     if view.warm_up:
@@ -91,7 +91,7 @@ def answers_alt(view: SearchView) -> str:
     text += f"goes from {first} to {last}." if first != last else f"stays at {first}."
     if view.optimum is not None:
         lost = number_text(float(view.regret(view.so_far)[-1]), 4)
-        text += f" Under it the simple regret, which ends at {lost}."
+        text += f" Below it, the simple regret, which ends at {lost}."
     return text
 
 
@@ -137,7 +137,7 @@ def map_alt(view: SearchView) -> str:
     text = f"Map of {counted(view.certificate.rows, 'row')} over {shown}"
     if len(names) == 1:
         text = f"Expected outcome of {counted(view.certificate.rows, 'row')} over {shown}"
-    text += f", with {counted(len(view.turn.asked), 'row')} that were asked for marked."
+    text += f", with marks on {counted(len(view.turn.asked), 'row')} that were asked for."
     if view.knows:
         low, high = (number_text(value, 4) for value in view.expected_range)
         text += f" Expected outcomes are between {low} and {high}."
@@ -187,7 +187,7 @@ def _regret(view: SearchView) -> str:
     if regret == 0.0:
         return f"that is the optimum, {optimum}"
     if regret < 0.0:
-        why = "which noise can do" if view.answer_noise else "which can therefore not be right"
+        why = "which noise can do" if view.answer_noise else "which therefore cannot be right"
         return (
             f"the answer is better than the optimum, {optimum}, by {number_text(-regret, 4)}, {why}"
         )
@@ -207,5 +207,5 @@ def _not_shown(view: SearchView) -> str:
             f"Outcomes seem to depend most on {names} (shortest length scales relative to the "
             f"spread of rows); not shown: {named}."
         )
-    why = "as all count alike" if view.knows else "as nothing is known of them yet"
+    why = "as all matter equally" if view.knows else "as nothing is known about them yet"
     return f"Shown are {names}, the first ones, {why}; not shown: {named}."

@@ -40,7 +40,8 @@ KERNELS = [
 
 
 def learner(space=SPACES["own sets"], **options) -> ExactGPUCB:
-    return ExactGPUCB(DOMAIN, space, NonPrivate(), reward_bounds=BOUNDS, public_seed=3, **options)
+    common = {"reward_bounds": BOUNDS, "public_seed": 3, "identity": "exact"}
+    return ExactGPUCB(DOMAIN, space, NonPrivate(), **common, **options)
 
 
 def mean_reward(points: np.ndarray) -> np.ndarray:
@@ -229,8 +230,9 @@ def test_a_public_report_cannot_smuggle_another_point_in() -> None:
     one = taught(GRID)
     policy = one.policy()
     other = (policy._place + 1) % len(GRID.points)
+    smuggled = Actions(np.array([other]), np.array([5]), policy)
     with pytest.raises(InvalidInput, match="ticket"):
-        policy.report(1, Actions(np.array([other]), np.array([5])), [0.0], SimulatedNoise(0))
+        policy.report(1, smuggled, [0.0], SimulatedNoise(0))
     rows = one.statistics(visit(policy, 4, 0)).rows
     assert (rows[:, :2] == policy.choice).all()
 
@@ -241,7 +243,7 @@ def test_reports_add_in_any_order(space) -> None:
     policy = one.policy()
     two.policy()
     first, late = learner(space).policy(), visit(one.published(0), 9, 77)
-    assert first.identity == policy.identity
+    assert first.learner_id == policy.learner_id
     batches = [late, *(visit(policy, people, seed) for seed, people in enumerate((4, 17, 1)))]
     one.update(batches)
     for batch in reversed(batches):

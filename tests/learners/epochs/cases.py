@@ -68,6 +68,7 @@ def learner(
     horizon: int | None = 400,
     domain: Box = DOMAIN,
     arms: Any = DOSES,
+    identity: str | None = "epochs",
     **options: Any,
 ) -> EpochLearner:
     """A learner with few features."""
@@ -83,6 +84,7 @@ def learner(
         noise=noise,
         horizon=horizon,
         public_seed=3,
+        identity=identity,
         **{"error": 0.02, "reward_noise": 0.2, **options},
     )
     return made

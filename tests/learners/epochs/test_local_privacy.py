@@ -18,8 +18,9 @@ from discreet.learners.epochs.features import CodedFeatures, MapFeatures
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.reports import PrivateRows
 from discreet.learners.epochs.rows import RowMap
-from discreet.learners.messages import Actions, Policy, Terms
+from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
+from discreet.learners.terms import Terms
 from discreet.privacy import Joint, Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport
@@ -162,10 +163,10 @@ class TestReports:
         made, plain = learner("thompson", PURE), learner("thompson", NonPrivate())
         reports = observe(plain, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput, match="PrivateRows"):
-            made.update(replace(reports, source=made.policy().identity, noise=SimulatedNoise.name))
+            made.update(replace(reports, source=made.identity, noise=SimulatedNoise.name))
         private = observe(made, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput, match="ContextObservations"):
-            plain.update(replace(private, source=plain.policy().identity))
+            plain.update(replace(private, source=plain.identity))
 
     @every_mechanism
     def test_law_of_reports_of_two_people(self, name: str) -> None:
@@ -288,6 +289,7 @@ class TestTamperedPolicies:
         rows = RowMap(np.full(size, 1e300), np.eye(size), np.ones((size, 2)), 1e-9, 0.5)
         policy = EpochPolicy(
             version=0,
+            learner_id="forged",
             domain=wide,
             reward_bounds=policy_of().reward_bounds,
             public_seed=0,
@@ -297,7 +299,6 @@ class TestTamperedPolicies:
             rows=rows,
             local=PrivUnit(2, 1.0),
             believed=np.zeros(size),
-            learner="forged",
         )
         policy = decode(encode(policy), Policy)
         Terms(wide, 2, 1.0).check(policy)
@@ -351,32 +352,6 @@ class TestTamperedPolicies:
             MapFeatures(contexts, two, np.zeros((2, 1)), features)
         with pytest.raises(InvalidInput, match="columns"):
             MapFeatures(contexts, two, np.zeros((2, 0)), features)
-
-    def test_an_action_that_the_ticket_does_not_choose(self) -> None:
-        policy = policy_of()
-        actions, _ = policy.act(GRID, np.random.default_rng(0))
-        other = Actions((actions.arms + 1) % 4, actions.tickets)
-        with pytest.raises(InvalidInput, match="ticket"):
-            policy.report(GRID, other, np.zeros(5), SimulatedNoise(0))
-
-
-def test_identities_differ_where_reports_do() -> None:
-    """Reports for one learner are refused by another that has promised something else, and by one
-    of another kind: who reports to both pays for both."""
-    makers = [
-        learner("thompson", PURE),
-        learner("thompson", Local(1.0)),
-        learner("thompson", GAUSSIAN, mechanism="gaussian"),
-        learner("thompson", NonPrivate()),
-        learner("posterior", NonPrivate()),
-        learner("usca", NonPrivate()),
-        learner("posterior", PURE),
-    ]
-    policies = [made.policy() for made in makers]
-    assert len({policy.identity for policy in policies}) == len(makers)
-    assert len({policy.group for policy in policies}) == 3
-    with pytest.raises(InvalidInput, match="for the learner"):
-        makers[4].update(observe(makers[3], People(10, 1), 0, 10))
 
 
 def test_rows_of_a_continuum_travel() -> None:

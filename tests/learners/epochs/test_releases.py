@@ -14,9 +14,9 @@ import pytest
 
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
-from discreet.learners.messages import Terms
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
+from discreet.learners.terms import Terms
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 

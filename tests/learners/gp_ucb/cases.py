@@ -47,6 +47,7 @@ def learner(
     noise: Any = None,
     horizon: int | None = None,
     kernel: str = KERNEL,
+    identity: str | None = "gp",
     **options: Any,
 ) -> GPUCB:
     """A learner with few features."""
@@ -61,6 +62,7 @@ def learner(
         error=0.05,
         horizon=horizon,
         public_seed=3,
+        identity=identity,
         noise=noise,
         calibration=rule_of(options),
     )

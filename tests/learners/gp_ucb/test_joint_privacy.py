@@ -13,9 +13,9 @@ import pytest
 
 from discreet.learners.gp_ucb import learner as learner_module
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.learners.messages import Terms
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
+from discreet.learners.terms import Terms
 from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.validation import InvalidInput

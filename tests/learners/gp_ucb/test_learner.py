@@ -12,7 +12,13 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds, unit_cube
-from discreet.kernels import Additive, FourierFeatures, feature_map, kernel_from_text
+from discreet.kernels import (
+    Additive,
+    FourierFeatures,
+    feature_map,
+    finite_features,
+    kernel_from_text,
+)
 from discreet.learners.gp_ucb.calibration import Posterior
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.model import KernelModel
@@ -24,7 +30,7 @@ from discreet.problems.decision_sets import BumpProblem
 from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
-from .cases import DOMAIN, SETS, SPACES, People, learner, serve
+from .cases import DOMAIN, SETS, SPACES, People, learner, observe, serve
 
 every_space = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
 
@@ -397,3 +403,52 @@ class TestRegret:
     def test_a_public_box(self, budget: Any) -> None:
         runs = [regret_on_a_box(budget, seed) for seed in range(3)]
         assert sum(mine for mine, _ in runs) < 0.5 * sum(chance for _, chance in runs)
+
+
+class TestCompany:
+    """What a person is given never depends on who else is in the batch."""
+
+    def test_how_many_points_others_bring(self) -> None:
+        """Points of equal score are told apart by last bits, which the width of a batch moved."""
+        rng = np.random.default_rng(0)
+        made = serve_some(learner(SETS, NonPrivate()))
+        policy = made.policy()
+        for _ in range(100):
+            point = rng.random(2)
+            mine = np.stack([point, point * (1.0 - 1e-15)])
+            others = [rng.random((count, 2)) for count in (1, SETS.most)]
+            chosen = [
+                int(policy.act([mine, other], np.random.default_rng(1))[0].arms[0])
+                for other in others
+            ]
+            assert chosen[0] == chosen[1]
+            assert np.array_equal(
+                *(policy._features(policy._read([mine, other]).points[0]) for other in others)
+            )
+
+    def test_a_stranger_among_them(self) -> None:
+        """One person's point that a finite map lacks changes nobody else's features."""
+        points = np.random.default_rng(2).random((300, 2))
+        made = GPUCB(
+            DOMAIN,
+            SETS,
+            Local(2.0, 1e-5),
+            features=finite_features(RBF(0.5), DOMAIN, points, error=1e-3),
+            public_points=points,
+        )
+        policy = made.policy()
+        company = points[:200].reshape(50, 4, 2)
+        strange = company.copy()
+        strange[7, 2] = [0.123, 0.456]
+        first, second = (
+            policy.act(sets, np.random.default_rng(3))[0].arms for sets in (company, strange)
+        )
+        assert np.array_equal(np.delete(first, 7), np.delete(second, 7))
+
+
+def serve_some(made: GPUCB) -> GPUCB:
+    """After forty people."""
+    people = People(40, 4)
+    for start in range(0, 40, 10):
+        made.update(observe(made, people, start, start + 10))
+    return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -25,10 +24,11 @@ from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.gp_ucb.policy import PublicPolicy, SetPolicy
 from discreet.learners.gp_ucb.reports import NoisyRows
 from discreet.learners.gp_ucb.rows import row_sensitivity
-from discreet.learners.messages import Policy, Terms
+from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
-from discreet.privacy import Joint, Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
-from discreet.privacy.accounting import gaussian_epsilon
+from discreet.learners.terms import Terms
+from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
+from discreet.privacy.accounting import gaussian_epsilon, gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
@@ -149,7 +149,7 @@ class TestReports:
             actions, _ = policy.act(people, np.random.default_rng(0))
             reports = policy.report(people, actions, np.zeros(3), Unprotected())
             with pytest.raises(InvalidInput):
-                made.update(replace(reports, source=made.policy().identity))
+                made.update(replace(reports, source=made.identity))
 
 
 class TestTamperedPolicies:
@@ -332,11 +332,14 @@ class TestTamperedPolicies:
                 sent(box_policy(), change)
 
 
-def test_identities_differ_where_reports_do() -> None:
-    """Reports for one learner are refused by another that has promised something else."""
-    budgets = [Local(2.0, 1e-5), Local(1.0, 1e-5), Local(2.0, 1e-6), NonPrivate()]
-    seen = {learner(budget=budget).policy().identity for budget in budgets}
-    assert len(seen) == len(budgets)
-    assert not math.isfinite(
-        learner(budget=Joint(1.0, 1e-5)).policy().release("none").event.epsilon
-    )
+def test_terms_count_what_the_sampler_holds() -> None:
+    """Fault once found: a device was told 1 and sent a report that held 1.0000000051."""
+    policy = set_policy()
+    exact = gaussian_noise_multiplier(2.0, 1e-5) * policy.local.sensitivity
+    forged = replace(policy, local=replace(policy.local, scale=exact))
+    terms = Terms(policy.domain, policy.space, 2.0, delta=1e-5)
+    terms.check(forged, SimulatedNoise.name)
+    with pytest.raises(InvalidInput, match="agreed to at most"):
+        terms.check(forged)
+    with pytest.raises(InvalidInput, match="agreed to at most"):
+        forged.act("no contexts", np.random.default_rng(0), terms)

@@ -51,6 +51,7 @@ def random_policy(
     mass = grid.weights(kappa)
     return KernelPolicy(
         version=0,
+        learner_id="scene",
         domain=domain,
         reward_bounds=RewardBounds(),
         public_seed=seed,

@@ -19,7 +19,6 @@ from discreet.learners.local_kernel.features import (
     round_coefficients,
 )
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.messages import Actions
 from discreet.privacy import SimulatedNoise
 
 from .scene import all_contexts, midpoints, random_policy, reported
@@ -251,7 +250,7 @@ def test_reports_use_the_same_arms_and_signs(dimension: int) -> None:
     assert np.array_equal(reports.signs, policy.signs_of_all(phi, chosen)[rows, function])
     for person in range(0, 200, 10):
         one = slice(person, person + 1)
-        mine = Actions(actions.arms[one], actions.tickets[one])
+        mine = actions[one]
         again = reported(policy, contexts[one], mine, [1.0], SimulatedNoise(0))
         assert again.signs[0] == reports.signs[person]
 

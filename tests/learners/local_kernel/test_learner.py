@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -355,3 +356,23 @@ class TestSaving:
         path.write_text(json.dumps(content))
         with pytest.raises(InvalidInput, match="coefficients"):
             load(path)
+
+
+def test_two_people_may_draw_the_same_ticket() -> None:
+    """Among ten million people two do so six times in a thousand; nobody's report is lost by it."""
+    learner = LocalKernel(unit_cube(2), 2, Local(4.0))
+    policy = learner.policy()
+    contexts = np.random.default_rng(0).random((20, 2))
+    actions, _ = policy.act(contexts, np.random.default_rng(1))
+    same = replace(actions, tickets=np.full(20, actions.tickets[0]))
+    reports = policy.report(contexts, same, np.ones(20), SimulatedNoise(2))
+    learner.update(reports)
+    assert learner.people == 20
+    alone = [
+        replace(reports, **{n: getattr(reports, n)[[i]] for n in ("tickets", "cells", "signs")})
+        for i in range(20)
+    ]
+    other = LocalKernel(unit_cube(2), 2, Local(4.0), identity=learner.identity)
+    other.policy()
+    other.update(alone)
+    assert encode(other._sums) == encode(learner._sums)

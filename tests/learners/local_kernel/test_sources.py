@@ -57,6 +57,7 @@ def policy_of(
     return KernelSourcePolicy(
         name="clinic",
         version=0,
+        learner_id="scene",
         domain=domain,
         reward_bounds=RewardBounds(),
         arms=arms,

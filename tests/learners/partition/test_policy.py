@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, RewardBounds, unit_cube
-from discreet.learners.messages import Actions, Policy, Terms
+from discreet.learners.messages import Policy
 from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
 from discreet.learners.partition.posterior import node_masses, observations
 from discreet.learners.partition.statistics import TARGET
 from discreet.learners.partition.tree import Tree
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.schema import decode, encode
+from discreet.learners.terms import Terms
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -30,6 +31,7 @@ def quarters(epsilon: float = 1.0) -> PartitionPolicy:
     tree = tree.split(np.array([1, 2]), np.array([1, 1]))
     return PartitionPolicy(
         version=0,
+        learner_id="scene",
         domain=unit_cube(2),
         reward_bounds=RewardBounds(),
         arms=3,
@@ -210,14 +212,6 @@ def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
     policy.check(reports)
     assert (odds == 1.0).all()
     assert policy.sums(reports).sources[TARGET].offered.sum() == 0.0
-
-
-def test_actions_that_the_ticket_does_not_offer_are_refused() -> None:
-    policy = quarters()
-    actions, _ = policy.act([[0.1, 0.1]], np.random.default_rng(0))
-    other = Actions((actions.arms + 1) % 3, actions.tickets)
-    with pytest.raises(InvalidInput, match="ticket offers"):
-        policy.report([[0.1, 0.1]], other, [0.5], SimulatedNoise(0))
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def policy_of(
     return PartitionSourcePolicy(
         name="clinic",
         version=0,
+        learner_id="scene",
         domain=unit_cube(dimension),
         reward_bounds=RewardBounds(),
         arms=active.shape[1],
@@ -299,22 +300,6 @@ def test_messages_round_trip() -> None:
     copy = decode(encode(reports), SourceReports)
     learner.update_source(copy)  # type: ignore[arg-type]
     assert learner.source_people("clinic") == 1
-
-
-@pytest.mark.parametrize(
-    ("contexts", "arms", "rewards", "said"),
-    [
-        ([[0.2, 1.2]], [1], [1.0], "declared bounds"),
-        ([[0.2, 0.3]], [3], [1.0], "from 0 to 2"),
-        ([[0.2, 0.3]], [0], [1.5], "rewards had"),
-        ([[0.2, np.nan]], [0], [0.5], "NaN"),
-    ],
-)
-def test_what_cannot_be_reported(contexts, arms, rewards, said: str) -> None:
-    learner = made()
-    learner.open_source("clinic", 2.0)
-    with pytest.raises(InvalidInput, match=said):
-        learner.source_policy("clinic").report(contexts, arms, rewards, SimulatedNoise(0))
 
 
 def test_reports_that_no_policy_makes_change_nothing() -> None:

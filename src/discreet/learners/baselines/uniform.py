@@ -75,6 +75,10 @@ class UniformPolicy(ArmPolicy):
         arms = np.minimum((uniforms * self.arms).astype(np.int64), self.arms - 1)
         return arms, np.full(len(unit), 1.0 / self.arms)
 
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> EmptyReports:
@@ -117,10 +121,13 @@ class UniformPointPolicy(PointPolicy):
         places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
         return places
 
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
     def _report(
         self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> EmptyReports:
-        self.chosen(people, actions)
         return EmptyReports(**self.origin(noise.name), count=len(people))
 
     def release(self, noise: str) -> Release | None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -165,7 +164,7 @@ class MapFeatures(ArmFeatures):
 
     def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
         joined = np.hstack([self.domain.from_unit(contexts), self.points[arms]])
-        return _computed(self.map, joined) / self._norm
+        return self.map.compute(joined) / self._norm
 
     def to_fields(self) -> dict[str, Any]:
         return {
@@ -202,7 +201,7 @@ class CodedFeatures(ArmFeatures):
         self._norm = _certified(features)
 
     def _of(self, contexts: FloatArray) -> FloatArray:
-        return _computed(self.map, self.map.domain.from_unit(contexts)) / self._norm
+        return self.map.compute(self.map.domain.from_unit(contexts)) / self._norm
 
     def all(self, contexts: FloatArray) -> FloatArray:
         joined: FloatArray = np.einsum("ni,kj->nkij", self._of(contexts), self.codes)
@@ -336,19 +335,6 @@ def joint_box(domain: Box, points: FloatArray) -> Box:
 def usual_kernel(box: Box) -> Kernel:
     """A squared exponential kernel with length scales of 0.3 of each column's width."""
     return RBF([_SHARE * (b - a) for a, b in zip(box.lower, box.upper, strict=True)])
-
-
-def _computed(features: FeatureMap, points: FloatArray) -> FloatArray:
-    """(n, m) features; points that a map refuses have none, because under local privacy a refusal
-    would tell whoever made the map something."""
-    try:
-        return features.compute(points)
-    except InvalidInput:
-        phi = np.zeros((len(points), features.features))
-        for row in range(len(points)):
-            with suppress(InvalidInput):
-                phi[row] = features.compute(points[row : row + 1])[0]
-        return phi
 
 
 def _certified(features: FeatureMap) -> float:

@@ -137,8 +137,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         super().__init__(domain, arms, budget, **common)
         if isinstance(budget, Joint) and self._gaussian and budget.delta == 0.0:
             raise InvalidInput(
-                f"budget was {budget!r}; {self.name} makes Gaussian releases, which need a delta: "
-                "Joint(epsilon, delta)."
+                f"delta was {budget.delta:g}; {self.name} makes Gaussian releases under joint "
+                "privacy, so give a delta above 0, such as 1e-6."
             )
         known = ContextDistribution.read(domain, contexts)
         points = arms.array if isinstance(arms, ArmPoints) else None
@@ -169,8 +169,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _check_local(self, budget: Local) -> None:
         if (budget.delta > 0.0) != (self.mechanism == "gaussian"):
             raise InvalidInput(
-                f"budget was {budget!r} and mechanism {self.mechanism!r}; gaussian reports need a "
-                "delta, Local(epsilon, delta), and the others are pure and take none."
+                f"delta was {budget.delta:g} and mechanism {self.mechanism!r}; under local privacy "
+                "gaussian reports need a delta above 0, and the others are pure and take none."
             )
 
     @abstractmethod
@@ -185,9 +185,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _gaussian(self) -> bool:
         """Whether releases under joint privacy are Gaussian."""
         return True
-
-    def policy_header(self) -> dict[str, Any]:
-        return {**super().policy_header(), "learner": self.name}
 
     @property
     def batch_size(self) -> int:
@@ -389,7 +386,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             if isinstance(self.budget, Local):
                 return super().releases
             return [one for one in (p.release("none") for p in self._policies) if one is not None]
-        group = f"one row of {self.name} {self.public_seed}"
+        group = f"one row of learner {self.identity}"
         return [one.record(group) for one in self._released[0]]
 
     @classmethod
@@ -434,6 +431,13 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         }
 
     def _restore(self, fields: dict[str, Any]) -> None:
+        for policy in self._policies:
+            if policy.local != self.hidden(policy.rows.size):
+                raise InvalidInput(
+                    f"policy {policy.version} of a saved learner has reports that are hidden by "
+                    f"{policy.local}, not as {self.budget!r} asks. The file is damaged; load one "
+                    "as save() wrote it."
+                )
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)

@@ -7,7 +7,6 @@ local privacy the row is made here, and a `VectorReport` hides it before it leav
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from discreet.learners.epochs.reports import ContextObservations, PrivateRows
 from discreet.learners.epochs.rows import CENTRE, RowMap, in_unit_ball
 from discreet.learners.messages import ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
-from discreet.privacy import NoiseSource, OnceEach, Release
+from discreet.privacy import NoiseSource, Release
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport, vector_report_from_fields
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, read_array
@@ -37,7 +36,6 @@ class EpochPolicy(ArmPolicy):
         decision: how arms are chosen.
         rows: what a person adds to the epoch's statistic.
         local: how a person hides that; None where they trust the learner.
-        learner: the name of the learner's kind: one seed may serve several of them.
         believed: (m,) the posterior mean of theta when the epoch began; for whoever wants to know.
     """
 
@@ -48,7 +46,6 @@ class EpochPolicy(ArmPolicy):
     rows: RowMap
     local: VectorReport | None
     believed: FloatArray
-    learner: str
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,17 +90,14 @@ class EpochPolicy(ArmPolicy):
         with np.errstate(all="ignore"):
             return self.decision.choose(unit, uniform)
 
+    @property
+    def reports_are_private(self) -> bool:
+        return self.local is not None
+
     def _report(
         self, people: FloatArray, actions: Any, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:
         self._known(people)
-        given = self._drawn(people, actions.tickets)
-        if not np.array_equal(given, actions.arms):
-            first = int(np.argmax(given != actions.arms))
-            raise InvalidInput(
-                f"actions.arms was {actions.arms[first]} at position {first}, but its ticket "
-                f"chooses {given[first]} for that context; pass the Actions that act() returned."
-            )
         if self.local is None:
             return ContextObservations(
                 **self.origin(NO_NOISE), contexts=people, arms=actions.arms, rewards=rewards
@@ -143,14 +137,6 @@ class EpochPolicy(ArmPolicy):
             noise=noise,
         )
 
-    @property
-    def group(self) -> OnceEach:
-        return OnceEach(f"one report to {self.learner} {self.public_seed}")
-
-    @cached_property
-    def identity(self) -> str:
-        return f"{self.learner}, {super().identity}"
-
     def sharing(self, features: ArmFeatures) -> EpochPolicy:
         """This policy with features that other policies use too, instead of a copy of them."""
         return replace(self, features=features, decision=self.decision.using(features))
@@ -158,7 +144,6 @@ class EpochPolicy(ArmPolicy):
     def to_fields(self) -> dict[str, Any]:
         return {
             **self.header(),
-            "learner": self.learner,
             "features": self.features.to_fields(),
             "decision": self.decision.to_fields(),
             "rows": self.rows.to_fields(),
@@ -168,8 +153,6 @@ class EpochPolicy(ArmPolicy):
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
-        if not isinstance(fields["learner"], str):
-            raise InvalidInput(f"learner was {fields['learner']!r:.80}; it must be a name.")
         features = features_from_fields(fields["features"])
         local = fields["local"]
         return cls(
@@ -179,5 +162,4 @@ class EpochPolicy(ArmPolicy):
             rows=RowMap.from_fields(fields["rows"]),
             local=None if local is None else vector_report_from_fields(local),
             believed=read_array(fields["believed"], "believed", "number", 1),
-            learner=fields["learner"],
         )

@@ -33,7 +33,6 @@ from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.learners.base import ONE_AT_A_TIME
 from discreet.learners.epochs.belief import Belief
 from discreet.learners.epochs.decisions import Offers, Thompson
 from discreet.learners.epochs.design import DESIGNS, check_design, offers_of
@@ -154,7 +153,7 @@ class Usca(EpochLearner):
 
     def _spend(self, count: int) -> None:
         """Take predictions from the budget, in one step for all threads."""
-        with ONE_AT_A_TIME:
+        with self._lock:
             if self.spent + count > (self.predictions or 0):
                 raise InvalidInput(
                     f"contexts asked for {count} predictions, but {self.spent} of "

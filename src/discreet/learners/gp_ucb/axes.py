@@ -65,7 +65,7 @@ class GramAxes(ABC):
     ) -> GramAxes:
         """The axes that suit a feature map, from public points (by default of the whole box)."""
         where = public_points(features.domain) if points is None else points
-        phi = features.compute(where) / norm
+        phi = features.transform(where) / norm
         if len(features.groups) == 1 and features.features <= _MOST_FEATURES:
             return PrincipalAxes(phi, smoothness)
         return CoordinateAxes(phi, smoothness)

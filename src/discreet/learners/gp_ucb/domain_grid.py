@@ -139,7 +139,7 @@ def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox)
         parts = [(columns, everything, space.array, features.transform(space.array))]
     else:
         parts = [
-            (group.columns, group.features, grid, group.map.compute(grid))
+            (group.columns, group.features, grid, group.map.transform(grid))
             for group in features.groups
             for grid in [_grid(group.map)]
         ]

@@ -40,21 +40,18 @@ from discreet.learners.gp_ucb.model import KernelModel
 from discreet.learners.gp_ucb.modes import Mode, OwnSets, PublicPoints, Totals
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.reports import NoisyRows, Observations
-from discreet.learners.gp_ucb.rows import row_sensitivity
+from discreet.learners.gp_ucb.rows import row_sensitivity, row_size
 from discreet.learners.gp_ucb.statistics import KernelStatistics
 from discreet.learners.messages import Reports
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.accounting import gaussian_noise_multiplier, padded_multiplier
 from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
 # because axes that carry little are shrunk away, and what is left out shows as a bias.
 _ERROR = 1e-3
-# Multipliers are solved for to about a part in 10^10; so much more noise keeps the epsilon that is
-# read off a report at or under the one that was asked for, and a person agreed to.
-_SLACK = 1e-9
 # Length scale, as a share of each column's width, of a kernel that nobody chose.
 _SHARE = 0.3
 
@@ -141,19 +138,19 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         if not isinstance(self.space, DecisionSets):
             # A reward alone: on the scale [0, 1] two of them lie at most 1 apart.
             if budget.delta == 0.0:
-                return LocalNoise((1.0 + _SLACK) / budget.epsilon, 1.0, laplace=True)
+                return LocalNoise(padded_multiplier(1.0 / budget.epsilon, 1), 1.0, laplace=True)
             multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta)
-            return LocalNoise(multiplier * (1.0 + _SLACK), 1.0)
+            return LocalNoise(padded_multiplier(multiplier, 1), 1.0)
         if budget.delta == 0.0:
             raise InvalidInput(
-                f"budget was {budget!r}; reports from decision sets carry Gaussian noise, so give "
-                "a delta: Local(epsilon, delta)."
+                f"delta was {budget.delta:g}; reports of {self.name} from decision sets carry "
+                "Gaussian noise under local privacy, so give a delta above 0, such as 1e-6."
             )
         size = self.features.features
         sensitivity = row_sensitivity(size, self.calibration.weights)
         assert isinstance(budget, Local)
         multiplier = self.calibration.noise_multiplier(budget, size)
-        return LocalNoise(sensitivity * multiplier * (1.0 + _SLACK), sensitivity)
+        return LocalNoise(sensitivity * padded_multiplier(multiplier, row_size(size)), sensitivity)
 
     def _open_stream(self, budget: Joint) -> None:
         assert self.noise is not None
@@ -264,13 +261,16 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             scale=stream.scale,
         )
 
+    def _shared_facts(self) -> dict[str, Any]:
+        return {**super()._shared_facts(), "local": self._mode.local}
+
     @property
     def releases(self) -> list[Release]:
         if self._stream is None:
             return super().releases if isinstance(self.budget, Local) else self._unprotected()
         made = self._stream.record(
             self._mode.data,
-            OnceEach(f"one row of gp_ucb {self.public_seed}"),
+            OnceEach(f"one row of learner {self.identity}"),
             self._mode.sensitivity_source,
         )
         return [] if made is None else [made]

@@ -18,7 +18,6 @@ so a report cannot smuggle another point in.
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -34,6 +33,7 @@ from discreet.learners.gp_ucb.rows import (
     RowWeights,
     in_unit_ball,
     row_sensitivity,
+    row_size,
     single_rows,
 )
 from discreet.learners.messages import Actions, Reports
@@ -71,6 +71,10 @@ class GPPolicy(PointPolicy):
         if self.model.features.domain != self.domain:
             # The norm of features is certified on their own domain only.
             raise InvalidInput("the features of a policy are for another domain than its own.")
+
+    @property
+    def reports_are_private(self) -> bool:
+        return self.local is not None
 
     @property
     @abstractmethod
@@ -165,19 +169,12 @@ class SetPolicy(GPPolicy):
         return perturbed
 
     def _features(self, points: FloatArray) -> FloatArray:
-        """(n, m) features. Points that a finite map lacks have none under local privacy, because
-        to refuse them would tell whoever made the map something."""
+        """(n, m) features. Points that a finite map lacks are refused, but not under local privacy,
+        where that would tell whoever made the map something: there their features are 0."""
         features = self.model.features
-        try:
-            return features.compute(points) / self.model.norm
-        except InvalidInput:
-            if self.local is None:
-                raise
-        phi = np.zeros((len(points), features.features))
-        for row in range(len(points)):
-            with suppress(InvalidInput):
-                phi[row] = features.compute(points[row : row + 1])[0]
-        return phi / self.model.norm
+        if self.local is None:
+            features.check(points)
+        return features.compute(points) / self.model.norm
 
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         arms = np.empty(len(people), dtype=np.int64)
@@ -215,8 +212,7 @@ class SetPolicy(GPPolicy):
 
     @property
     def report_size(self) -> int:
-        features = self.model.features.features
-        return features * (features + 1) // 2 + features + 1
+        return row_size(self.model.features.features)
 
     @property
     def data(self) -> str:
@@ -326,8 +322,8 @@ class PublicPolicy(GPPolicy):
     def _report(
         self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:
-        self.chosen(people, actions)
         if self.local is None:
+            self.chosen(people, actions)
             return Observations(
                 **self.origin(NO_NOISE),
                 points=np.zeros((len(rewards), 0)),

@@ -56,6 +56,11 @@ MOST_PEOPLE = 2 ** (61 - 2 * _BITS)
 SYMMETRIC = math.sqrt(2.0)
 
 
+def row_size(features: int) -> int:
+    """How many numbers a row has: gram, rewards and squares."""
+    return features * (features + 1) // 2 + features + 1
+
+
 @dataclass(frozen=True)
 class RowWeights:
     """The weights of the parts of a row, and the range of centred rewards.

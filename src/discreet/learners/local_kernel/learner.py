@@ -197,6 +197,9 @@ class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], Hea
         """How far functions vary along each column, as a share of its bounds, as learnt so far."""
         return self._likely.best.length_scales
 
+    def _shared_facts(self) -> dict[str, Any]:
+        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
+
     def _options(self) -> dict[str, Any]:
         return {"density": self.density, "batch": self.batch, "growth": self.growth}
 

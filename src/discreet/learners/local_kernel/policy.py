@@ -66,7 +66,7 @@ class KernelReports(Reports):
     """Reports of n people.
 
     Attributes:
-        tickets: (n,) public tickets, all different.
+        tickets: (n,) public tickets. Two people may draw the same one.
         cells: (n,) reported cells of the policy that made them.
         signs: (n,) reported signs, -1 or +1.
     """
@@ -181,22 +181,16 @@ class KernelPolicy(ArmPolicy):
         arms = all_arms[np.arange(len(unit)), self.picked(tickets)[0]]
         return arms, (all_arms == arms[:, None]).mean(axis=1)
 
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> KernelReports:
         function, partition = self.picked(actions.tickets)
         phi = self._phi(unit)
-        values = (self.values[function].astype(np.float64) @ phi[:, :, None])[..., 0]
-        arms = values.argmax(axis=1)
-        other = actions.arms != arms
-        if other.any():
-            first = int(np.argmax(other))
-            raise InvalidInput(
-                f"actions had arm {actions.arms[first]} at position {first}, but its ticket offers "
-                f"arm {arms[first]} to that context under policy {self.version}; report only "
-                "actions that this policy chose, with the contexts for which it chose them."
-            )
-        own = self.directions[function, arms].astype(np.float64)
+        own = self.directions[function, actions.arms].astype(np.float64)
         asked = np.where((own[:, None, :] @ phi[:, :, None])[:, 0, 0] >= 0.0, 1, -1)
         placed = np.stack(
             [self.features.place(unit[:, axis], axis) for axis in range(unit.shape[1])], axis=1
@@ -242,11 +236,6 @@ class KernelPolicy(ArmPolicy):
             )
         if not (np.abs(reports.signs) == 1).all():
             raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
-        if len(np.unique(reports.tickets)) < count:
-            raise InvalidInput(
-                "reports had a ticket twice; each person draws a ticket and reports once, so one "
-                "of the two is a copy. Send each report once."
-            )
 
     def to_fields(self) -> dict[str, Any]:
         return {

@@ -17,7 +17,6 @@ source, so a source that contradicts is found out.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -25,7 +24,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.domain import Box
-from discreet.learners.base import ONE_AT_A_TIME
 from discreet.learners.local_kernel.cells import Cells
 from discreet.learners.local_kernel.density import DensityBins
 from discreet.learners.local_kernel.features import CosineFeatures
@@ -82,10 +80,6 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
         self._reviewed: set[str] = set()
         self._doubt = 0.0
 
-    @abstractmethod
-    def policy_header(self) -> dict[str, Any]:
-        """What all policies share."""
-
     @property
     def heard(self) -> int:
         """How many people of all sources have reported."""
@@ -97,7 +91,7 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
     def source_trust(self) -> Mapping[str, float]:
         """For each source that reported, the probability that it shares the reward functions; 0
         for those that were given up."""
-        with ONE_AT_A_TIME:
+        with self._lock:
             return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._trust()}
 
     @property
@@ -181,15 +175,8 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
         share = density[pair_bins(grid, self.arms)].reshape(-1, self.arms)
         mass = share.sum(axis=1) / share.sum()
         questions = Questions.draw(posterior, grid.phi[:, posterior.used], mass, rng)
-        header = self.policy_header()
         policy = KernelSourcePolicy(
-            name=name,
-            version=version,
-            domain=header["domain"],
-            reward_bounds=header["reward_bounds"],
-            arms=self.arms,
-            epsilon=state.epsilon,
-            public_seed=header["public_seed"],
+            **self.source_header(name, state),
             used=posterior.used,
             directions=questions.directions.astype(np.float32),
             cells=Cells.whole(1),

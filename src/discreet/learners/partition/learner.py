@@ -361,6 +361,9 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         return {"rules": Rules.of(options)}
 
+    def _shared_facts(self) -> dict[str, Any]:
+        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
+
     def _options(self) -> dict[str, Any]:
         return asdict(self.rules)
 

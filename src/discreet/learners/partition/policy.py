@@ -155,19 +155,14 @@ class PartitionPolicy(ArmPolicy):
         arms = self.offered(tickets, leaves)
         return arms, self.offers[leaves, arms]
 
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> PartitionReports:
         leaves = self.tree.leaf_position[self.tree.locate(unit)]
-        offered = self.offered(actions.tickets, leaves)
-        other = actions.arms != offered
-        if other.any():
-            first = int(np.argmax(other))
-            raise InvalidInput(
-                f"actions had arm {actions.arms[first]} at position {first}, but its ticket offers "
-                f"arm {offered[first]} to that context under policy {self.version}; report only "
-                "actions that this policy chose, with the contexts for which it chose them."
-            )
         bins = self._bin_of_leaf[leaves]
         signs = round_to_signs(rewards, noise)
         signs[~self.open_leaves[leaves]] = 1

@@ -119,13 +119,7 @@ class PublishedPartition(
     ) -> PublishedSourcePolicy:
         self._decide()
         return PublishedSourcePolicy(
-            name=name,
-            version=len(state.policies),
-            domain=self.domain,
-            reward_bounds=self.reward_bounds,
-            arms=self.arms,
-            epsilon=state.epsilon,
-            public_seed=self.public_seed,
+            **self.source_header(name, state),
             tree=self._bins.tree,
             active=self._bins.active,
         )
@@ -196,6 +190,9 @@ class PublishedPartition(
         return np.asarray(sharp.any(axis=1))
 
     # Options and state.
+
+    def _shared_facts(self) -> dict[str, Any]:
+        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -70,8 +70,9 @@ class PublishedPolicy(EliminationPolicy):
 
     @cached_property
     def mechanism(self) -> LaplaceOnCells:
-        """The noise on the active pairs of this policy."""
-        return LaplaceOnCells(int(self.active.sum()), self.epsilon)
+        """The noise on the active pairs of this policy. Who got an arm that was given up in their
+        bin, in spite of the policy, is in none of them."""
+        return LaplaceOnCells(int(self.active.sum()), self.epsilon, partial=True)
 
     @cached_property
     def _cell(self) -> IntArray:
@@ -80,11 +81,14 @@ class PublishedPolicy(EliminationPolicy):
         cell[self.active] = np.arange(self.mechanism.cells)
         return cell
 
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> LaplaceReports:
         leaves = self.leaf_of(unit)
-        self.check_active(leaves, actions.arms)
         values = self.mechanism.privatise(self._cell[leaves, actions.arms], rewards, noise)
         return LaplaceReports(**self.origin(noise.name), values=values)
 

@@ -7,7 +7,6 @@ have made. What sources say is then told on the target's leaves (projection.py).
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -74,10 +73,6 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
         # Sources that contradicted the target; what they said counts for nothing any more.
         self._given_up: set[str] = set()
 
-    @abstractmethod
-    def policy_header(self) -> dict[str, Any]:
-        """What all policies share."""
-
     @property
     def heard(self) -> int:
         """How many people of all sources have reported."""
@@ -96,16 +91,9 @@ class HearsSources(SourceLearner[PartitionSourcePolicy, CellReports]):
     ) -> PartitionSourcePolicy:
         if self._heard_sums:
             self._refine_sources()
-        header = self.policy_header()
         tree = self._source_tree
         return PartitionSourcePolicy(
-            name=name,
-            version=len(state.policies),
-            domain=header["domain"],
-            reward_bounds=header["reward_bounds"],
-            arms=self.arms,
-            epsilon=state.epsilon,
-            public_seed=header["public_seed"],
+            **self.source_header(name, state),
             tree=tree,
             active=np.ones((len(tree.leaves), self.arms), dtype=np.bool_),
         )

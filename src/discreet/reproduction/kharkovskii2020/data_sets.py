@@ -21,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.problems.tables import column_of, numbers_of, read_table
+from discreet.problems.table_files import read_table
+from discreet.problems.tables import column_of, numbers_of
 from discreet.reproduction.kharkovskii2020.hyperparameters import fit, isotropic
 from discreet.reproduction.kharkovskii2020.settings import (
     BRANIN,

@@ -31,7 +31,8 @@ from discreet.problems.classification import (
     ClassLabels,
     classification_from_table,
 )
-from discreet.problems.tables import Column, read_csv, read_table
+from discreet.problems.columns import Column
+from discreet.problems.table_files import read_csv, read_table
 from discreet.simulation import Source
 from discreet.validation import FloatArray, InvalidInput
 

@@ -161,13 +161,7 @@ class GradientLearner(
     ) -> GradientSourcePolicy:
         self._advance()
         return self.source_policy_type(
-            name=name,
-            version=len(state.policies),
-            domain=self.domain,
-            reward_bounds=self.reward_bounds,
-            arms=self.arms,
-            epsilon=state.epsilon,
-            public_seed=self.public_seed,
+            **self.source_header(name, state),
             parameters=self._iterate.parameters.copy(),
             mechanism_name=self.descent.mechanism,
         )
@@ -193,6 +187,9 @@ class GradientLearner(
                 f"{cls.name} got the option {unknown[0]!r}; its options are {', '.join(known)}."
             )
         return {"descent": Descent(**options)}
+
+    def _shared_facts(self) -> dict[str, Any]:
+        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
 
     def _options(self) -> dict[str, Any]:
         return asdict(self.descent)

@@ -103,30 +103,25 @@ class GradientPolicy(ArmPolicy):
         share = self.exploring / self.arms
         return arms, np.where(arms == best, share + (1.0 - self.exploring), share)
 
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> GradientReports:
         """One private gradient each, for the arm that each says they got.
 
-        Only who explores is held to an arm, which their ticket gives in public. The greedy arm is a
-        function of the context: if it were worked out again and compared, a refusal would tell
-        something about the context, and silence is not private. Nor is there need to compare. The
-        mechanism hides any arm (privacy.py), and a gradient is right for whatever arm was given.
+        Who explores was given an arm by their ticket, in public, so theirs is for that arm whatever
+        they say. The mechanism hides any other arm (privacy.py).
         """
         explorers, given = self.lots(actions.tickets)
-        other = explorers & (actions.arms != given)
-        if other.any():
-            first = int(np.argmax(other))
-            raise InvalidInput(
-                f"actions had arm {actions.arms[first]} at position {first}, but policy "
-                f"{self.version} gives arm {given[first]} to that ticket, which explores; report "
-                "only actions that this policy chose, with the tickets with which it chose them."
-            )
-        vectors = self.model.gradients(self.parameters, unit, actions.arms, rewards)
+        arms = np.where(explorers, given, actions.arms)
+        vectors = self.model.gradients(self.parameters, unit, arms, rewards)
         return GradientReports(
             **self.origin(noise.name if self.mechanism.private else NO_NOISE),
             tickets=actions.tickets,
-            gradients=self.mechanism.privatise(vectors, actions.arms, explorers, noise),
+            gradients=self.mechanism.privatise(vectors, arms, explorers, noise),
         )
 
     def sums(self, reports: GradientReports) -> GradientSums:

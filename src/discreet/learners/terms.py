@@ -1,0 +1,108 @@
+"""What a person's side agreed to, and how a policy is held to it before any data is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from discreet.action_space import ActionSpace, arm_count
+from discreet.domain import Box, RewardBounds
+from discreet.privacy import NoiseSource, Release, SecureNoise
+from discreet.privacy.accounting import GaussianEvent, composed_epsilon
+from discreet.validation import InvalidInput, positive_number, probability
+
+
+class Offer(Protocol):
+    """What `Terms` hold a policy to, that of a learner or of one of its sources."""
+
+    @property
+    def domain(self) -> Box: ...
+
+    @property
+    def reward_bounds(self) -> RewardBounds: ...
+
+    @property
+    def space(self) -> ActionSpace: ...
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+
+    def release(self, noise: str) -> Release | None: ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a person's side agreed to before any policy came.
+
+    Bounds and promises come with the policy, so a learner that is not honest could choose them
+    such that silence, or a refusal, tells something. Check a policy when it arrives, before any
+    data is looked at; messages name public facts only.
+
+    Attributes:
+        domain: the bounds of contexts.
+        arms: the number of arms, or the action space.
+        most_epsilon: the largest epsilon of one report.
+        reward_bounds: the bounds of rewards.
+        delta: the delta at which epsilon is read; 0 for pure reports.
+    """
+
+    domain: Box
+    arms: ActionSpace
+    most_epsilon: float
+    reward_bounds: RewardBounds = RewardBounds()  # noqa: RUF009 - frozen, so it can be shared
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive_number(self.most_epsilon, "most_epsilon")
+        if self.delta != 0.0:
+            probability(self.delta, "delta")
+
+    def check(self, policy: Offer, noise: str = SecureNoise.name) -> None:
+        """`InvalidInput` for a policy on other terms.
+
+        Args:
+            policy: of a learner or a source.
+            noise: the name of the noise source that will draw: its sampler may hold a little less
+                than the formulas say, and it is what counts.
+        """
+        for name, agreed, offered in [
+            ("domain", self.domain, policy.domain),
+            ("arms", arm_count(self.arms) or self.arms, policy.space),
+            ("reward_bounds", self.reward_bounds, policy.reward_bounds),
+        ]:
+            if offered != agreed:
+                raise InvalidInput(
+                    f"{policy.title} has {name} {offered}, but this side agreed to {agreed}; do "
+                    "not act or report under it."
+                )
+        release = policy.release(noise)
+        if release is not None and isinstance(release.event, GaussianEvent) and self.delta == 0.0:
+            raise InvalidInput(
+                f"{policy.title} has Gaussian reports, which need a delta, but this side agreed to "
+                "none; do not act or report under it."
+            )
+        held = 0.0 if release is None else composed_epsilon([release.event], self.delta)
+        if held > self.most_epsilon:
+            raise InvalidInput(
+                f"{policy.title} promises epsilon = {held!r}, but this side agreed to at most "
+                f"{self.most_epsilon!r}; do not act or report under it."
+            )
+
+
+def check_reporting(offer: Offer, noise: object, terms: Terms | None) -> NoiseSource:
+    """The noise source of a report, checked with its terms before any data is looked at."""
+    if not isinstance(noise, NoiseSource):
+        raise InvalidInput(
+            f"noise was {type(noise).__name__}; pass SecureNoise() for people, or "
+            "SimulatedNoise(seed) in simulations."
+        )
+    if terms is None and noise.secure:
+        raise InvalidInput(
+            "terms was not given; with SecureNoise say what this side agreed to: "
+            "Terms(domain, arms, most_epsilon). Who trusts the learner with the plain "
+            "observation (joint privacy) passes Unprotected() instead."
+        )
+    if terms is not None:
+        terms.check(offer, noise.name)
+    return noise

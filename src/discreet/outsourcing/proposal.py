@@ -1,0 +1,330 @@
+"""A release before it is drawn: what it would promise, and whether it may be drawn at all.
+
+A proposal is a function of the table's people, of public facts (bounds, the number of rows, what is
+asked for) and of the releases that the key knows. Nothing is drawn for it and nothing written, so
+it can be shown as often as one likes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answering import finite_outcomes, ids_of
+from discreet.outsourcing.bounds import PublicBounds
+from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.files import Format
+from discreet.outsourcing.key import Key, fingerprint_of
+from discreet.outsourcing.projection import Projection
+from discreet.outsourcing.release import mechanism_for
+from discreet.privacy import NoiseSource, Outsourced, check_protects
+from discreet.privacy.guarantee import rounded_up
+from discreet.privacy.noise import NO_NOISE
+from discreet.validation import FloatArray, InvalidInput, Refusals
+
+# The name of a release that was not drawn.
+UNDRAWN = "0" * 32
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a user must ask for by name, because it is hardly ever meant.
+
+    Attributes:
+        again: another release of a table that was released; the costs add up.
+        large_delta: a delta above 1 / rows.
+        protects_nobody: an epsilon that protects nobody.
+    """
+
+    again: bool = False
+    large_delta: bool = False
+    protects_nobody: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """The people of a table, sorted by id.
+
+    Attributes:
+        ids: (n,) their names.
+        coordinates: (n, d) their rows as points.
+        outcomes: (n,) what was measured, NaN where nothing was; None without such a column.
+        fingerprint: of ids and coordinates.
+    """
+
+    ids: tuple[str, ...]
+    coordinates: FloatArray
+    outcomes: FloatArray | None
+    fingerprint: str
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, bounds: PublicBounds) -> People:
+        """The people of a table.
+
+        Raises:
+            InvalidInput: for everything that does not fit the bounds, at once.
+        """
+        refusals = Refusals()
+        with refusals.collected():
+            ids = ids_of(frame, bounds)
+        with refusals.collected():
+            coordinates = bounds.coordinates(frame)
+        outcomes = None
+        if bounds.outcome is not None:
+            with refusals.collected():
+                outcomes = finite_outcomes(frame, bounds.outcome)
+        refusals.raise_if_any()
+        by_id = sorted(range(len(ids)), key=ids.__getitem__)
+        names = tuple(ids[place] for place in by_id)
+        coordinates = coordinates[by_id]
+        # By these a table is known, so they stay as they are until they are drawn.
+        coordinates.setflags(write=False)
+        outcomes = None if outcomes is None else outcomes[by_id]
+        return cls(names, coordinates, outcomes, fingerprint_of(names, coordinates))
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """What is asked for, and what it would lead to.
+
+    Attributes:
+        people: of the table.
+        noise: the source that would draw.
+        seed: of simulated noise; None for secure noise.
+        asked: everything that decides what a release is, as JSON values.
+        allowed: what was asked for by name.
+        plan: the certificate that a first release would have.
+        certificate: of the release as it would be, or as it was drawn before.
+        drawn: whether it was drawn before; then nothing is drawn for it.
+    """
+
+    people: People
+    noise: NoiseSource
+    seed: int | None
+    asked: dict[str, Any]
+    allowed: Allowed
+    plan: Certificate
+    certificate: Certificate
+    drawn: bool = False
+
+    def against(self, key: Key | None) -> Proposal:
+        """The proposal beside the releases that a key knows.
+
+        Raises:
+            InvalidInput: for a key of another table or other outcomes, and for what needs to be
+                asked for by name.
+        """
+        plan = self.plan
+        if key is not None:
+            _check_same_source(key, self.seed)
+            _check_same_table(key, self.people.fingerprint, plan.bounds)
+            _check_same_outcomes(key, self.people.outcomes)
+            same = [one.release for one in key.drawn if one.asked == self.asked]
+            # Whoever was interrupted before a new release got out means that one.
+            if same and not (self.allowed.again and key.was_published(same[-1])):
+                return replace(self, certificate=key.certificate(same[-1]), drawn=True)
+            before = [key.certificate(one.release) for one in key.drawn]
+            plan = replace(plan, earlier=tuple(one.mechanism for one in before))
+            _check_same_answers(plan, before)
+            if key.drawn and not self.allowed.again:
+                raise InvalidInput(_refusal(key, plan))
+        _check_worth(plan, self.allowed)
+        return replace(self, certificate=plan)
+
+    def named(self) -> Certificate:
+        """The certificate of a release that is about to be drawn, with a name and, where rows are
+        projected, a projection of its own."""
+        plan = self.certificate
+        # Asked for in any case, so that a seed gives the same rows with and without a projection.
+        seed = self.noise.keys(4)
+        if plan.projection is not None:
+            rng = np.random.default_rng([int(word) for word in seed])
+            columns, kept = plan.projection.matrix.shape
+            plan = _with_projection(plan, Projection.draw(columns, kept, rng), self.noise)
+        plan = replace(plan, release=os.urandom(16).hex())
+        # What is drawn must be readable afterwards, here and by the modeler.
+        Certificate.from_json(plan.to_json())
+        return plan
+
+
+def propose(
+    people: People,
+    bounds: PublicBounds,
+    budget: Outsourced,
+    noise: NoiseSource,
+    projected: int | None,
+    rules: AnswerRules,
+    form: Format,
+    seed: int | None,
+    allowed: Allowed,
+) -> Proposal:
+    """What is asked for, as if it were the first release of the table.
+
+    Raises:
+        InvalidInput: for a source without noise, or one that does not fit the seed.
+    """
+    if noise.name == NO_NOISE or noise.secure is not (seed is None):
+        raise InvalidInput(
+            f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, or, "
+            "to try something out, SimulatedNoise(seed) and the same seed."
+        )
+    # All projections to so many columns have the same gain; which one it is, is drawn later.
+    projection = None
+    if projected is not None:
+        projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))
+    rows = len(people.ids)
+    plan = Certificate(
+        release=UNDRAWN,
+        rows=rows,
+        bounds=bounds,
+        budget=budget,
+        mechanism=mechanism_for(
+            budget, _reach(bounds, budget), bounds.extent, rows, projection, noise
+        ),
+        earlier=(),
+        projection=projection,
+        answers=rules.calibrated(noise),
+        repeats=rules.repeats,
+        file=f"rows.{form}",
+        sha256="",
+    )
+    asked = {
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "radius": budget.radius,
+        "noise": noise.name,
+        "seed": seed,
+        "projected": None if projected is None else int(projected),
+        "repeats": rules.repeats,
+        "answers": None if rules.bounds is None else [rules.epsilon, rules.delta, *rules.bounds],
+        "form": form,
+    }
+    return Proposal(people, noise, seed, asked, allowed, plan, plan)
+
+
+def _reach(bounds: PublicBounds, budget: Outsourced) -> float:
+    """How far apart neighbours may be."""
+    return bounds.diameter if budget.radius is None else min(budget.radius, bounds.diameter)
+
+
+def _with_projection(plan: Certificate, projection: Projection, noise: NoiseSource) -> Certificate:
+    mechanism = mechanism_for(
+        plan.budget,
+        _reach(plan.bounds, plan.budget),
+        plan.bounds.extent,
+        plan.rows,
+        projection,
+        noise,
+    )
+    return replace(plan, projection=projection, mechanism=mechanism)
+
+
+def _check_worth(plan: Certificate, allowed: Allowed) -> None:
+    """Refuse a promise that is worth nothing, unless it was asked for by name."""
+    deltas = {"delta": plan.budget.delta}
+    if plan.answers is not None:
+        deltas["the delta of the answers"] = plan.answers.delta
+    for name, delta in deltas.items():
+        if delta * plan.rows > 1.0 and not allowed.large_delta:
+            raise InvalidInput(
+                f"{name} was {delta:g}, above 1 / {plan.rows} = {1.0 / plan.rows:.2g} (the number "
+                "of rows is public): a release that shows someone's row as it is would then be "
+                f"allowed now and then. Choose one far below that, such as "
+                f"{_small_delta(plan.rows):g}, or ask for it by name (--allow-large-delta)."
+            )
+    check_protects(plan.guarantee, allowed.protects_nobody)
+    if plan.with_answers is not None:
+        check_protects(plan.with_answers, allowed.protects_nobody)
+
+
+def _small_delta(rows: int) -> float:
+    """A power of ten at least ten times below 1 / rows."""
+    return min(1e-5, float(10.0 ** -(math.ceil(math.log10(rows)) + 1)))
+
+
+def _check_same_source(key: Key, seed: int | None) -> None:
+    if not key.drawn or key.simulated is (seed is not None):
+        return
+    if key.simulated:
+        raise InvalidInput(
+            f"the key in {key.folder} belongs to simulated releases, which protect nobody; a real "
+            "release needs a key of its own. Name another folder, or delete this one."
+        )
+    raise InvalidInput(
+        f"the key in {key.folder} belongs to real releases; a simulated one keeps a key of its "
+        "own. Name another folder."
+    )
+
+
+def _check_same_table(key: Key, fingerprint: str, bounds: PublicBounds) -> None:
+    mine, theirs = ((one.to_dict(), one.id, one.outcome) for one in (key.bounds, bounds))
+    if mine != theirs:
+        raise InvalidInput(
+            f"the key in {key.folder} was made with other bounds; a table that is released again "
+            "keeps its bounds and units, or the releases could not be counted together."
+        )
+    if key.fingerprint != fingerprint:
+        raise InvalidInput(
+            f"the key in {key.folder} belongs to another table; name another key folder. People "
+            "who are in both tables pay for both releases."
+        )
+
+
+def _check_same_outcomes(key: Key, outcomes: FloatArray | None) -> None:
+    """Answers come from the outcomes in the key; others would be left aside in silence."""
+    if key.outcomes is None or outcomes is None:
+        return
+    known, given = ~np.isnan(key.outcomes), ~np.isnan(outcomes)
+    changed = int((key.outcomes != outcomes)[known & given].sum())
+    new, gone = int((given & ~known).sum()), int((known & ~given).sum())
+    if changed + new + gone == 0:
+        return
+    name = key.bounds.outcome
+    raise InvalidInput(
+        f"{changed + new + gone} of {len(outcomes)} outcomes are not those that the key in "
+        f"{key.folder} holds ({changed} changed, {new} new, {gone} now empty). Released rows hold "
+        "no outcomes, so the release stays as it is, and nothing was drawn or changed. Give new "
+        f"outcomes with the answers: `discreet curate answer ... --outcomes TABLE`, with "
+        f"{key.bounds.id} and {name} of those people alone. To get the release again, repeat the "
+        "command with the outcomes as they were."
+    )
+
+
+def _check_same_answers(plan: Certificate, before: Sequence[Certificate]) -> None:
+    """Answers about a person are shared by all releases, so one promise covers all of them."""
+    if any(one.answers != plan.answers for one in before):
+        raise InvalidInput(
+            "this table was released before with other rules for answers; answers about a person "
+            "count for all releases together, so keep the rules (their epsilon, delta, bounds and "
+            "repeats, and the source of noise) of the first release."
+        )
+
+
+def _refusal(key: Key, plan: Certificate) -> str:
+    """What another release would cost."""
+    last = key.certificate(key.drawn[-1].release)
+    both, one = plan.guarantee, last.guarantee
+    text = (
+        f"this table was released before with the key in {key.folder} (release {last.release}, "
+        f"epsilon = {rounded_up(one.epsilon)}, delta = {one.delta:g} {_covering(last)}). With the "
+        "release that you ask for, everybody's promise would become epsilon = "
+        f"{rounded_up(both.epsilon)}, delta = {both.delta:g} {_covering(plan)}. If that is what "
+        "you want, ask for a new release (--new-release); to get the earlier one again, repeat its "
+        "own settings."
+    )
+    if key.simulated:
+        text += f" As it was simulated, you can also delete {key.folder} and begin again."
+    return text
+
+
+def _covering(plan: Certificate) -> str:
+    if plan.radius >= plan.bounds.diameter:
+        return "for any replacement of a row"
+    return f"for rows within distance {plan.radius:g}"

@@ -1,0 +1,248 @@
+"""What is wrong with a file of settings, in the words of TOML: line, section, key and value.
+
+Files are checked against pydantic models; `checked` turns what a model refuses into sentences that
+name no class of this program, all of them at once.
+
+| name     | meaning                                                                  |
+|----------|--------------------------------------------------------------------------|
+| location | keys and, in lists, places from 0 on that lead to a value                |
+| place    | where a section stands: the file, its lines and the section's location   |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from discreet.validation import InvalidInput, nearest
+
+Location = tuple[str | int, ...]
+Model = TypeVar("Model", bound=BaseModel)
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?")
+_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
+_MOST = 80
+
+_KINDS = {
+    "string_type": "a text in quotation marks",
+    "string_too_short": "a text that is not empty",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list in square brackets",
+    "dict_type": "a table of keys and values",
+}
+_LIMITS = {
+    "greater_than_equal": "{ge} or more",
+    "greater_than": "above {gt}",
+    "too_short": "a list with at least {min_length}",
+    "too_long": "a list with at most {max_length}",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a section of settings stands.
+
+    Attributes:
+        name: the file, or what the settings are for, as messages begin.
+        lines: for locations in the file the number of their line, from 1 on.
+        section: the location of the section.
+    """
+
+    name: str
+    lines: Mapping[Location, int] = field(default_factory=dict)
+    section: Location = ()
+
+    @classmethod
+    def of_file(cls, name: str, text: str) -> Place:
+        """A whole TOML file with its text."""
+        return cls(name, dict(_lines(text)))
+
+    def within(self, *location: str | int) -> Place:
+        """A section of this one."""
+        return Place(self.name, self.lines, (*self.section, *location))
+
+    def message(self, text: str, location: Location = ()) -> str:
+        """A sentence about the value at a location of this section, with its line if known."""
+        whole = (*self.section, *location)
+        known = [whole[:size] for size in range(len(whole), 0, -1) if whole[:size] in self.lines]
+        line = f", line {self.lines[known[0]]}" if known else ""
+        return f"{self.name}{line}: {text}"
+
+
+def checked(model: type[Model], content: Any, place: Place) -> Model:
+    """`content` as a model; `InvalidInput` with one sentence for each value that is refused."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        messages = [
+            place.message(_sentence(model, content, location, details, place.section), location)
+            for location, details in _by_location(error, content).items()
+        ]
+        raise InvalidInput(*dict.fromkeys(messages)) from error
+
+
+def toml_value(value: object) -> str:
+    """A value as TOML writes it, cut where it is long."""
+    text = _written(value)
+    return text if len(text) <= _MOST else text[: _MOST - 3] + "..."
+
+
+def _written(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_written(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    if isinstance(value, str | bool):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def _lines(text: str) -> Iterator[tuple[Location, int]]:
+    """The locations of sections, keys and entries of lists that begin a line of a TOML file."""
+    section: Location = ()
+    last: Location = ()
+    entries = 0
+    sections: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        header, key = _HEADER.fullmatch(line), _KEY.match(line)
+        if header is not None:
+            section = _section(header[1], header[2], sections)
+            yield section, number
+        elif key is not None:
+            last, entries = (*section, *key[1].strip("\"'").split(".")), 0
+            yield last, number
+        elif line.lstrip().startswith("{"):
+            yield (*last, entries), number
+            entries += 1
+
+
+def _section(brackets: str, name: str, counts: dict[str, int]) -> Location:
+    first, *rest = (part.strip().strip("\"'") for part in name.split("."))
+    if brackets == "[[" and not rest:
+        counts[first] = counts.get(first, -1) + 1
+    return (first, counts[first], *rest) if first in counts else (first, *rest)
+
+
+def _by_location(error: ValidationError, content: Any) -> dict[Location, list[Any]]:
+    """What is wrong at each location; of alternatives the one that a value came closest to."""
+    found: dict[Location, list[Any]] = {}
+    alternatives = set()
+    for detail in error.errors(include_url=False):
+        location = _addressed(content, detail)
+        found.setdefault(location, []).append(detail)
+        if len(location) < len(detail["loc"]):
+            alternatives.add(location)
+    return {
+        location: details
+        for location, details in found.items()
+        if not (location in alternatives and any(_inside(other, location) for other in found))
+    }
+
+
+def _inside(location: Location, outer: Location) -> bool:
+    return len(location) > len(outer) and location[: len(outer)] == outer
+
+
+def _addressed(content: Any, detail: Any) -> Location:
+    """The location without the names that pydantic gives to alternatives."""
+    kept: list[str | int] = []
+    value = content
+    for part in detail["loc"]:
+        if isinstance(value, Mapping) and (part in value or detail["type"] == "missing"):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int):
+            value = value[part]
+        else:
+            continue
+        kept.append(part)
+    return tuple(kept)
+
+
+def _sentence(
+    model: type[BaseModel], content: Any, location: Location, details: list[Any], section: Location
+) -> str:
+    where = _path(content, location)
+    inside = f" in {_header(section)}" if section else ""
+    detail = details[0]
+    if detail["type"] == "extra_forbidden":
+        parent = _model_at(model, location[:-1])
+        keys = list(parent.model_fields) if parent else []
+        allowed = ", ".join(keys) or "none"
+        question = nearest(str(location[-1]), keys)
+        return f"{where} is not a key{inside}; keys here are: {allowed}.{question}"
+    if detail["type"] == "missing":
+        return f"{where} is missing{inside}; set it."
+    wanted = " or ".join(dict.fromkeys(_wanted(one, model, location) for one in details))
+    return f"{where} was {toml_value(detail['input'])}{inside}; it must be {wanted}."
+
+
+def _wanted(detail: Any, model: type[BaseModel], location: Location) -> str:
+    """What a value must be."""
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "literal_error":
+        return str(context["expected"]).replace("'", '"')
+    if kind == "value_error":
+        return str(context["error"]).removeprefix("must be ")
+    if kind == "list_type" and isinstance(detail["input"], Mapping):
+        return f"a list of tables, each under [[{location[-1]}]] in double brackets"
+    if kind in ("model_type", "model_attributes_type"):
+        entry = _model_at(model, location)
+        return f"a table {_shape(entry)}" if entry else _KINDS["dict_type"]
+    if kind in _LIMITS:
+        return _LIMITS[kind].format(**context)
+    return _KINDS.get(kind, str(detail["msg"]).removeprefix("Input should be "))
+
+
+def _shape(model: type[BaseModel]) -> str:
+    """The keys of a table; those with a question mark may be left out."""
+    keys = (
+        name if field.is_required() else f"{name}?" for name, field in model.model_fields.items()
+    )
+    return "{ " + ", ".join(keys) + " } (keys with ? may be left out)"
+
+
+def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
+    """The model of the table at a location."""
+    current: type[BaseModel] | None = model
+    for part in location:
+        if isinstance(part, int):
+            continue
+        if current is None or part not in current.model_fields:
+            return None
+        current = _model_in(current.model_fields[part].annotation)
+    return current
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+
+
+def _path(content: Any, location: Location) -> str:
+    """Keys and entries that lead to a value; entries of lists by number, and by name if any."""
+    parts: list[str] = []
+    value = content
+    for part in location:
+        value = value[part] if isinstance(part, int) else value.get(part)
+        if isinstance(part, int):
+            name = value.get("name") if isinstance(value, Mapping) else None
+            parts.append(f"entry {part + 1}" + (f' ("{name}")' if isinstance(name, str) else ""))
+        else:
+            parts.append(part)
+    return ", ".join(parts)
+
+
+def _header(section: Location) -> str:
+    """A section as its header stands in the file."""
+    name = ".".join(str(part) for part in section if isinstance(part, str))
+    return f"[[{name}]]" if isinstance(section[-1], int) else f"[{name}]"

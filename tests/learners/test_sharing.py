@@ -1,0 +1,89 @@
+"""Learners that live beside each other: identities, locks, copies, and files that survive."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet.domain import unit_cube
+from discreet.learners.partition.learner import Partition
+from discreet.learners.saving import load, save
+from discreet.learners.schema import encode
+from discreet.privacy import Local
+from discreet.validation import InvalidInput
+
+
+def learner(**options: Any) -> Partition:
+    return Partition(unit_cube(2), 3, Local(1.0), **options)
+
+
+def test_every_learner_has_an_identity_of_its_own() -> None:
+    identities = {learner().identity for _ in range(20)}
+    assert len(identities) == 20
+    assert all(len(identity) == 32 for identity in identities)
+    policy = learner(identity="clinic 7").policy()
+    assert policy.learner_id == "clinic 7"
+    assert "clinic 7" in policy.group.group
+
+
+@pytest.mark.parametrize("identity", ["", "x" * 101, 7, b"clinic"])
+def test_identities_are_text(identity: object) -> None:
+    with pytest.raises(InvalidInput, match="identity"):
+        learner(identity=identity)
+
+
+def test_a_loaded_learner_is_the_same_learner(tmp_path: Path) -> None:
+    first = learner()
+    policy = first.policy()
+    save(first, tmp_path / "learner.json")
+    second = load(tmp_path / "learner.json")
+    assert second.identity == first.identity
+    assert encode(second.policy()) == encode(policy)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_has_a_lock_of_its_own(duplicate: Any) -> None:
+    first = learner()
+    with first._lock:
+        second = duplicate(first)
+        assert second.identity == first.identity
+        assert published_meanwhile(second)
+
+
+def published_meanwhile(other: Any) -> bool:
+    """Whether another thread can publish, without waiting for the locks that this one holds."""
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: (other.policy(), done.set()), daemon=True)
+    thread.start()
+    return done.wait(60.0)
+
+
+def test_learners_do_not_wait_for_each_other() -> None:
+    first, second = learner(), learner()
+    with first._lock:
+        assert published_meanwhile(second)
+
+
+def test_a_saved_learner_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File and folder are synced, in this order, before `save` returns."""
+    synced: list[str] = []
+    original = os.fsync
+
+    def fsync(handle: int) -> None:
+        folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        synced.append("folder" if folder else "file")
+        assert folder == (tmp_path / "learner.json").exists()
+        original(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    save(learner(), tmp_path / "learner.json")
+    assert synced == ["file", "folder"]
+    assert [path.name for path in tmp_path.iterdir()] == ["learner.json"]
+    assert stat.S_IMODE((tmp_path / "learner.json").stat().st_mode) == 0o600
