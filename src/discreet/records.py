@@ -20,8 +20,6 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
 from discreet.durable import write_bytes
 from discreet.validation import InvalidInput
 
@@ -220,6 +218,8 @@ def write_records(records: Iterable[Record], path: Path) -> None:
     check_path(path)
     lines = [as_json_line(record) for record in records]
     if path.suffix == ".parquet":
+        import pandas as pd
+
         buffer = io.BytesIO()
         pd.DataFrame([json.loads(line) for line in lines]).to_parquet(buffer, index=False)
         content = buffer.getvalue()

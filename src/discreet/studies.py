@@ -99,6 +99,7 @@ class Study:
         report: which columns the map shows.
         text: the file as it was written, for the report.
         files: what was read: the study file, then the files of its data.
+        warnings: what the user should know though the study can run, each one sentence.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Study:
     report: ReportEntry
     text: str
     files: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def load_study(
@@ -144,10 +146,11 @@ def load_study(
         people = _people(rounds or file.rounds, problem, place)
     with refusals.collected():
         report = _report(file.report, problem.domain, place.within("report"))
+    warnings = dict.fromkeys(problem.warnings)
     for setting, where in settings if people else ():
         with refusals.collected(where):
             _check_space(setting, problem)
-            check_setting(problem, setting, people)
+            warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
     options = dict(content["problem"])
     name = options.pop("name")
@@ -162,6 +165,7 @@ def load_study(
         report=report,
         text=text,
         files=(path, *data_files(name, options, data_dir, path.parent)),
+        warnings=tuple(warnings),
     )
 
 

@@ -77,6 +77,7 @@ def policy(
     return kind(
         name="clinic",
         version=4,
+        learner_id="clinic",
         domain=unit_cube(2),
         reward_bounds=RewardBounds(),
         arms=ARMS,

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import discreet.cli.journal
+import discreet.cli.running
 import discreet.cli.study
 from discreet.cli.journal import digest_of, meaning_of, open_journal
 from discreet.learners.schema import encode
@@ -27,7 +28,7 @@ from tests.cli.cases import RUNS, STUDY, invoke, records, write_study
 # `discreet run` of a study that stands still after three replicates.
 STANDING = """
 import itertools, time
-import discreet.cli.study as command
+import discreet.cli.running as command
 from discreet.cli import main
 
 def three(*arguments, simulate_all=command.simulate_all, **keywords):
@@ -58,7 +59,7 @@ def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", stopped)
+    monkeypatch.setattr(discreet.cli.running, "simulate_all", stopped)
 
 
 def interrupted(study: Path, monkeypatch: pytest.MonkeyPatch, count: int = 3) -> Path:
@@ -321,7 +322,7 @@ def test_a_result_that_cannot_be_written_can_be_written_later(
         assert len(done) == RUNS  # type: ignore[arg-type]
         return iter(())
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", never)
+    monkeypatch.setattr(discreet.cli.running, "simulate_all", never)
     assert invoke("run", study, "--jobs", 1, "--json", path, "--resume")[0] == 0
     assert len(records(path)) == RUNS
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import discreet.cli.running
 import discreet.cli.study
 from discreet.cli.progress import StudyProgress
 from discreet.simulation import Outcome, simulate_all
@@ -33,7 +34,7 @@ def test_lines_come_cheapest_first_and_before_the_run_is_over(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = dict(zip(LABELS, (30.0, 20.0, 1.0), strict=True))
-    monkeypatch.setattr(discreet.cli.study, "expected_seconds", lambda *given: expected)
+    monkeypatch.setattr(discreet.cli.running, "expected_seconds", lambda *given: expected)
     shown: list[list[str]] = []
 
     def watched(*arguments, **keywords):  # type: ignore[no-untyped-def]
@@ -41,7 +42,7 @@ def test_lines_come_cheapest_first_and_before_the_run_is_over(
             yield outcome
             shown.append([line.split("  ")[0] for line in capsys.readouterr().err.splitlines()])
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", watched)
+    monkeypatch.setattr(discreet.cli.running, "simulate_all", watched)
     discreet.cli.study.run(study, jobs=1)
     # A line each time the second replicate is done.
     assert shown == [[], [LABELS[2]], [], [LABELS[1]], [], [LABELS[0]]]
@@ -81,7 +82,7 @@ def test_a_run_that_goes_on_shows_the_lines_that_were_done(
             yield next(stream)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", stopped)
+    monkeypatch.setattr(discreet.cli.running, "simulate_all", stopped)
     _, _, before = invoke("run", study, "--jobs", 1)
     monkeypatch.undo()
     _, _, after = invoke("run", study, "--jobs", 1, "--resume")

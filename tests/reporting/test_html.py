@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from discreet.reporting.html import render_report, write_report
+from discreet.reporting.summary import summarise
+from discreet.reporting.words import verdict
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
 from .cases import LEARNERS, TABLE, exponential, run_study, write_table
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Loads(HTMLParser):
@@ -44,9 +50,11 @@ def plain(text: str) -> str:
     return unescape(re.sub(r"<[^>]+>", " ", text)).replace("\u00a0", " ")
 
 
-def test_the_report_of_a_table(tmp_path: Path) -> None:
+def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_table(tmp_path)
     study, outcomes = run_study(tmp_path, TABLE)
+    counts = SimpleNamespace(read=320, used=300, sentence="300 of 320 rows used; 20 lack age.")
+    monkeypatch.setattr(study.problem, "rows", counts, raising=False)
     path = tmp_path / "report.html"
     write_report(study, outcomes, path)
     text = path.read_text(encoding="utf-8")
@@ -68,6 +76,14 @@ def test_the_report_of_a_table(tmp_path: Path) -> None:
     assert '"epsilon": 4.0' in words
     assert "higher is better" in words
     assert not list(tmp_path.glob("*.part"))
+    # What a decision needs comes first, and how many people were left out.
+    words = " ".join(words.split())
+    spoken = verdict(summarise(outcomes, study.settings), study.problem)
+    places = [words.index(part) for part in (spoken.headline, *spoken.findings, spoken.basis)]
+    assert places == sorted(places)
+    assert places[-1] < words.index("Rows left out. 300 of 320 rows used; 20 lack age.")
+    assert words.index("Rows left out.") < words.index("Result")
+    assert "over best fixed" in words
 
 
 def test_everything_from_the_study_is_escaped(tmp_path: Path) -> None:
@@ -95,7 +111,9 @@ def test_the_report_says_where_the_run_left_its_file(tmp_path: Path) -> None:
     assert "instead of" not in render_report(study, outcomes)
     less = load_study(tmp_path / "study.toml", replicates=1)
     words = plain(render_report(less, outcomes[:5]))
+    assert "Rows left out." not in words
     assert "This run had replicates = 1 instead of 2." in words
+    assert words.index("This run had") < words.index("Result")
 
 
 def test_a_study_of_references_only(tmp_path: Path) -> None:
@@ -131,3 +149,9 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(1), replicates=1)
     with pytest.raises(InvalidInput, match="does not exist"):
         write_report(study, outcomes, tmp_path / "none" / "report.html")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_no_title_states_the_people_that_an_option_can_change(path: Path) -> None:
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert not re.search(r"\d,\d{3}", content["title"])

@@ -118,9 +118,10 @@ def test_maps_of_one_two_and_more_columns(columns: int, width: float) -> None:
     assert heights[-1].y0 > figure.axes[0].get_window_extent().y1
 
 
-def test_many_other_columns_are_counted() -> None:
+def test_where_many_other_columns_stand_is_said_in_full() -> None:
     figure = model_figure(cut(function(20)), (0.0, 1.0), "a map", NARROW)
-    assert figure.texts[1].get_text() == "at one value of the other 18 columns"
+    note = figure.texts[1].get_text()
+    assert note.replace("\n", " ") == ", ".join(f"x{place} = 5" for place in range(3, 21))
 
 
 def test_a_model_of_a_few_points_has_no_map() -> None:

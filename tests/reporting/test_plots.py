@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from discreet.learners.messages import ArmPolicy
 from discreet.problems.base import Metric
+from discreet.reporting import captions
 from discreet.reporting.end_labels import spread
 from discreet.reporting.html import render_report
 from discreet.reporting.maps import boxes_of, map_figure, map_panels, named_arms
@@ -176,3 +178,118 @@ def test_very_many_arms_are_named_in_part(tmp_path: Path) -> None:
     assert len(figure.legends[0].get_texts()) == 7
     assert "colours in between" in render_report(study, outcomes)
     assert "from 0 to 1" in render_report(study, outcomes)
+
+
+def test_bands_are_intervals_of_students_t() -> None:
+    """Three replicates 50, 51, 52: 1.96 standard errors would cover less than half of it."""
+    made = [outcome(setting("partition", 1.0), 50.0 + r, r) for r in range(3)]
+    half = 4.30265 / math.sqrt(3.0) / 100.0
+    summary = summarise(made)
+    (band,) = progress_figure(made, summary).axes[0].collections
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert (heights.max(), heights.min()) == pytest.approx((0.51 + half, 0.51 - half))
+    assert "95% intervals of the mean over replicates (Student's t)" in captions.progress(summary)
+    assert "95% intervals of the mean over replicates (Student's t)" in captions.tradeoff(summary)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_an_oracle_fitted_to_chance_does_not_flatten_the_chart(width: float) -> None:
+    values = {"partition": 45.0, "uniform": 33.0, "best_fixed": 35.0, "oracle": 75.0}
+    made = [outcome(setting(name), value) for name, value in values.items()]
+    made.append(outcome(setting("partition", 1.0), 40.0))
+    summary = summarise(made)
+    for figure in (progress_figure(made, summary, width), epsilon_figure(summary, width)):
+        assert figure.axes[0].get_ylim()[1] < 0.5
+        assert "oracle: 0.75, above" in texts(figure)
+    assert "The oracle, which is fitted to chance" in captions.progress(summary)
+
+
+def test_wide_intervals_of_two_replicates_do_not_flatten_the_chart() -> None:
+    made = [
+        outcome(setting("partition", epsilon), value + 10.0 * r, r)
+        for epsilon, value in ((1.0, 40.0), (4.0, 50.0))
+        for r in range(2)
+    ]
+    summary = summarise(made)
+    for figure in (progress_figure(made, summary), epsilon_figure(summary)):
+        low, high = figure.axes[0].get_ylim()
+        assert high - low < 0.25
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_long_labels_and_close_budgets_leave_room(width: float) -> None:
+    name = "a_learner_with_a_name_that_goes_on and a label as long as this"
+    budgets = (0.5, 1.0, 1.2, 1.5, 2.0, 4.0)
+    made = [outcome(setting("partition", budget, name), 50.0 + budget) for budget in budgets]
+    summary = summarise(made)
+    for figure in (progress_figure(made, summary, width), epsilon_figure(summary, width)):
+        figure.canvas.draw()
+        axes = figure.axes[0]
+        assert axes.get_window_extent().width > 0.4 * figure.bbox.width
+        for group in (axes.texts, axes.get_xticklabels()):
+            boxes = [text.get_window_extent() for text in group if text.get_text()]
+            for place, box in enumerate(boxes):
+                assert box.x1 <= figure.bbox.x1
+                assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+
+
+def test_a_title_and_the_highest_label_do_not_collide() -> None:
+    made = outcomes("reward")
+    figure = progress_figure(made, summarise(made), NARROW)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    title = axes._left_title.get_window_extent()  # type: ignore[attr-defined]
+    assert not any(title.overlaps(text.get_window_extent()) for text in axes.texts)
+
+
+@pytest.mark.parametrize("width", [4.5, NARROW])
+def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float) -> None:
+    report = "[report]\naxes = ['age']\n"
+    problem = TABLE.replace("cost ($) now ($)", "monthly cost of living of the household ($)")
+    header = "age,monthly cost of living of the household ($),sex,$1_{,$2"
+    rows = [f"{20 + r % 40},{5 * (r % 3)},{'fm'[r % 2]},5,0" for r in range(300)]
+    (tmp_path / "people.csv").write_text("\n".join([header, *rows]))
+    problem = problem.replace("levels = 11", "levels = 3")
+    study, made = run_study(tmp_path, problem, report=report, replicates=1)
+    policy = made[0].policy
+    assert isinstance(policy, ArmPolicy)
+    title = "a label of a learner that is longer than a telephone is wide, epsilon 1"
+    figure = map_figure(policy, study.problem, study.report, title, width)
+    figure.canvas.draw()
+    texts_drawn = [*figure.texts, *(axes._left_title for axes in figure.axes)]  # type: ignore[attr-defined]
+    boxes = [text.get_window_extent() for text in texts_drawn]
+    for place, box in enumerate(boxes):
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+    caption = captions.maps(study, summarise(made))
+    assert (
+        "Maps show age. They are drawn at monthly cost of living of the household ($) = 5"
+        in caption
+    )
+    assert "an arbitrary choice, near the middle, as the study file makes none" in caption
+
+
+def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"
+    study, made = run_study(tmp_path, TABLE, report=report, replicates=1)
+    caption = captions.maps(study, summarise(made))
+    assert "They are drawn at cost ($) now ($) = 7 (as the study file asks)." in caption
+    assert "arbitrary" not in caption
+    study, made = run_study(tmp_path, TABLE, replicates=1)
+    caption = captions.maps(study, summarise(made))
+    assert "Maps show age and cost ($) now ($), which come first in the table." in caption
+    assert "There is one for each value of sex." in caption
+
+
+def test_regret_of_choices_that_learn_nothing_leaves_the_chart() -> None:
+    values = {"uniform": 4146.0, "best_fixed": 3830.0, "partition": 223.0}
+    made = [outcome(setting(name), value, metric="regret") for name, value in values.items()]
+    made.append(outcome(setting("partition", 1.0), 1110.0, metric="regret"))
+    summary = summarise(made)
+    figure = epsilon_figure(summary)
+    assert figure.axes[0].get_ylim()[1] < 1500.0
+    assert {"uniform: 4,146, above", "best_fixed: 3,830, above"} <= texts(figure)
+    assert "Uniform choice and the best single choice lie above the chart" in captions.progress(
+        summary
+    )

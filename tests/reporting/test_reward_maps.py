@@ -20,7 +20,7 @@ from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.reporting.captions import maps as maps_caption
 from discreet.reporting.html import render_report
 from discreet.reporting.maps import boxes_of, map_panels
-from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure, towering
+from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, outside, progress_figure
 from discreet.reporting.reward_maps import (
     RewardMap,
     best_arms,
@@ -200,14 +200,14 @@ def test_uniform_choice_leaves_the_chart_where_it_would_hide_the_others() -> Non
     for value, leaves in ((900.0, True), (200.0, False)):
         made = [outcome(high, value, metric="regret"), outcome(low, 100.0, metric="regret")]
         summary = summarise(made)
-        assert bool(towering(summary)) is leaves
+        assert bool(outside(summary)) is leaves
         for figure in (progress_figure(made, summary), epsilon_figure(summary)):
             top = figure.axes[0].get_ylim()[1]
             assert bool(top < 200.0) is leaves
             names = [text.get_text() for text in figure.axes[0].texts]
-            assert ("uniform: 900" in names) is leaves
+            assert ("uniform: 900, above" in names) is leaves
     rewards = summarise([outcome(high, 900.0), outcome(low, 100.0)])
-    assert towering(rewards) == []
+    assert outside(rewards) == []
 
 
 def test_the_people_of_a_replicate_are_those_that_learners_meet(tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the terminal shows, and the promise and the answer in words."""
+"""What the terminal shows, and the promise in words."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from rich.console import Console
 
 from discreet.problems.base import Metric
 from discreet.reporting.summary import Summary, summarise
-from discreet.reporting.table import promise, result_table
-from discreet.reporting.words import answer
+from discreet.reporting.table import promise, result_table, table_note
 
-from .cases import outcome, promised, setting
+from .cases import ROUNDS, outcome, promised, setting
 
 
 def small(metric: Metric = "reward", private: bool = True, replicates: int = 2) -> Summary:
@@ -43,8 +42,11 @@ def row(lines: list[str], *starts: str) -> list[str]:
 
 def test_rows_hold_the_numbers() -> None:
     lines = printed(small())
-    # Values 50 and 51: mean 50.5, standard error 0.5; share (50 - 40) / (80 - 40).
-    assert row(lines, "partition", "1") == ["partition", "1", "50.50", "0.50", "0.5050", "25%", "2"]
+    # Values 50 and 51: mean 50.5, standard error 0.5 and t = 12.706; 5 of 100 people over best
+    # fixed in both replicates; share (50 - 40) / (80 - 40).
+    assert row(lines, "partition", "1") == [
+        *("partition", "1", "50.50", "6.4", "0.5050", "+0.0500", "0.0000", "25%", "2")
+    ]
     assert row(lines, "partition", "non-private")[2] == "80.50"
     assert row(lines, "uniform")[1] == "–"  # noqa: RUF001
     assert any("higher is better" in line for line in lines)
@@ -62,11 +64,37 @@ def test_private_rows_come_first_and_are_set_apart() -> None:
 def test_regret_says_lower_is_better() -> None:
     lines = printed(small("regret"))
     assert any("lower is better" in line for line in lines)
-    assert row(lines, "partition", "1")[5] == "25%"
+    assert row(lines, "partition", "1")[5:8] == ["+0.0500", "0.0000", "25%"]
+    assert any("how much less regret" in line for line in lines)
 
 
 def test_one_replicate_has_no_error() -> None:
     assert row(printed(small(replicates=1)), "partition", "1")[3] == "–"  # noqa: RUF001
+
+
+def test_without_a_single_choice_there_is_no_column_for_it() -> None:
+    lines = printed(summarise([outcome(setting("partition", 1.0), 1.0)]))
+    assert not any("fixed" in line for line in lines)
+
+
+def test_gain_kept_says_what_it_compares() -> None:
+    assert "Gain kept compares a learner with itself only" in " ".join(table_note(small()).split())
+
+
+def test_a_study_with_every_column_fits_80_columns() -> None:
+    made = [
+        outcome(setting(name, epsilon), value * ROUNDS, r)
+        for name, epsilon, value in (
+            ("local_kernel", 1.0, 294.44),
+            ("partition", None, 318.84),
+            ("uniform", None, 203.58),
+            ("best_fixed", None, 214.82),
+        )
+        for r in range(2)
+    ]
+    lines = printed(summarise(made))
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert row(lines, "local_kernel", "1")
 
 
 def test_names_are_not_markup() -> None:
@@ -110,22 +138,3 @@ def test_promise_keeps_different_guarantees_apart() -> None:
 
 def test_promise_without_private_learners() -> None:
     assert promise(small(private=False)).startswith("No learner shown here is private")
-
-
-def test_answer_in_words() -> None:
-    text = answer(small())
-    assert text.startswith("At epsilon = 1 the private learner kept 25% of what the same learner")
-    assert "at epsilon = 4 it kept 95%" in text
-    assert "choosing at random has 0.405" in text
-    assert "no private learner" in answer(small(private=False))
-
-
-def test_answer_where_no_share_can_be_told() -> None:
-    text = answer(summarise([outcome(setting("partition", 1.0), 50.0)]))
-    assert text == "Per person, the private learner had a reward of 0.500 at epsilon = 1."
-
-
-def test_answer_does_not_call_a_loss_a_gain() -> None:
-    ran = [(setting("partition", 1.0), 30.0), (setting("partition"), 80.0)]
-    worse = [outcome(s, v) for s, v in [*ran, (setting("uniform"), 40.0)]]
-    assert "kept nothing (-25%)" in answer(summarise(worse))

@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.audit.catalog import checks_named
-from discreet.audit.games import Check
-from discreet.audit.learners import deployed_check
 from discreet.audit.runner import CONFIDENCE, SEED, TRIALS, Finding, steps
 from discreet.audit.runner import audit as run_audit
 from discreet.cli.console import (
-    STOPPED,
     DataOption,
     JobsOption,
     PlotOption,
@@ -25,14 +21,16 @@ from discreet.cli.console import (
     plain,
     progress,
     refusing,
-    stop_of,
 )
 from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
-from discreet.studies import Study, load_study
+from discreet.cli.stopping import STOPPED, stop_of
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from discreet.audit.games import Check
+    from discreet.studies import Study
 
 
 def audit(
@@ -63,9 +61,9 @@ def audit(
     Ends with exit code 1 if a promise is broken, or a design that is broken on purpose not caught.
     """
     with refusing():
-        study = load_study(Path(name), data_dir=data) if name.endswith(".toml") else None
+        study = _study(name, data)
         check_outputs([(json, RECORDS), (plot, FIGURE)], () if study is None else study.files)
-        checks = checks_named(name) if study is None else _deployed(study)
+        checks = _named(name) if study is None else _deployed(study)
         stream = run_audit(checks, trials, confidence, seed, jobs or cores())
         findings = _findings(stream, steps(checks, trials))
     # Matplotlib takes a second to import: only a run that got here needs it.
@@ -92,6 +90,21 @@ def audit(
         raise typer.Exit(1)
 
 
+def _study(name: str, folder: Path | None) -> Study | None:
+    """The study of a name that is a file's."""
+    if not name.endswith(".toml"):
+        return None
+    from discreet.studies import load_study
+
+    return load_study(Path(name), data_dir=folder)
+
+
+def _named(name: str) -> list[Check]:
+    from discreet.audit.catalog import checks_named
+
+    return checks_named(name)
+
+
 def _figure(findings: Sequence[Finding]) -> Figure:
     from discreet.reporting.audit_figure import audit_figure
 
@@ -100,6 +113,8 @@ def _figure(findings: Sequence[Finding]) -> Figure:
 
 def _deployed(study: Study) -> list[Check]:
     """The checks of what a study's private learners would deploy."""
+    from discreet.audit.learners import deployed_check
+
     made = [
         deployed_check(
             setting.label,

@@ -1,40 +1,21 @@
-"""What all commands share: where they print, how they refuse and stop, common options."""
+"""What all commands share: where they print, how they refuse, options that several have."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from discreet.cli.stopping import STOPPED, Stop, stop_of
 from discreet.validation import InvalidInput
 
 Result = TypeVar("Result")
-
-
-class Terminated(SystemExit):
-    """SIGTERM: whoever does not catch it ends with the exit code that a shell expects."""
-
-
-@dataclass(frozen=True)
-class Stop:
-    """How a command was stopped from outside: in a word, and its exit code."""
-
-    word: str
-    code: int
-
-
-INTERRUPTED = Stop("Interrupted", 128 + signal.SIGINT)
-TERMINATED = Stop("Terminated", 128 + signal.SIGTERM)
-STOPPED = (KeyboardInterrupt, Terminated)
 
 
 class _Console(Console):
@@ -73,24 +54,6 @@ RecordsOption = Annotated[
     Path | None,
     typer.Option("--json", help="File for one record per line (.jsonl), or .parquet."),
 ]
-
-
-def start(app: typer.Typer) -> NoReturn:
-    """Run the command line of this process, which SIGTERM may end as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, _terminate)
-    if not sys.stderr.isatty():
-        app.rich_markup_mode = None  # no frames of 80 columns around what is wrong with an option
-    app()
-    raise SystemExit(0)
-
-
-def _terminate(number: int, frame: object) -> NoReturn:
-    raise Terminated(TERMINATED.code)
-
-
-def stop_of(error: BaseException) -> Stop:
-    """How this exception, one of `STOPPED`, stopped the command."""
-    return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from discreet.cli.console import err, out, plain, progress, refusing
-from discreet.cli.outputs import ANSWERS, TABLE_ENDINGS, Kind, check_outputs
+from discreet.cli.outputs import TABLE_ENDINGS, Kind, check_outputs, table_of
 from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.answering import Unmeasured
 from discreet.outsourcing.bounds import read_bounds
@@ -18,7 +18,7 @@ from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.files import Format, read_numbers, write_table
 from discreet.outsourcing.key import key_of, simulated_key
 from discreet.outsourcing.proposal import Allowed, Proposal
-from discreet.outsourcing.questions import read_questions, write_answers
+from discreet.outsourcing.questions import ANSWER_COLUMNS, read_questions, write_answers
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -192,7 +192,7 @@ def answer(
     """Answer the questions in an ask file. Run again, it gives the same answers."""
     inputs = [path for path in (ask, outcomes) if path is not None]
     with refusing():
-        check_outputs([(answers, ANSWERS)], inputs)
+        check_outputs([(answers, table_of(ANSWER_COLUMNS))], inputs)
         name, questions = read_questions(ask)
         curator = Curator(key_of(name, key))
         columns = curator.outcome_columns()

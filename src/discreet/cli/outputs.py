@@ -10,13 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discreet.cli.console import out, plain
-from discreet.outsourcing.files import read_numbers
-from discreet.outsourcing.questions import ANSWER_COLUMNS, ASK_COLUMNS
 from discreet.records import Record, check_path, holds_records, write_records
 from discreet.validation import InvalidInput
 
@@ -55,22 +52,24 @@ def _head(path: Path) -> bytes:
         return file.read(_HEAD)
 
 
-def _are(columns: tuple[str, ...], path: Path) -> bool:
-    """Whether the table at `path` has just these columns."""
-    try:
-        return tuple(map(str, read_numbers(path).columns)) == columns
-    except InvalidInput:
-        return False
-
-
 TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
 RECORDS = Kind("records of discreet", (".jsonl", ".json", ".parquet"), holds_records)
-QUESTIONS, ANSWERS = (
-    Kind(f"a file with the columns {', '.join(columns)}", TABLE_ENDINGS, partial(_are, columns))
-    for columns in (ASK_COLUMNS, ANSWER_COLUMNS)
-)
 PAGE = Kind("a report of discreet", (".html",), _is_page)
 FIGURE = Kind("a figure of discreet", (".png",), _is_figure)
+
+
+def table_of(columns: tuple[str, ...]) -> Kind:
+    """Tables with just these columns."""
+
+    def wrote(path: Path) -> bool:
+        from discreet.outsourcing.files import read_numbers
+
+        try:
+            return tuple(map(str, read_numbers(path).columns)) == columns
+        except InvalidInput:
+            return False
+
+    return Kind(f"a file with the columns {', '.join(columns)}", TABLE_ENDINGS, wrote)
 
 
 def check_outputs(outputs: Sequence[tuple[Path | None, Kind]], inputs: Iterable[Path] = ()) -> None:

@@ -1,36 +1,34 @@
-"""`discreet run`: simulate a study file."""
+"""`discreet run`: simulate a study file.
+
+What the run needs is imported when it is called: its help needs none of it.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.cli.console import (
-    STOPPED,
     DataOption,
     JobsOption,
     RecordsOption,
-    Stop,
     cores,
     err,
     out,
     plain,
     refusing,
-    stop_of,
 )
-from discreet.cli.journal import Journal, open_journal
 from discreet.cli.outputs import PAGE, RECORDS, check_outputs
-from discreet.cli.progress import StudyProgress
 from discreet.records import write_records
-from discreet.simulation import Outcome, expected_seconds, simulate_all
-from discreet.studies import Study, load_study
 
-Replicate = tuple[str, int]  # a setting's label, and which replicate of it
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discreet.simulation import Outcome
+    from discreet.studies import Study
 
 
 def run(
@@ -52,14 +50,18 @@ def run(
     ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
+    from discreet.cli.journal import open_journal
+    from discreet.cli.running import simulate_study
+    from discreet.studies import load_study
+
     outputs = ((json, RECORDS), (report, PAGE))
     with refusing():
         loaded = load_study(study, rounds, replicates, data)
         check_outputs(outputs, loaded.files)
-        for warning in loaded.problem.warnings:
+        for warning in loaded.warnings:
             err.print(plain(f"Warning: {warning}"))
         with open_journal(study, loaded, resume) as journal:
-            outcomes, stop = _simulate(loaded, jobs or cores(), journal)
+            outcomes, stop = simulate_study(loaded, jobs or cores(), journal)
             if stop is not None and not outcomes:
                 err.print(f"{stop.word} before any replicate was finished; nothing was written.")
                 raise typer.Exit(stop.code)
@@ -67,7 +69,7 @@ def run(
             if stop is not None:
                 total = len(loaded.settings) * loaded.replicates
                 done = f"{stop.word}: shown is what was finished ({len(outcomes)} of {total} runs)."
-                again = shlex.join(_again(study, rounds, replicates, jobs, json, report, data))
+                again = _again(study, rounds, replicates, jobs, json, report, data)
                 # A command that is broken into lines could not be pasted.
                 err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)
             check_outputs(outputs, loaded.files)
@@ -77,76 +79,31 @@ def run(
             journal.finish()
 
 
-def _again(study: Path, *values: object) -> list[str]:
+def _again(study: Path, *values: object) -> str:
     """The command that goes on where this one was stopped."""
     names = ("--rounds", "--replicates", "--jobs", "--json", "--report", "--data")
     given = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
     options = [str(part) for option in given for part in option]
-    return ["discreet", "run", str(study), *options, "--resume"]
-
-
-def _simulate(study: Study, jobs: int, journal: Journal) -> tuple[list[Outcome], Stop | None]:
-    """Outcomes in the study's order, and how the run was stopped, if it was."""
-    outcomes = list(journal.outcomes)
-    total = len(study.settings) * study.replicates
-    if outcomes:
-        err.print(f"Going on after {len(outcomes)} of {total} replicates.")
-    done = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
-    stop = None
-    try:
-        expected = _cheapest_first(study, done, jobs)
-        with StudyProgress(study, jobs, expected) as shown:
-            for outcome in journal.outcomes:
-                shown.add(outcome)
-            for outcome in _missing(study, expected, done, jobs, journal.digest):
-                outcomes.append(outcome)
-                journal.add(outcome)
-                shown.add(outcome)
-    except STOPPED as error:
-        stop = stop_of(error)
-    order = {setting.label: place for place, setting in enumerate(study.settings)}
-    outcomes.sort(key=lambda outcome: (order[outcome.setting.label], outcome.record.replicate))
-    return outcomes, stop
-
-
-def _cheapest_first(study: Study, done: Sequence[Replicate], jobs: int) -> dict[str, float]:
-    """About how many seconds a replicate of each setting takes that is not done, in that order."""
-    counts = Counter(label for label, _ in done)
-    waiting = [one for one in study.settings if counts[one.label] < study.replicates]
-    with err.status("Measuring how long the learners take"):
-        seconds = expected_seconds(study.problem, waiting, study.rounds, study.seed, jobs)
-    return dict(sorted(seconds.items(), key=lambda item: item[1]))
-
-
-def _missing(
-    study: Study, order: Iterable[str], done: Sequence[Replicate], jobs: int, digest: str
-) -> Iterator[Outcome]:
-    """The replicates that are not done, in the order in which they finish."""
-    settings = {setting.label: setting for setting in study.settings}
-    return simulate_all(
-        study.problem,
-        [settings[label] for label in order],
-        study.rounds,
-        study.replicates,
-        study.seed,
-        jobs,
-        study.name,
-        digest,
-        done,
-    )
+    return shlex.join(["discreet", "run", str(study), *options, "--resume"])
 
 
 def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
-    """The result as a table, and what is promised."""
-    from discreet.reporting.summary import summarise
+    """The verdict, the result as a table, and what is promised."""
+    from discreet.reporting.summary import study_summary
     from discreet.reporting.table import promise, result_table
+    from discreet.reporting.words import verdict
 
-    summary = summarise(outcomes, study.settings)
+    summary = study_summary(study, outcomes)
+    answer = verdict(summary, study.problem)
     out.print()
     out.print(f"[bold]{plain(study.title)}[/]")
     out.print(plain(_what(study)))
     if study.problem.rows is not None:
         out.print(plain(f"{study.problem.rows.sentence}."))
+    out.print()
+    out.print(f"[bold]{plain(answer.headline)}[/]")
+    for text in (*answer.findings, answer.basis):
+        out.print(plain(text))
     out.print()
     out.print(result_table(summary))
     out.print()
@@ -162,7 +119,7 @@ def _write(
         write_records([outcome.record for outcome in outcomes], json)
         out.print(plain(f"Records: {json}"))
     if report is not None:
-        # Matplotlib and Jinja2 take a second to import: only a run that got here needs them.
+        # Matplotlib and Jinja2 take a second to import.
         from discreet.reporting.html import write_report
 
         write_report(study, outcomes, report)

@@ -29,9 +29,8 @@ from discreet.reporting.palette import (
     Stroke,
     literal,
 )
-from discreet.reporting.plots import plain
+from discreet.reporting.plots import plain, thousands
 from discreet.reporting.reproduction import trial_count
-from discreet.reporting.sweeps import thousands
 from discreet.reproduction.cases import Line
 from discreet.validation import FloatArray, IntArray
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from discreet.action_space import DecisionSets, arm_count
 from discreet.problems.decision_sets import DoseProblem
 from discreet.problems.functions import FunctionProblem
-from discreet.reporting.maps import map_panels, named_arms
-from discreet.reporting.plots import towering
-from discreet.reporting.reward_maps import expects_rewards, on_a_line
+from discreet.reporting.maps import cut_note, map_panels, named_arms
+from discreet.reporting.plots import outside
+from discreet.reporting.reward_maps import expects_rewards, line_report, on_a_line
 from discreet.reporting.summary import UNIFORM, Summary
-from discreet.simulation import REFERENCES
+from discreet.simulation import BEST_FIXED, ORACLE, REFERENCES
 from discreet.studies import Study
+
+# References that may lie above the chart.
+_BEYOND = {
+    UNIFORM: "uniform choice",
+    BEST_FIXED: "the best single choice",
+    ORACLE: "the oracle, which is fitted to chance where few people share a context,",
+}
 
 
 def progress(summary: Summary) -> str:
@@ -28,7 +35,7 @@ def progress(summary: Summary) -> str:
         )
     if summary.private:
         text += " Less epsilon means more noise, and learning later."
-    return f"{text} {_towering(summary)}{_band(summary, 'bands')}"
+    return f"{text} {_outside(summary)}{_band(summary, 'bands')}"
 
 
 def tradeoff(summary: Summary) -> str:
@@ -42,22 +49,23 @@ def tradeoff(summary: Summary) -> str:
         text += " The horizontal lines have no privacy budget"
         uniform = any(line.learner == UNIFORM for line in summary.references)
         text += "; uniform is the level of choosing at random." if uniform else "."
-    return f"{text} {_towering(summary)}{_band(summary, 'bars')}"
+    return f"{text} {_outside(summary)}{_band(summary, 'bars')}"
 
 
 def maps(study: Study, summary: Summary) -> str:
-    """Under the maps."""
+    """Over the maps."""
+    domain, report = study.problem.domain, study.report
     if arm_count(study.problem.space) is None:
-        return _models(study, summary)
+        return f"{_models(study, summary)} {cut_note(domain, report)}".rstrip()
     shown = [line.learner for line in summary.lines if line.learner not in (UNIFORM, *REFERENCES)]
     expecting = {name for name in shown if on_a_line(study.problem) and expects_rewards(name)}
     text = f"Who is given what after {summary.rounds:,} people (replicate 0). "
     if expecting:
-        text += _rewards(study)
+        text += f"{_rewards(study)} {cut_note(domain, line_report(study.problem, report))}".rstrip()
     if expecting and set(shown) - expecting:
         text += " The maps of the other learners show the arms alone. "
     if set(shown) - expecting:
-        text += _arms(study)
+        text += f"{_arms(study)} {cut_note(domain, report)}".rstrip()
     if summary.private:
         if set(shown) - expecting:
             text += " With more noise fewer and larger groups can be told apart."
@@ -144,12 +152,24 @@ def values(summary: Summary) -> str:
     return f"Final {summary.metric} per person: {'; '.join(items)}."
 
 
-def _towering(summary: Summary) -> str:
-    return "Uniform choice leaves the chart upward. " if towering(summary) else ""
+def _outside(summary: Summary) -> str:
+    names = [_BEYOND[line.learner] for line in outside(summary)]
+    if not names:
+        return ""
+    text = " and ".join(names)
+    verb = (
+        "lie above the chart; their values stand"
+        if len(names) > 1
+        else ("lies above the chart; its value stands")
+    )
+    return f"{text[0].upper()}{text[1:]} {verb} beside it. "
 
 
 def _band(summary: Summary, what: str) -> str:
-    if all(line.standard_error is None for line in summary.lines):
+    if all(line.half_width is None for line in summary.lines):
         return f"There is one replicate, so no {what} show how far chance reaches."
     subject = "Bands" if what == "bands" else "Bars"
-    return f"{subject}: mean ± 1.96 standard errors over replicates."
+    return (
+        f"{subject}: 95% intervals of the mean over replicates (Student's t), as ± in the table; "
+        "they go on where the border cuts them off."
+    )

@@ -13,11 +13,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import blended_transform_factory
 
-from discreet.reporting.palette import INK, SMALL, Stroke, text_inches
+from discreet.reporting.palette import INK, SMALL, Stroke, line_inches, text_inches
 from discreet.validation import FloatArray
 
 _LEADER = 0.16  # inches between the axes and the labels
-_LINE_HEIGHT = 1.25 * SMALL / 72.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def label_margin(texts: Sequence[str]) -> float:
 
 def stacked_height(texts: Sequence[str]) -> float:
     """Inches that labels need on top of each other."""
-    return sum(_LINE_HEIGHT * (1 + text.count("\n")) for text in texts)
+    return sum(line_inches() * (1 + text.count("\n")) for text in texts)
 
 
 def draw_end_labels(axes: Axes, labels: Sequence[EndLabel], height: float, width: float) -> None:
@@ -47,7 +46,7 @@ def draw_end_labels(axes: Axes, labels: Sequence[EndLabel], height: float, width
     low, high = axes.get_ylim()
     ordered = sorted(labels, key=lambda label: label.value)
     at = np.clip([(label.value - low) / (high - low) for label in ordered], 0.0, 1.0)
-    sizes = np.array([_LINE_HEIGHT * (1 + label.text.count("\n")) / height for label in ordered])
+    sizes = np.array([line_inches() * (1 + label.text.count("\n")) / height for label in ordered])
     places = spread(at, sizes)
     side = blended_transform_factory(axes.transAxes, axes.transAxes)
     leader = _LEADER / width
@@ -80,7 +79,7 @@ def spread(at: FloatArray, sizes: FloatArray) -> FloatArray:
         sizes: (n,) the labels' heights in the same unit.
 
     Returns:
-        (n,) centres, within [0, 1] when all labels fit there.
+        (n,) centres; all labels lie within [0, 1] when they fit there.
     """
     gaps = 0.5 * (sizes[1:] + sizes[:-1])
     shift = np.concatenate([[0.0], np.cumsum(gaps)])
@@ -93,6 +92,7 @@ def spread(at: FloatArray, sizes: FloatArray) -> FloatArray:
             length += count
         blocks.append((mean, length))
     pooled = np.concatenate([np.full(length, mean) for mean, length in blocks])
-    room = max(1.0 - float(shift[-1]), 0.0)
-    places: FloatArray = np.clip(pooled, 0.0, room) + shift
+    low = 0.5 * float(sizes[0])
+    high = max(1.0 - 0.5 * float(sizes[-1]) - float(shift[-1]), low)
+    places: FloatArray = np.clip(pooled, low, high) + shift
     return places

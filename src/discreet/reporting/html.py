@@ -13,6 +13,7 @@ from discreet.action_space import arm_count
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.messages import ArmPolicy
 from discreet.privacy import Adjacency, Guarantee
+from discreet.problems.base import Problem
 from discreet.records import check_path
 from discreet.reporting import captions
 from discreet.reporting.maps import map_figure, map_panels
@@ -26,9 +27,9 @@ from discreet.reporting.reward_maps import (
     reward_panels,
     reward_scale,
 )
-from discreet.reporting.summary import UNIFORM, Line, Summary, summarise
-from discreet.reporting.table import listed, promise, table_note, table_rows
-from discreet.reporting.words import answer, protection
+from discreet.reporting.summary import UNIFORM, Line, Summary, summarise, with_best_fixed
+from discreet.reporting.table import ABSENT, has_best_fixed, listed, promise, table_note, table_rows
+from discreet.reporting.words import protection, verdict
 from discreet.simulation import REFERENCES, Outcome, people_of
 from discreet.studies import Study
 
@@ -59,15 +60,23 @@ def write_report(study: Study, outcomes: Sequence[Outcome], path: Path) -> None:
 
 def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     """The report as HTML."""
+    finished = len(outcomes)
+    outcomes = with_best_fixed(study, outcomes)
     summary = summarise(outcomes, study.settings)
+    found = verdict(summary, study.problem)
     return render(
         "report.html.j2",
         study=study,
         summary=summary,
-        answer=unbroken(answer(summary)),
-        missing=_missing(study, outcomes),
+        headline=unbroken(found.headline),
+        findings=[unbroken(text) for text in found.findings],
+        basis=found.basis,
+        rows_used=rows_used(study.problem),
+        missing=_missing(study, finished),
         overridden=_overridden(study),
         rows=table_rows(summary),
+        compared=has_best_fixed(summary),
+        absent=ABSENT,
         note=table_note(summary),
         promise=unbroken(promise(summary)),
         protection=protection(summary, study.problem.space),
@@ -241,13 +250,13 @@ def _adjacency(adjacency: Adjacency) -> str:
     return f"{adjacency.relation}: one person's {adjacency.record} is replaced by {reach}"
 
 
-def _missing(study: Study, outcomes: Sequence[Outcome]) -> str:
+def _missing(study: Study, finished: int) -> str:
     """Says how much of the study is there, if not all of it is."""
     planned = len(study.settings) * study.replicates
-    if len(outcomes) >= planned:
+    if finished >= planned:
         return ""
     return (
-        f"This run was stopped early: {len(outcomes)} of {planned} simulations were finished. "
+        f"This run was stopped early: {finished} of {planned} simulations were finished. "
         "Averages are over those that were, so learners may not have met the same people."
     )
 
@@ -256,11 +265,17 @@ def _overridden(study: Study) -> str:
     """Says where the run was asked for something else than its file."""
     file = tomllib.loads(study.text)
     asked = [
-        f"{name} = {used} instead of {file[name]}"
+        f"{name} = {used:,} instead of {file[name]:,}"
         for name, used in (("rounds", study.rounds), ("replicates", study.replicates))
         if file.get(name, used) != used
     ]
     return f"This run had {listed(asked)}." if asked else ""
+
+
+def rows_used(problem: Problem) -> str:
+    """How many rows of a table take part and what the others lack; empty where all of them do."""
+    rows = getattr(problem, "rows", None)
+    return "" if rows is None or rows.used == rows.read else str(rows.sentence)
 
 
 def _columns(study: Study) -> list[dict[str, Any]]:
@@ -286,6 +301,6 @@ def _columns(study: Study) -> list[dict[str, Any]]:
 
 def _glossary(summary: Summary) -> list[tuple[str, str]]:
     """What the references of this study are."""
-    known = {UNIFORM: "all choices equally often for ever: what choosing at random gives"}
+    known = {UNIFORM: "every choice equally likely for everyone, whatever came of it"}
     known |= REFERENCES
     return [(line.label, known[line.learner]) for line in summary.lines if line.learner in known]

@@ -32,14 +32,16 @@ from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.partition.tree import Tree
 from discreet.problems.base import Problem
+from discreet.reporting.map_heads import head
 from discreet.reporting.palette import (
-    BODY,
     INK,
     SMALL,
     UNDECIDED,
     arm_colors,
+    in_lines,
+    line_inches,
     literal,
-    text_inches,
+    shortened,
     tint,
 )
 from discreet.studies import ReportEntry
@@ -48,8 +50,9 @@ from discreet.validation import BoolArray, FloatArray, IntArray
 _GRID = 48  # boxes along each column for policies without bins
 _FEW_LEVELS = 4  # another column with at most so many levels gets a panel for each
 _MANY_ARMS, _SOME_ARMS = 12, 7  # of more points than this the legend names only some
+_CATEGORY = 0.3  # inches of a category beside the vertical axis
 _DOT = 7.0 / 72.0  # inches that a dot needs
-_LEFT, _RIGHT, _BOTTOM, _TITLE, _LEGEND, _PANEL_TITLE = 0.5, 0.15, 0.48, 0.3, 0.22, 0.24
+_LEFT, _RIGHT, _BOTTOM = 0.5, 0.15, 0.48  # inches
 
 
 @runtime_checkable
@@ -113,6 +116,34 @@ def map_panels(domain: Box, report: ReportEntry) -> tuple[MapPanel, ...]:
     return tuple(panels)
 
 
+def cut_note(domain: Box, report: ReportEntry) -> str:
+    """Which columns `map_panels` shows, where the others stand, and who chose that."""
+    panels = map_panels(domain, report)
+    axes = panels[0].axes
+    others = [column for column in range(domain.dimension) if column not in axes]
+    if not others:
+        return ""
+    varied = [c for c in others if len({panel.point[c] for panel in panels}) > 1]
+    asked = [c for c in others if domain.names[c] in report.at]
+    middle = [c for c in others if c not in (*varied, *asked)]
+    places = domain.from_unit(panels[0].point[None])[0]
+    shown = " and ".join(domain.names[column] for column in axes)
+    start = "" if report.axes else ", which come first in the table"
+    texts = [f"Maps show {shown}{start}."]
+    for columns, why in (
+        (asked, "as the study file asks"),
+        (middle, "an arbitrary choice, near the middle, as the study file makes none"),
+    ):
+        if columns:
+            where = [f"{domain.names[c]} = {domain.text(c, float(places[c]))}" for c in columns]
+            texts.append(f"They are drawn at {', '.join(where)} ({why}).")
+    if varied:
+        texts.append(f"There is one for each value of {domain.names[varied[0]]}.")
+    if middle:
+        texts.append("Elsewhere they may look different: choose with `at` under [report].")
+    return " ".join(texts)
+
+
 def boxes_of(policy: ArmPolicy, panel: MapPanel) -> Boxes:
     """The boxes that a cut through a policy shows."""
     axes = list(panel.axes)
@@ -152,24 +183,22 @@ def map_figure(
     inside = width / columns - _LEFT - _RIGHT
     size = (inside, min(0.5 * inside, 1.6) if single else min(0.72 * inside, 2.6))
     tied = not single and any(_tied(box.probabilities).any() for box in boxes)
-    entries = _named_colors(problem)
-    entries += [("undecided", UNDECIDED)] if tied else []
-    in_row = _legend_columns([name for name, _ in entries], width)
-    head = _TITLE + _LEGEND * -(-len(entries) // in_row)
-    above = _PANEL_TITLE if panels[0].title else 0.06
+    above_all = head(title, "", _legend(problem, tied), _LEFT - 0.02, width)
+    titles = [in_lines(panel.title, inside) for panel in panels]
+    above = panel_title_inches(titles)
     row = above + size[1] + _BOTTOM
-    height = head + rows * row
+    height = above_all.height + rows * row
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    _draw_head(figure, title, entries, in_row)
+    above_all.draw(figure)
     for place, (panel, box) in enumerate(zip(panels, boxes, strict=True)):
         across, down = place % columns, place // columns
         left = across * width / columns + _LEFT
-        bottom = height - head - down * row - above - size[1]
+        bottom = height - above_all.height - down * row - above - size[1]
         axes = figure.add_axes((left / width, bottom / height, size[0] / width, size[1] / height))
         (_draw_shares if single else _draw_boxes)(axes, box, problem.domain, panel.axes, size)
-        axes.set_title(panel.title, loc="left", fontsize=SMALL, color=INK, pad=4)
-        _label_axes(axes, problem.domain, panel.axes)
+        axes.set_title(titles[place], loc="left", fontsize=SMALL, color=INK, pad=4)
+        _label_axes(axes, problem.domain, panel.axes, size)
     return literal(figure)
 
 
@@ -180,9 +209,17 @@ def named_arms(problem: Problem) -> IntArray:
     return np.linspace(0, problem.arms - 1, count).round().astype(np.int64)
 
 
-def _named_colors(problem: Problem) -> list[tuple[str, str]]:
+def _legend(problem: Problem, tied: bool) -> list[Patch]:
     colors = arm_colors(problem.arms)
-    return [(problem.arm_names[arm], colors[arm]) for arm in named_arms(problem)]
+    entries = [(problem.arm_names[arm], colors[arm]) for arm in named_arms(problem)]
+    entries += [("undecided", UNDECIDED)] if tied else []
+    return [Patch(facecolor=tint(color, 0.85), label=name) for name, color in entries]
+
+
+def panel_title_inches(titles: Sequence[str]) -> float:
+    """The room that titles of panels need above these."""
+    lines = max(1 + title.count("\n") if title else 0 for title in titles)
+    return 0.08 + lines * line_inches()
 
 
 def _draw_boxes(
@@ -262,49 +299,17 @@ def _draw_shares(
     axes.set_ylim(0.0, 1.0)
 
 
-def _draw_head(
-    figure: Figure, title: str, entries: Sequence[tuple[str, str]], columns: int
-) -> None:
-    """The title and the legend of the arms, from the top of the figure down."""
-    width, height = figure.get_size_inches()
-    # Matplotlib fills legends column by column; people read them row by row.
-    by_column = [entry for place in range(columns) for entry in entries[place::columns]]
-    left = (_LEFT - 0.02) / width
-    figure.text(left, 1.0 - 0.06 / height, title, fontsize=BODY, weight="bold", color=INK, va="top")
-    figure.legend(
-        handles=[Patch(facecolor=tint(color, 0.85), label=name) for name, color in by_column],
-        loc="upper left",
-        bbox_to_anchor=(left, 1.0 - (_TITLE - 0.03) / height),
-        ncols=columns,
-        fontsize=SMALL,
-        labelcolor=INK,
-        frameon=False,
-        borderpad=0.0,
-        borderaxespad=0.0,
-        handlelength=1.1,
-        handleheight=0.9,
-        handletextpad=0.5,
-        columnspacing=1.4,
-    )
-
-
-def _legend_columns(names: Sequence[str], width: float) -> int:
-    """How many entries fit beside each other."""
-    each = max(text_inches(name) for name in names) + 0.35
-    return max(1, min(len(names), int((width - _LEFT) / each)))
-
-
-def _label_axes(axes: Axes, domain: Box, shown: tuple[int, ...]) -> None:
-    axes.set_xlabel(domain.names[shown[0]], fontsize=SMALL, color=INK, labelpad=2)
-    two = len(shown) == 2
-    axes.set_ylabel(
-        domain.names[shown[1]] if two else "probability", fontsize=SMALL, color=INK, labelpad=2
-    )
+def _label_axes(axes: Axes, domain: Box, shown: tuple[int, ...], size: tuple[float, float]) -> None:
+    names = [domain.names[column] for column in shown] + ["probability"]
+    across, up = (shortened(name, room) for name, room in zip(names[:2], size, strict=True))
+    axes.set_xlabel(across, fontsize=SMALL, color=INK, labelpad=2)
+    axes.set_ylabel(up, fontsize=SMALL, color=INK, labelpad=2)
     axes.tick_params(labelsize=SMALL - 0.5, colors="#444444", length=2.5, width=0.6)
     for place, axis in enumerate((axes.xaxis, axes.yaxis)[: len(shown)]):
         labels = domain.categories[shown[place]]
         if labels:
-            axis.set_ticks(range(len(labels)), labels)
+            room = size[0] / len(labels) - 0.08 if place == 0 else _CATEGORY
+            axis.set_ticks(range(len(labels)), [shortened(label, room) for label in labels])
             continue
         axis.set_major_locator(MaxNLocator(5, integer=_whole(domain, shown[place])))
     for spine in axes.spines.values():

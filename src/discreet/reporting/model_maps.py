@@ -31,13 +31,14 @@ from matplotlib.ticker import MaxNLocator
 from discreet.domain import Box
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.problems.base import Problem
+from discreet.reporting.map_heads import head
 from discreet.reporting.map_marks import Marks, can_be_given, marks_of, shown_ranges
 from discreet.reporting.maps import MapPanel
-from discreet.reporting.palette import BLUE, BODY, INK, SMALL, VERMILLION, literal, text_inches
+from discreet.reporting.palette import BLUE, INK, SMALL, VERMILLION, literal, shortened
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 _GRID = 61
-_LEFT, _RIGHT, _BOTTOM, _TITLE, _LINE = 0.62, 0.85, 0.48, 0.3, 0.22  # inches
+_LEFT, _RIGHT, _BOTTOM = 0.62, 0.85, 0.48  # inches
 COLORS = "cividis"  # even in lightness, and the same to colour-blind readers
 _BLANK = "#EDEDED"
 _FULL_DOT, _LEAST_DOT, _PERSON_DOT = 160.0, 2.0, 20.0  # square points
@@ -133,9 +134,8 @@ def model_figure(shown: ModelMap, scale: tuple[float, float], title: str, width:
     right = 0.15 if single else _RIGHT
     inside = width - _LEFT - right
     height = min(0.5 * inside, 1.8) if single else min(0.72 * inside, 2.6)
-    legend = _legend(shown)
-    lines = [bool(panel.title), bool(legend)]
-    whole = _TITLE + _LINE * sum(lines) + 0.04 + height + _BOTTOM
+    above = head(title, panel.title, _legend(shown), _LEFT - 0.02, width)
+    whole = above.height + 0.06 + height + _BOTTOM
     figure = Figure(figsize=(width, whole))
     FigureCanvasAgg(figure)
     axes = figure.add_axes(
@@ -149,23 +149,12 @@ def model_figure(shown: ModelMap, scale: tuple[float, float], title: str, width:
             ((width - right + 0.12) / width, _BOTTOM / whole, 0.1 / width, height / whole)
         )
         _draw_map(figure, axes, bar, shown, scale)
-        axes.set_ylabel(names[panel.axes[1]], fontsize=SMALL, color=INK, labelpad=2)
-    axes.set_xlabel(names[panel.axes[0]], fontsize=SMALL, color=INK, labelpad=2)
-    _quiet(axes, shown)
-    start = (_LEFT - 0.02) / width
-    figure.text(start, 1.0 - 0.06 / whole, title, fontsize=BODY, weight="bold", color=INK, va="top")
-    top = _TITLE
-    if panel.title:
-        fits = text_inches(panel.title) < width - _LEFT - 0.05
-        others = (
-            panel.title
-            if fits
-            else f"at one value of the other {len(names) - len(panel.axes)} columns"
+        axes.set_ylabel(
+            shortened(names[panel.axes[1]], height), fontsize=SMALL, color=INK, labelpad=2
         )
-        figure.text(start, 1.0 - top / whole, others, fontsize=SMALL, color=INK, va="top")
-        top += _LINE
-    if legend:
-        draw_legend(figure, legend, (start, 1.0 - top / whole))
+    axes.set_xlabel(shortened(names[panel.axes[0]], inside), fontsize=SMALL, color=INK, labelpad=2)
+    _quiet(axes, shown)
+    above.draw(figure)
     return literal(figure)
 
 
@@ -286,21 +275,3 @@ def _legend(shown: ModelMap) -> list[Artist]:
     if not shown.possible.all():
         handles.append(Patch(facecolor=_BLANK, label="nobody can be given this"))
     return handles
-
-
-def draw_legend(figure: Figure, handles: Sequence[Artist], corner: tuple[float, float]) -> None:
-    """A legend in one row whose upper left corner stands at a place of the figure."""
-    figure.legend(
-        handles=list(handles),
-        loc="upper left",
-        bbox_to_anchor=corner,
-        ncols=len(handles),
-        fontsize=SMALL,
-        labelcolor=INK,
-        frameon=False,
-        borderpad=0.0,
-        borderaxespad=0.0,
-        handlelength=1.2,
-        handletextpad=0.5,
-        columnspacing=1.3,
-    )

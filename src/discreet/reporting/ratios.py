@@ -114,7 +114,7 @@ def ratio_figure(found: Sequence[Ratio]) -> Figure:
             axes.errorbar(
                 [cells.index((one.epsilon, one.epsilon_auxiliary)) + aside for one in points],
                 [one.ratio for one in points],
-                yerr=np.nan_to_num([one.standard_error for one in points]),
+                yerr=[one.half_width for one in points],
                 color=stroke.color,
                 linestyle="none",
                 elinewidth=1.0,
@@ -134,7 +134,7 @@ def ratio_figure(found: Sequence[Ratio]) -> Figure:
         draw_end_labels(axes, ends, _PANEL, inside)
     figure.text(
         1.0 - 0.1 / _WIDTH, 1.0 - 0.12 / height,
-        "full: with auxiliary data; hollow: without; bars: one standard error",
+        "full: with auxiliary data; hollow: without; bars: 95% intervals",
         ha="right", va="center", fontsize=SMALL, color="#6B6B6B",
     )  # fmt: skip
     return literal(figure)

@@ -37,7 +37,7 @@ from discreet.reporting.palette import (
     shade,
     tint,
 )
-from discreet.reporting.plots import plain
+from discreet.reporting.plots import plain, thousands
 from discreet.reporting.table import ABSENT
 from discreet.reproduction.cases import NON_PRIVATE, REGRET, UNIFORM, Line
 
@@ -186,7 +186,7 @@ def _noise(line: Line) -> str:
 def regret_figure(lines: Sequence[Line], log_scale: bool = False) -> Figure:
     """Cumulative regret over rounds: a panel for each kind, references in all of them.
 
-    Lines are means over trials, bands one standard error to both sides; all panels share the
+    Lines are means over trials, bands their 95% intervals; all panels share the
     vertical axis where references are shared.
     """
     drawn = [line for line in lines if line.case.panel != ""]
@@ -219,7 +219,7 @@ def regret_figure(lines: Sequence[Line], log_scale: bool = False) -> Figure:
     figure.text(
         1.0 - 0.1 / _WIDTH,
         1.0 - (_TOP - 0.1) / _HEIGHT,
-        f"mean of {trial_count(drawn)}; bands: one standard error",
+        f"mean of {trial_count(drawn)}; bands: 95% intervals",
         ha="right",
         fontsize=SMALL,
         color="#6B6B6B",
@@ -282,9 +282,9 @@ def _panel(
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     low, high = limits
     ends = []
     for line in lines:
@@ -304,7 +304,3 @@ def _panel(
     axes.set_xlabel("round", fontsize=BODY, color=INK)
     axes.tick_params(labelsize=SMALL)
     draw_end_labels(axes, ends, size[1], size[0])
-
-
-def _thousands(value: float, position: int | None = None) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:g}"

@@ -37,16 +37,17 @@ from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.registry import learner_class
 from discreet.problems.base import Crowd, People, Problem
 from discreet.problems.kernel_grid import GridCrowd
-from discreet.reporting.maps import MapPanel, map_panels, named_arms
-from discreet.reporting.model_maps import COLORS, draw_legend, scale_of
-from discreet.reporting.palette import BODY, INK, SMALL, VERMILLION, literal
+from discreet.reporting.map_heads import head
+from discreet.reporting.maps import MapPanel, map_panels, named_arms, panel_title_inches
+from discreet.reporting.model_maps import COLORS, scale_of
+from discreet.reporting.palette import INK, SMALL, VERMILLION, in_lines, literal, shortened
 from discreet.studies import ReportEntry
 from discreet.validation import FloatArray, IntArray
 
 _GRID = 61  # places along a column that takes any value
 _MOST_LEVELS = 61  # of more levels than this only some are shown
 _ENOUGH = 20  # people of one context that tell which arm was best for them
-_LEFT, _RIGHT, _GAP, _BOTTOM, _TITLE, _LINE = 0.62, 0.85, 0.3, 0.48, 0.3, 0.22  # inches
+_LEFT, _RIGHT, _GAP, _BOTTOM = 0.62, 0.85, 0.3, 0.48  # inches
 _FULL_DOT, _LEAST_SHARE = 26.0, 0.02  # square points; shares of people without a dot
 _OUTLINE = [withStroke(linewidth=3.0, foreground=INK)]
 _HALO = [withStroke(linewidth=3.0, foreground="white")]
@@ -87,8 +88,12 @@ def on_a_line(problem: Problem) -> bool:
 
 def reward_panels(problem: Problem, report: ReportEntry) -> tuple[MapPanel, ...]:
     """The cuts along the first column that a study's `[report]` asks for."""
-    axes = report.axes[:1] or list(problem.domain.names[:1])
-    return map_panels(problem.domain, ReportEntry(axes=axes, at=report.at))
+    return map_panels(problem.domain, line_report(problem, report))
+
+
+def line_report(problem: Problem, report: ReportEntry) -> ReportEntry:
+    """What a study's `[report]` asks for, of the columns the first alone."""
+    return ReportEntry(axes=report.axes[:1] or list(problem.domain.names[:1]), at=report.at)
 
 
 def reward_map(
@@ -170,27 +175,26 @@ def reward_figure(
     rows = -(-len(maps) // columns)
     inside = (width - _LEFT - _RIGHT - _GAP * (columns - 1)) / columns
     size = (inside, min(0.72 * inside, 2.6))
-    above = _LINE if maps[0].title else 0.06
-    row, head = above + size[1] + _BOTTOM, _TITLE + _LINE
-    height = head + rows * row
+    above_all = head(title, "", _legend(maps, hindsight), _LEFT - 0.02, width)
+    titles = [in_lines(shown.title, inside) for shown in maps]
+    above = panel_title_inches(titles)
+    row = above + size[1] + _BOTTOM
+    height = above_all.height + rows * row
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     for place, shown in enumerate(maps):
         across, down = place % columns, place // columns
         left = _LEFT + across * (size[0] + _GAP)
-        bottom = height - head - down * row - above - size[1]
+        bottom = height - above_all.height - down * row - above - size[1]
         axes = figure.add_axes((left / width, bottom / height, size[0] / width, size[1] / height))
         colors = _draw_map(axes, shown, scale)
-        _label_axes(axes, shown, labelled=across == 0)
+        axes.set_title(titles[place], loc="left", fontsize=SMALL, color=INK, pad=4)
+        _label_axes(axes, shown, inside, labelled=across == 0)
         if across == columns - 1 or place == len(maps) - 1:
             start = (left + size[0] + 0.12) / width
             bar = figure.add_axes((start, bottom / height, 0.1 / width, size[1] / height))
             _draw_scale(figure, bar, colors)
-    start = (_LEFT - 0.02) / width
-    figure.text(
-        start, 1.0 - 0.06 / height, title, fontsize=BODY, weight="bold", color=INK, va="top"
-    )
-    draw_legend(figure, _legend(maps, hindsight), (start, 1.0 - _TITLE / height))
+    above_all.draw(figure)
     return literal(figure)
 
 
@@ -225,11 +229,10 @@ def _draw_map(axes: Axes, shown: RewardMap, scale: tuple[float, float]) -> Any:
     return colors
 
 
-def _label_axes(axes: Axes, shown: RewardMap, labelled: bool) -> None:
+def _label_axes(axes: Axes, shown: RewardMap, width: float, labelled: bool) -> None:
     """The column below; the arms at the left, where there is room for their names."""
     domain, column = shown.domain, shown.column
-    axes.set_title(shown.title, loc="left", fontsize=SMALL, color=INK, pad=4)
-    axes.set_xlabel(domain.names[column], fontsize=SMALL, color=INK, labelpad=2)
+    axes.set_xlabel(shortened(domain.names[column], width), fontsize=SMALL, color=INK, labelpad=2)
     axes.tick_params(labelsize=SMALL - 0.5, colors="#444444", length=2.5, width=0.6)
     names = domain.categories[column]
     if names:

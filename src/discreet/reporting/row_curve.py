@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from discreet.reporting.model_maps import draw_legend
+from discreet.reporting.map_heads import head
 from discreet.reporting.palette import BLUE, FAINT, INK, SMALL, literal
 from discreet.reporting.plots import plain
 from discreet.reporting.row_axes import EvenTicks, RowAxis, roomy, tick_width
@@ -25,7 +25,7 @@ from discreet.reporting.row_marks import draw_marks, legend
 from discreet.reporting.search_view import SearchView
 from discreet.validation import FloatArray
 
-_BOTTOM, _TOP, _NAME, _RIGHT = 0.5, 0.32, 0.36, 0.15
+_BOTTOM, _NAME, _RIGHT = 0.5, 0.36, 0.15
 _SMOOTH = 0.04  # inches: a step of the curve
 _TICKS = 5
 _BARE, _RUG = 0.45, 0.14  # inches: how high axes without answers are, and marks of rows
@@ -52,7 +52,8 @@ def curve_figure(view: SearchView, width: float) -> Figure:
     left = _NAME + tick_width(ticks)
     inside = width - left - _RIGHT
     tall = min(0.62 * inside, 2.8) if len(view.answers) else _BARE
-    height = _BOTTOM + tall + _TOP
+    above = head("", "", legend(view), left, width)
+    height = _BOTTOM + tall + above.height
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((left / width, _BOTTOM / height, inside / width, tall / height))
@@ -68,7 +69,7 @@ def curve_figure(view: SearchView, width: float) -> Figure:
     places = np.full(len(across.values), bottom)
     places[view.rows] = view.answers
     draw_marks(axes, view, across.values, places)
-    draw_legend(figure, legend(view), (left / width, 1.0 - 0.06 / height))
+    above.draw(figure)
     return literal(figure)
 
 

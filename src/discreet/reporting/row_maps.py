@@ -16,14 +16,15 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from discreet.reporting.model_maps import COLORS, draw_legend
+from discreet.reporting.map_heads import head
+from discreet.reporting.model_maps import COLORS
 from discreet.reporting.palette import INK, SMALL, literal
 from discreet.reporting.row_axes import EvenTicks, RowAxis, tick_width
 from discreet.reporting.row_marks import MOST_VECTORS, draw_marks, legend
 from discreet.reporting.search_view import SearchView
 from discreet.validation import FloatArray
 
-_BOTTOM, _TOP, _BLANK = 0.5, 0.32, "#F6F6F8"
+_BOTTOM, _BLANK = 0.5, "#F6F6F8"
 _NAME, _BAR = 0.36, 0.5  # beside ticks: for the name of an axis, for the colours and their name
 _CELL = 0.045
 _ROW = "#B4B4BA"
@@ -39,7 +40,9 @@ def plane_figure(view: SearchView, width: float) -> Figure:
     tall = min(0.6 * width, 4.3)
     left = _NAME + up.margin(tall)
     right = 0.15 if scale is None else _BAR + tick_width(_scale_ticks(scale))
-    inside, height = width - left - right, _BOTTOM + tall + _TOP
+    rings = not view.not_asked.any()
+    above = head("", "", legend(view, rings), left, width)
+    inside, height = width - left - right, _BOTTOM + tall + above.height
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((left / width, _BOTTOM / height, inside / width, tall / height))
@@ -50,13 +53,12 @@ def plane_figure(view: SearchView, width: float) -> Figure:
         colors = _draw_cells(axes, view, (across, up), (inside, tall), scale)
     else:
         colors = _draw_dots(axes, view, (across, up), inside * tall, scale)
-    rings = not view.not_asked.any()
     draw_marks(axes, view, across.values, up.values, rings)
     if scale is not None:
         start = (width - right + 0.13) / width
         bar = figure.add_axes((start, _BOTTOM / height, 0.11 / width, tall / height))
         _draw_scale(figure, bar, colors)
-    draw_legend(figure, legend(view, rings), (left / width, 1.0 - 0.06 / height))
+    above.draw(figure)
     return literal(figure)
 
 

@@ -1,6 +1,6 @@
 """Searches of tables as figures: simple regret over questions, and by the columns of the release.
 
-Lines are means over runs, bands and bars one standard error to both sides. Methods are told apart
+Lines are means over runs, bands and bars their 95% intervals. Methods are told apart
 by colour and by dashes or marks.
 """
 
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from discreet.intervals import mean_and_band
 from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin
 from discreet.reporting.palette import (
     BLACK,
@@ -43,7 +44,6 @@ from discreet.reporting.search_panels import (
 from discreet.reporting.searches import method_label
 from discreet.reproduction.kharkovskii2020.methods import Ours, Published, power
 from discreet.reproduction.kharkovskii2020.searches import Line
-from discreet.reproduction.repeats import mean_and_error
 from discreet.validation import FloatArray
 
 
@@ -142,9 +142,9 @@ def _end_label(line: Line) -> str:
 
 
 def _raw(line: Line) -> tuple[float, float]:
-    """Mean and standard error (0 for one run) of the last simple regret, in the outcome's unit."""
-    mean, error = mean_and_error(line.data.deviation * line.final)
-    return mean, 0.0 if math.isnan(error) else error
+    """Mean and half width of the interval of the last simple regret, in the outcome's unit."""
+    mean, half = mean_and_band(line.data.deviation * line.final)
+    return float(mean), float(half)
 
 
 def _ends(lines: Sequence[Line]) -> list[tuple[FloatArray, FloatArray]]:

@@ -65,7 +65,7 @@ def sheet(
     FigureCanvasAgg(figure)
     counts = sorted({len(line.runs) for line in lines})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    text = f"mean of {runs} run{'s' * (counts != [1])}; one standard error to both sides"
+    text = f"mean of {runs} run{'s' * (counts != [1])}; bands and bars: 95% intervals"
     figure.text(
         1.0 - 0.1 / WIDTH,
         1.0 - 0.12 / height,

@@ -12,11 +12,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from discreet.intervals import mean_and_error
 from discreet.reporting.table import ABSENT
 from discreet.reproduction.kharkovskii2020.methods import NON_PRIVATE_EI, Published
 from discreet.reproduction.kharkovskii2020.searches import ABOVE, Line
 from discreet.reproduction.kharkovskii2020.transformation import AS_STATED
-from discreet.reproduction.repeats import mean_and_error
 
 PAPERS = "paper's branch"
 

@@ -1,10 +1,20 @@
-"""A study in numbers: one line for each setting, averaged over replicates.
+"""A study in numbers: one line for each setting, over replicates, and what decisions compare.
 
-Everything that is shown (table, figures, report) is read off a `Summary`, so that they agree.
-Outcomes may be incomplete after an interruption; each line says over how many replicates it is.
+Everything that is shown (verdict, table, figures, report) is read off a `Summary`, so that they
+agree. Outcomes may be incomplete after an interruption; each line says over how many replicates it
+is. All numbers come from one frame:
 
-The *share kept* compares a private learner with the same learner without privacy, both measured
-from choosing at random:
+| frame  | rows       | columns | values                             |
+|--------|------------|---------|------------------------------------|
+| values | replicates | labels  | the metric summed over the people  |
+
+All settings of a replicate meet the same people in the same order, so settings are compared within
+replicates: a `Difference` is the mean over replicates of the difference for each person, in the
+direction in which more is better. Its p-value is Holm's, adjusted for all comparisons of private
+learners in the study.
+
+The *share kept* compares a private learner with itself without privacy, both measured from
+choosing at random; it says nothing about what else could have been done:
 
     share = (value - uniform) / (non-private - uniform)      for rewards, signs flipped for regret
 """
@@ -14,16 +24,48 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 
+from discreet.action_space import arm_count
+from discreet.intervals import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric
-from discreet.simulation import Outcome, Setting
+from discreet.simulation import BEST_FIXED, Outcome, Setting, simulate
+from discreet.studies import Study
 from discreet.validation import InvalidInput
 
 UNIFORM = "uniform"
-_ROUNDING = 1e-12  # differences of this share of a mean are rounding errors
+_ROUNDING = 1e-12  # differences of this share of what is compared are rounding errors
+# What a private learner is compared with: the best single choice for everyone, choosing at random,
+# and itself without privacy.
+Rival = Literal["fixed", "uniform", "free"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one setting did than another, for each person (see the module).
+
+    Attributes:
+        mean: positive where the first did better.
+        half_width: of the 95% interval; None with one replicate.
+        replicates: how many ran both.
+        p_value: adjusted for the number of comparisons; None with one replicate.
+    """
+
+    mean: float
+    half_width: float | None
+    replicates: int
+    p_value: float | None
+
+    @property
+    def sign(self) -> int | None:
+        """1 or -1 where it is more than chance, 0 where it may be chance, None if nothing tells."""
+        if self.p_value is None:
+            return None
+        return int(np.sign(self.mean)) if self.p_value < 1.0 - CONFIDENCE else 0
 
 
 @dataclass(frozen=True)
@@ -33,20 +75,22 @@ class Line:
     Attributes:
         setting: what ran.
         mean: the metric summed over people, averaged over replicates.
-        standard_error: of that mean; None with one replicate.
+        half_width: of the 95% interval of that mean; None with one replicate.
         replicates: how many are there.
         seconds: time spent by the learner in a replicate, on average.
         guarantee: the weakest promise of any replicate; None for references.
         share_kept: see the module; None where it cannot be computed.
+        over: the differences from its rivals, as far as they ran.
     """
 
     setting: Setting
     mean: float
-    standard_error: float | None
+    half_width: float | None
     replicates: int
     seconds: float
     guarantee: Guarantee | None
-    share_kept: float | None = None
+    share_kept: float | None
+    over: dict[Rival, Difference]
 
     @property
     def label(self) -> str:
@@ -111,14 +155,47 @@ class Summary:
         return tuple(line for line in self.lines if not line.private)
 
     @property
+    def comparisons(self) -> int:
+        """How many differences of private learners there are, for which p-values are adjusted."""
+        return sum(len(line.over) for line in self.private)
+
+    @property
     def simulated_noise(self) -> bool:
         """Whether some private line drew noise that protects nobody."""
         names = [name for line in self.private if line.guarantee for name in line.guarantee.noise]
         return any("simulation only" in name for name in names)
 
 
+def study_summary(study: Study, outcomes: Sequence[Outcome]) -> Summary:
+    """The outcomes of a study beside the best single choice for everyone."""
+    return summarise(with_best_fixed(study, outcomes), study.settings)
+
+
+def with_best_fixed(study: Study, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes, with `best_fixed` in every replicate where the problem has it.
+
+    It has none where everyone brings points of their own. Where everyone can be given the same
+    points it is what learners search for, and it is not added.
+    """
+    if arm_count(study.problem.space) is None:
+        return list(outcomes)
+    present = {o.record.replicate for o in outcomes if o.record.learner == BEST_FIXED}
+    missing = sorted({o.record.replicate for o in outcomes} - present)
+    asked = [setting for setting in study.settings if setting.learner == BEST_FIXED]
+    taken = {setting.label for setting in study.settings}
+    label = "best single choice" if BEST_FIXED in taken else BEST_FIXED
+    reference = asked[0] if asked else Setting(BEST_FIXED, label)
+    return [
+        *outcomes,
+        *(
+            simulate(study.problem, reference, study.rounds, study.seed, replicate, study.name)
+            for replicate in missing
+        ),
+    ]
+
+
 def summarise(outcomes: Sequence[Outcome], settings: Sequence[Setting] = ()) -> Summary:
-    """Average outcomes over replicates.
+    """Average outcomes over replicates, and compare settings within them.
 
     Args:
         outcomes: of one study, in any order and number.
@@ -138,49 +215,97 @@ def summarise(outcomes: Sequence[Outcome], settings: Sequence[Setting] = ()) -> 
     groups: dict[str, list[Outcome]] = {setting.label: [] for setting in settings}
     for outcome in outcomes:
         groups.setdefault(outcome.setting.label, []).append(outcome)
-    lines = [_line(group) for group in groups.values() if group]
     metric, rounds = kinds.pop()
-    sign = 1.0 if metric == "reward" else -1.0
-    shares = [_share_kept(line, lines, sign) for line in lines]
-    return Summary(
-        metric,
-        rounds,
-        tuple(replace(a, share_kept=b) for a, b in zip(lines, shares, strict=True)),
+    values = pd.DataFrame(
+        {
+            label: pd.Series({o.record.replicate: o.record.value for o in group})
+            for label, group in groups.items()
+            if group
+        }
     )
+    # For each person, and so that more is better.
+    gains = values * (1.0 if metric == "reward" else -1.0) / rounds
+    lines = [_line(group, values, gains, groups) for group in groups.values() if group]
+    return Summary(metric, rounds, _adjusted(lines))
 
 
-def _line(outcomes: Sequence[Outcome]) -> Line:
-    values = np.array([outcome.record.value for outcome in outcomes])
-    count = len(values)
-    error = float(values.std(ddof=1)) / math.sqrt(count) if count > 1 else None
-    if error is not None and error < _ROUNDING * abs(values.mean()):
-        error = 0.0  # the same people in another order, added up
+def _line(
+    outcomes: Sequence[Outcome],
+    values: pd.DataFrame,
+    gains: pd.DataFrame,
+    groups: dict[str, list[Outcome]],
+) -> Line:
+    setting = outcomes[0].setting
+    mine = values[setting.label].dropna()
+    mean, error = mean_and_error(mine)
     promises = [outcome.guarantee for outcome in outcomes if outcome.guarantee is not None]
-    weakest = max(promises, key=lambda g: (g.epsilon, g.delta, g.releases), default=None)
+    rivals = _rivals(setting, [group[0].setting for group in groups.values() if group])
     return Line(
-        setting=outcomes[0].setting,
-        mean=float(values.mean()),
-        standard_error=error,
-        replicates=count,
+        setting=setting,
+        mean=mean,
+        half_width=half_width(error, len(mine)) if len(mine) > 1 else None,
+        replicates=len(mine),
         seconds=float(np.mean([outcome.record.seconds for outcome in outcomes])),
-        guarantee=weakest,
+        guarantee=max(promises, key=lambda g: (g.epsilon, g.delta, g.releases), default=None),
+        share_kept=_share_kept(gains, setting.label, rivals) if setting.private else None,
+        over={
+            rival: difference
+            for rival, label in rivals.items()
+            if (difference := _difference(gains, setting.label, label)) is not None
+        },
     )
 
 
-def _share_kept(line: Line, lines: Sequence[Line], sign: float) -> float | None:
-    """The module's share for one line; `sign` is -1 for regret."""
-    start = next((other for other in lines if other.learner == UNIFORM), None)
-    free = next((other for other in lines if _is_free_version(other, line)), None)
-    if not line.private or start is None or free is None:
+def _rivals(setting: Setting, others: Sequence[Setting]) -> dict[Rival, str]:
+    """The labels of what a setting is compared with."""
+    rivals: dict[Rival, str] = {}
+    for other in others:
+        same = other.learner == setting.learner and other.options == setting.options
+        if other.label == setting.label:
+            continue
+        if other.learner == BEST_FIXED:
+            rivals["fixed"] = other.label
+        elif other.learner == UNIFORM:
+            rivals["uniform"] = other.label
+        elif setting.private and same and not other.private:
+            rivals["free"] = other.label
+    return rivals
+
+
+def _difference(gains: pd.DataFrame, label: str, rival: str) -> Difference | None:
+    """Over the replicates that ran both; None where none did. Its p-value stands for itself."""
+    pairs = (gains[label] - gains[rival]).dropna()
+    if pairs.empty:
         return None
-    gain = sign * (free.mean - start.mean)
+    mean, error = mean_and_error(pairs)
+    # Sums of the same rewards in another order differ by their rounding.
+    scale = float(np.nanmax(np.abs(gains[[label, rival]].to_numpy())))
+    mean, error = (0.0 if abs(part) < _ROUNDING * scale else part for part in (mean, error))
+    if len(pairs) == 1:
+        return Difference(mean, None, 1, None)
+    count = len(pairs)
+    return Difference(mean, half_width(error, count), count, p_value(mean, error, count))
+
+
+def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Lines whose p-values allow for all comparisons of private learners."""
+    made = [(a, b) for a, line in enumerate(lines) if line.private for b in line.over]
+    alone = [lines[place].over[rival].p_value for place, rival in made]
+    adjusted = iter(holm([math.nan if p is None else p for p in alone]))
+    over: list[dict[Rival, Difference]] = [dict(line.over) for line in lines]
+    for place, rival in made:
+        p = next(adjusted)
+        over[place][rival] = replace(over[place][rival], p_value=None if math.isnan(p) else p)
+    return tuple(replace(line, over=own) for line, own in zip(lines, over, strict=True))
+
+
+def _share_kept(gains: pd.DataFrame, label: str, rivals: dict[Rival, str]) -> float | None:
+    """The module's share for one private setting."""
+    if not {"uniform", "free"} <= set(rivals):
+        return None
+    gain = _difference(gains, rivals["free"], rivals["uniform"])
+    kept = _difference(gains, label, rivals["uniform"])
     # A share of a gain that may be chance says nothing; one replicate cannot tell.
-    if gain <= 2.0 * math.hypot(free.standard_error or 0.0, start.standard_error or 0.0):
+    if gain is None or kept is None or gain.mean <= (gain.half_width or 0.0):
         return None
-    return sign * (line.mean - start.mean) / gain
-
-
-def _is_free_version(other: Line, line: Line) -> bool:
-    """Whether `other` is the same learner with the same options, without privacy."""
-    same = other.learner == line.learner and other.setting.options == line.setting.options
-    return same and not other.private
+    return kept.mean / gain.mean

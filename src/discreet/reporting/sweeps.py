@@ -1,6 +1,6 @@
 """Results against one quantity that is varied: a table, and a panel for each setting.
 
-Lines are means over trials, bands 95% intervals (1.96 standard errors). A case without a value of
+Lines are means over trials, bands their 95% intervals. A case without a value of
 the quantity, such as a reference, is a horizontal line in every panel where it belongs.
 """
 
@@ -30,12 +30,13 @@ from discreet.reporting.palette import (
     SMALL,
     VERMILLION,
     Stroke,
+    in_lines,
+    line_inches,
     literal,
     shade,
-    text_inches,
     tint,
 )
-from discreet.reporting.plots import plain
+from discreet.reporting.plots import plain, thousands
 from discreet.reporting.reproduction import trial_count
 from discreet.reporting.table import ABSENT
 from discreet.reproduction.cases import NON_PRIVATE, UNIFORM, Line
@@ -45,8 +46,6 @@ _OTHERS = (GREEN, PURPLE)
 _GREY = "#6B6B6B"
 _WIDTH, _PANEL = 10.4, 2.3  # inches; the height of the axes of one row
 _LEFT, _BOTTOM, _TOP, _GAP, _BETWEEN = 0.72, 0.5, 0.42, 0.42, 0.62
-_TITLE_LINE = 1.25 * BODY / 72.0
-_NORMAL = 1.96  # half width of a 95% interval in standard errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +137,8 @@ def sweep_figure(lines: Sequence[Line], axis: str, axis_label: str) -> Figure:
     rows = math.ceil(len(panels) / columns)
     right = label_margin([curve.first.case.label for curve in drawn])
     inside = (_WIDTH - _LEFT - columns * right - (columns - 1) * _GAP) / columns
-    titles = [_in_lines(name, inside + 0.7 * right) for name in panels]
-    more = max(title.count("\n") for title in titles) * _TITLE_LINE
+    titles = [in_lines(name, inside + 0.7 * right, BODY) for name in panels]
+    more = max(title.count("\n") for title in titles) * line_inches(BODY)
     top, between = _TOP + more, _BETWEEN + more
     height = _BOTTOM + top + rows * _PANEL + (rows - 1) * between
     figure = Figure(figsize=(_WIDTH, height), dpi=200)
@@ -170,19 +169,6 @@ def sweep_figure(lines: Sequence[Line], axis: str, axis_label: str) -> Figure:
         color=_GREY,
     )
     return literal(figure)
-
-
-def _in_lines(title: str, width: float) -> str:
-    """A title broken at commas, so that no line is wider than `width` inches if that can be."""
-    lines = [""]
-    for part in title.split(", "):
-        longer = f"{lines[-1]}, {part}" if lines[-1] else part
-        if lines[-1] and text_inches(longer, BODY) > width:
-            lines[-1] += ","
-            lines.append(part)
-        else:
-            lines[-1] = longer
-    return "\n".join(lines)
 
 
 def _columns(panels: int) -> int:
@@ -236,7 +222,7 @@ def _draw(axes: Axes, drawn: Sequence[Curve], limits: tuple[float, float], width
     for curve in drawn:
         stroke = strokes[id(curve)]
         means = np.array([line.records[0].mean for line in curve.lines])
-        errors = np.nan_to_num([line.records[0].standard_error for line in curve.lines])
+        half = np.array([line.half_width for line in curve.lines])
         style: dict[str, str | tuple[int, tuple[float, ...]] | float] = {
             "color": stroke.color,
             "linestyle": stroke.dashes,
@@ -246,11 +232,9 @@ def _draw(axes: Axes, drawn: Sequence[Curve], limits: tuple[float, float], width
             axes.axhline(float(means[0]), **style)  # type: ignore[arg-type]
         else:
             at = np.array([value for value in curve.at if value is not None])
-            below = np.maximum(means - _NORMAL * errors, low)
+            below = np.maximum(means - half, low)
             axes.plot(at, means, marker="o", markersize=3.0, **style)  # type: ignore[arg-type]
-            axes.fill_between(
-                at, below, means + _NORMAL * errors, color=stroke.color, alpha=0.15, linewidth=0
-            )
+            axes.fill_between(at, below, means + half, color=stroke.color, alpha=0.15, linewidth=0)
             _draw_paper(axes, curve, stroke.color)
         # Labels are placed on a linear scale: at the same share of the axis.
         share = math.log(max(float(means[-1]), low) / low) / math.log(high / low)
@@ -276,8 +260,3 @@ def _draw_paper(axes: Axes, curve: Curve, color: str) -> None:
     if found:
         at, paper = zip(*found, strict=True)
         axes.plot(at, paper, color=color, marker="x", markersize=4.0, linestyle="none")
-
-
-def thousands(value: float, position: int | None = None) -> str:
-    """A number of an axis; large ones with commas."""
-    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:g}"

@@ -15,11 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.privacy import Guarantee
-from discreet.reporting.summary import UNIFORM, Line, Summary
+from discreet.reporting.summary import UNIFORM, Difference, Line, Summary
 from discreet.simulation import REFERENCES
 
 ABSENT = "–"  # noqa: RUF001
-
 
 # What a guarantee's sentence says at another epsilon (there numbers are rounded up).
 _NUMBERS = re.compile(
@@ -35,8 +34,10 @@ class Row:
     label: str
     epsilon: str
     total: str
-    error: str
+    half_width: str
     per_person: str
+    over_fixed: str
+    over_half_width: str
     share: str
     seconds: str
     private: bool
@@ -52,8 +53,10 @@ def table_rows(summary: Summary) -> list[Row]:
             label=line.family,
             epsilon=_epsilon(line),
             total=f"{line.mean:,.{total_digits}f}",
-            error=ABSENT if line.standard_error is None else _error(line.standard_error),
+            half_width=_half_width(line.half_width),
             per_person=f"{line.mean / summary.rounds:.{person_digits}f}",
+            over_fixed=_signed(line.over.get("fixed"), person_digits),
+            over_half_width=_over_half_width(line.over.get("fixed"), person_digits),
             share=ABSENT if line.share_kept is None else percent(line.share_kept),
             seconds=_seconds(line.seconds),
             private=line.private,
@@ -68,24 +71,29 @@ def result_table(summary: Summary) -> Table:
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
         caption=Text(table_note(summary)),
         caption_justify="left",
         header_style="bold",
     )
     table.add_column("learner", overflow="fold", vertical="bottom")
-    for name in (
-        "epsilon",
-        f"total\n{summary.metric}",
-        "±",
-        "per\nperson",
-        "gain\nkept",
-        "seconds",
-    ):
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     rows = table_rows(summary)
+    columns = {
+        "epsilon": [row.epsilon for row in rows],
+        f"total\n{summary.metric}": [row.total for row in rows],
+        "±": [row.half_width for row in rows],
+        "per\nperson": [row.per_person for row in rows],
+    }
+    if has_best_fixed(summary):
+        columns["over\nbest\nfixed"] = [row.over_fixed for row in rows]
+        columns["± "] = [row.over_half_width for row in rows]
+    columns["gain\nkept"] = [row.share for row in rows]
+    columns["seconds"] = [row.seconds for row in rows]
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     for position, row in enumerate(rows):
         last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
-        cells = [row.epsilon, row.total, row.error, row.per_person, row.share, row.seconds]
+        cells = [texts[position] for texts in columns.values()]
         style = "" if row.private else "dim"
         table.add_row(Text(row.label), *cells, style=style, end_section=last_private)
     return table
@@ -102,19 +110,32 @@ def table_note(summary: Summary) -> str:
         f"Mean of {runs} {plural}"
     )
     note += (
-        ", which cannot tell gain from chance." if counts == [1] else "; ± is its standard error."
+        ", which cannot tell gain from chance."
+        if counts == [1]
+        else "; ±: 95% interval of the mean (Student's t)."
     )
+    if has_best_fixed(summary):
+        more = "more reward" if summary.metric == "reward" else "less regret"
+        note += (
+            f" Over best fixed: how much {more} each person had than if everyone had been given "
+            "the single choice that was best in hindsight; below 0 that choice did better."
+        )
     if any(line.share_kept is not None for line in summary.lines):
         note += (
-            " Gain kept: the share of what the same learner gains over uniform choice without "
-            "privacy."
+            " Gain kept compares a learner with itself only: of what it gains over uniform choice "
+            "without privacy, the share that is left."
         )
     elif summary.private:
         note += (
             " Gain kept is left out where the learner without privacy is missing or did not "
-            "beat uniform choice by two standard errors."
+            "clearly beat uniform choice."
         )
     return note
+
+
+def has_best_fixed(summary: Summary) -> bool:
+    """Whether anything is compared with the best single choice for everyone."""
+    return any("fixed" in line.over for line in summary.lines)
 
 
 def promise(summary: Summary) -> str:
@@ -170,8 +191,20 @@ def _digits(values: Sequence[float]) -> int:
     return min(6, max(0, 3 - math.floor(math.log10(largest)))) if largest < 1000.0 else 0
 
 
-def _error(value: float) -> str:
-    """Two digits of a standard error, without an exponent."""
+def _signed(difference: Difference | None, digits: int) -> str:
+    return ABSENT if difference is None else f"{difference.mean:+.{digits}f}"
+
+
+def _over_half_width(difference: Difference | None, digits: int) -> str:
+    if difference is None or difference.half_width is None:
+        return ABSENT
+    return f"{difference.half_width:.{digits}f}"
+
+
+def _half_width(value: float | None) -> str:
+    """Two digits without an exponent."""
+    if value is None:
+        return ABSENT
     if value == 0.0:
         return "0"
     decimals = max(0, 1 - math.floor(math.log10(value)))

@@ -51,7 +51,7 @@ _MOST_COLUMNS = 3
 
 
 def trade_off_figure(lines: Sequence[Line]) -> Figure:
-    """The main metric against epsilon: means over trials, bars of one standard error.
+    """The main metric against epsilon: means over trials, bars their 95% intervals.
 
     All panels of a row have the same axes, so that they can be compared.
     """
@@ -84,7 +84,7 @@ def trade_off_figure(lines: Sequence[Line]) -> Figure:
     figure.text(
         1.0 - 0.1 / _WIDTH,
         1.0 - 0.14 / height,
-        f"mean of {trial_count(drawn)}; bars: one standard error",
+        f"mean of {trial_count(drawn)}; bars: 95% intervals",
         ha="right",
         va="center",
         fontsize=SMALL,
@@ -104,7 +104,7 @@ def _looks(lines: Sequence[Line]) -> dict[str, tuple[str, str]]:
 def _limits(lines: Sequence[Line]) -> tuple[float, float]:
     """A little more than what bars span, as far as there is room for them above 0."""
     means = np.array([line.records[0].mean for line in lines])
-    errors = np.nan_to_num([line.records[0].standard_error for line in lines])
+    errors = np.array([line.half_width for line in lines])
     most = max(float((means + errors).max()), 1e-12)
     above = means > 0.0
     least = float((means - np.minimum(errors, 0.5 * means))[above].min(initial=most))
@@ -153,7 +153,7 @@ def _draw(axes: Axes, lines: Sequence[Line], looks: dict[str, tuple[str, str]]) 
         mine.sort(key=lambda line: line.case.budget.epsilon)
         hue, mark = looks[method]
         means = np.array([line.records[0].mean for line in mine])
-        errors = np.nan_to_num([line.records[0].standard_error for line in mine])
+        errors = np.array([line.half_width for line in mine])
         axes.errorbar(
             [line.case.budget.epsilon for line in mine],
             means,

@@ -1,25 +1,201 @@
-"""The answer of a study in plain words, for a reader who reads one paragraph only."""
+"""The verdict of a study in plain words, for a reader who reads one paragraph only."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from discreet.action_space import ActionSpace, DecisionSets, arm_count
-from discreet.reporting.summary import UNIFORM, Line, Summary
-from discreet.reporting.table import listed, percent
-from discreet.simulation import BEST_FIXED
+from discreet.problems.base import Metric, Problem
+from discreet.reporting.summary import Difference, Line, Rival, Summary
+from discreet.reporting.table import listed
+
+_RIVALS: dict[Rival, str] = {
+    "fixed": "giving everyone the best single choice",
+    "uniform": "choosing at random",
+    "free": "itself without privacy",
+}
+# What better and worse are called.
+_DIRECTIONS: dict[Metric, tuple[str, str]] = {
+    "reward": ("more", "less"),
+    "regret": ("less regret", "more regret"),
+}
 
 
-def answer(summary: Summary) -> str:
-    """What privacy cost, in one paragraph."""
-    families = list(dict.fromkeys(line.family for line in summary.private))
-    if not families:
-        return (
+@dataclass(frozen=True)
+class Verdict:
+    """What a decision needs.
+
+    Attributes:
+        headline: whether the private learners beat what needs no learner.
+        findings: by how much, and what privacy cost, a sentence for each learner.
+        basis: what the numbers rest on.
+    """
+
+    headline: str
+    findings: tuple[str, ...]
+    basis: str
+
+
+def verdict(summary: Summary, problem: Problem) -> Verdict:
+    """Whether the private learners are worth having, and what privacy cost them."""
+    if not summary.private:
+        return Verdict(
             "This study has no private learner: it says how well the people could be served "
-            f"without privacy. {_levels(summary.lines, summary)}"
+            "without privacy.",
+            (),
+            "",
         )
-    sentences = [_family(name, summary, alone=len(families) == 1) for name in families]
-    return " ".join([*sentences, _context(summary)]).strip()
+    rival: Rival = "uniform" if arm_count(problem.space) is None else "fixed"
+    families = list(dict.fromkeys(line.family for line in summary.private))
+    findings = []
+    for family in families:
+        lines = [line for line in summary.private if line.family == family]
+        lines.sort(key=lambda line: line.epsilon or 0.0)
+        findings += [_compared(family, lines, each, summary) for each in (rival, "free")]
+    if rival == "fixed":
+        findings.append(_no_better_than_chance(summary))
+    return Verdict(
+        _headline(summary, rival),
+        tuple(text for text in findings if text),
+        " ".join(text for text in _basis(summary, problem, rival) if text),
+    )
+
+
+def _headline(summary: Summary, rival: Rival) -> str:
+    """Which private learners did more than chance better, worse, or neither."""
+    named = _RIVALS[rival]
+    compared = [line for line in summary.private if rival in line.over]
+    if not compared:
+        return f"Nothing was run that says whether the private learners beat {named}."
+    signs = {line.label: line.over[rival].sign for line in compared}
+    everyone = "The private learner" if len(compared) == 1 else "Every private learner"
+    nobody = "The private learner" if len(compared) == 1 else "No private learner"
+    kinds = set(signs.values())
+    if kinds == {None}:
+        return (
+            f"One repetition cannot tell whether the private learners beat {named}: what follows "
+            "may be chance."
+        )
+    if kinds == {1}:
+        return f"{everyone} did better than {named}, by more than chance."
+    if kinds == {-1}:
+        return f"{everyone} did worse than {named}, by more than chance."
+    if 1 not in kinds and len(compared) > 1:
+        start = f"{nobody} did better than {named} by more than chance"
+        worse = _settings([line for line in compared if signs[line.label] == -1])
+        return f"{start}, and worse did {worse}." if worse else f"{start}."
+    if kinds == {0}:
+        return f"{everyone} and {named} are too close to call."
+    parts = [
+        (1, f"Better than {named}, by more than chance: "),
+        (-1, "Worse, by more than chance: "),
+        (0, "Too close to call: "),
+        (None, "Run only once, so it cannot be told: "),
+    ]
+    named_settings = [
+        (text, _settings([line for line in compared if signs[line.label] == sign]))
+        for sign, text in parts
+    ]
+    return " ".join(f"{text}{which}." for text, which in named_settings if which)
+
+
+def _settings(lines: Sequence[Line]) -> str:
+    """Learners with their budgets: partition at epsilon = 1 and 2, and mine at epsilon = 1."""
+    families = list(dict.fromkeys(line.family for line in lines))
+    texts = []
+    for family in families:
+        epsilons = sorted(line.epsilon or 0.0 for line in lines if line.family == family)
+        texts.append(f"{family} at epsilon = {listed([f'{one:g}' for one in epsilons])}")
+    return "; ".join(texts)
+
+
+def _compared(family: str, lines: Sequence[Line], rival: Rival, summary: Summary) -> str:
+    """By how much one learner beat a rival, smallest epsilon first."""
+    lines = [line for line in lines if rival in line.over]
+    if not lines:
+        return ""
+    verb = "earned" if summary.metric == "reward" else "had"
+    items = [_item(line, line.over[rival], summary, first=line is lines[0]) for line in lines]
+    cost = "The cost of privacy: compared" if rival == "free" else "Compared"
+    return f"{cost} with {_RIVALS[rival]}, {family} {verb}, per person, {listed(items)}."
+
+
+def _item(line: Line, difference: Difference, summary: Summary, first: bool) -> str:
+    """0.124 more at epsilon = 1 (95% interval 0.118 to 0.130)."""
+    better, worse = _DIRECTIONS[summary.metric]
+    half = difference.half_width
+    digits = _digits(abs(difference.mean) if half is None else half, 3 if half is None else 2)
+
+    def amount(value: float) -> str:
+        return f"{abs(value):,.{digits}f}"
+
+    text = f"{amount(difference.mean)} {better if difference.mean >= 0.0 else worse}"
+    text += f" at epsilon = {line.epsilon:g}"
+    if half is None:
+        return text
+    low, high = difference.mean - half, difference.mean + half
+    near, far = sorted((low, high), key=abs)
+    interval = f"{amount(near)} to {amount(far)}"
+    if low < 0.0 < high:
+        interval = f"{amount(low)} {worse} to {amount(high)} {better}"
+    chance = "; may be chance" if difference.sign == 0 else ""
+    return f"{text} ({'95% interval ' if first else ''}{interval}{chance})"
+
+
+def _no_better_than_chance(summary: Summary) -> str:
+    """Names the private learners that are not clearly better than choosing at random."""
+    compared = [line for line in summary.private if "uniform" in line.over]
+    worse = _settings([line for line in compared if line.over["uniform"].sign == -1])
+    equal = _settings([line for line in compared if line.over["uniform"].sign == 0])
+    text = f"Worse than choosing at random: {worse}." if worse else ""
+    if equal:
+        text += f" Too close to choosing at random to call: {equal}."
+    return text.strip()
+
+
+def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
+    """What the best single choice is, how chance was judged, and for whom it holds."""
+    if rival == "fixed":
+        choice = (
+            "The best single choice is the one that proved best for these very people, which "
+            "nobody knew beforehand."
+        )
+    elif isinstance(problem.space, DecisionSets):
+        choice = "Everyone brings other points here, so there is no single choice for everyone."
+    else:
+        choice = (
+            "Everyone can be given the same point here, so the best single choice is what learners "
+            "search for and cannot be beaten."
+        )
+    replicates = max(line.replicates for line in summary.private)
+    if replicates == 1:
+        return [choice, "There is one repetition, so there are no intervals."]
+    chance = (
+        f"Settings are compared within each of {replicates} repetitions, in which they meet the "
+        "same people in the same order; intervals are those of Student's t, each by itself. What "
+        f"is called chance allows for all {summary.comparisons} comparisons of private learners "
+        "together (Holm's method at 5%), so an interval without 0 may not be enough."
+    )
+    people = (
+        "Each repetition draws new people."
+        if problem.size is None
+        else "Repetitions take people of one table, so the intervals do not say how people who "
+        "are not in it would fare."
+    )
+    close = any(
+        difference.sign == 0 for line in summary.private for difference in line.over.values()
+    )
+    more = "More replicates narrow the intervals." if close else ""
+    return [choice, chance, more, people]
+
+
+def _digits(value: float, significant: int) -> int:
+    """Decimals that show so many digits of a value."""
+    if value == 0.0:
+        return 3
+    return min(6, max(0, significant - 1 - math.floor(math.log10(value))))
 
 
 def protection(summary: Summary, space: ActionSpace) -> str:
@@ -61,62 +237,3 @@ def _trusted_with_arms(every: bool) -> str:
         f"{who} trusted with context, action and reward. What a person is given depends on their "
         "own context, so the promise to them holds as long as only that person is told."
     )
-
-
-def _family(name: str, summary: Summary, alone: bool) -> str:
-    """One learner at each of its budgets, smallest epsilon first."""
-    lines = [line for line in summary.private if line.family == name]
-    lines.sort(key=lambda line: line.epsilon or 0.0)
-    who = "the private learner" if alone else f"the private learner {name}"
-    if any(line.share_kept is None for line in lines):
-        parts = [f"{_per_person(line, summary)} at epsilon = {line.epsilon:g}" for line in lines]
-        text = f"Per person, {who} had a {summary.metric} of {listed(parts)}."
-        free = [line for line in summary.references if line.learner == lines[0].learner]
-        if free and any(line.learner == UNIFORM for line in summary.references):
-            text += (
-                " The learner without privacy did not clearly beat choosing at random here, so "
-                "there is no gain of which privacy could keep a share; more people or replicates, "
-                "or other columns, may change that."
-            )
-        return text
-    first, *rest = [_kept(line) for line in lines]
-    gains = (
-        "of what the same learner without privacy gains over choosing at random"
-        if summary.metric == "reward"
-        else "of the improvement over choosing at random that the same learner has without privacy"
-    )
-    text = f"At epsilon = {lines[0].epsilon:g} {who} kept {first} {gains}"
-    if rest:
-        later = zip(lines[1:], rest, strict=True)
-        text += "; " + listed([f"at epsilon = {line.epsilon:g} it kept {k}" for line, k in later])
-    return text + "."
-
-
-def _kept(line: Line) -> str:
-    share = line.share_kept or 0.0
-    if share <= 0.0:
-        return f"nothing ({percent(share)})"
-    return percent(share) if share < 0.995 else f"all ({percent(share)})"
-
-
-def _context(summary: Summary) -> str:
-    """Where the scale begins and ends."""
-    private = {line.learner for line in summary.private}
-    free = [line for line in summary.references if line.learner in private]
-    shown = [line for line in summary.references if line.learner in (UNIFORM, BEST_FIXED)]
-    return _levels([*shown, *free], summary) if shown or free else ""
-
-
-def _levels(lines: Sequence[Line], summary: Summary) -> str:
-    names = {UNIFORM: "choosing at random", BEST_FIXED: "the best single choice for everyone"}
-    parts = [
-        f"{names.get(line.learner, f'{line.family} without privacy')} has "
-        f"{_per_person(line, summary)}"
-        for line in lines
-    ]
-    better = "higher" if summary.metric == "reward" else "lower"
-    return f"For scale, the {summary.metric} per person ({better} is better): {listed(parts)}."
-
-
-def _per_person(line: Line, summary: Summary) -> str:
-    return f"{line.mean / summary.rounds:.3f}"

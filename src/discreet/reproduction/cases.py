@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from discreet.intervals import half_width, mean_and_band, mean_and_error
 from discreet.learners.base import Learner
 from discreet.learners.gp_ucb.calibration import Calibration
 from discreet.learners.registry import learner_class
@@ -17,7 +18,6 @@ from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.problems.base import Crowd, Problem
 from discreet.records import ReproductionRecord, Value
 from discreet.reproduction.probes import Context, LocalTrace
-from discreet.reproduction.repeats import mean_and_error
 from discreet.simulation import Source
 from discreet.validation import FloatArray, IntArray
 
@@ -206,13 +206,16 @@ class Line:
             )
         return tuple(made)
 
+    @property
+    def half_width(self) -> float:
+        """Of the interval around the mean of the main metric; 0 for one trial."""
+        record = self.records[0]
+        return half_width(record.standard_error, record.trials) if record.trials > 1 else 0.0
+
     def band(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Rounds, mean of the traces and its standard error (0 for one trial), each (points,)."""
+        """Rounds, and mean and half width of the traces' interval, each (points,)."""
         traces = np.stack([trial.trace for trial in self.trials])
-        error = np.zeros(traces.shape[1])
-        if len(traces) > 1:
-            error = traces.std(axis=0, ddof=1) / math.sqrt(len(traces))
-        return self.trials[0].rounds, traces.mean(axis=0), error
+        return self.trials[0].rounds, *mean_and_band(traces)
 
     @property
     def local(self) -> tuple[LocalTrace, ...]:

@@ -1,15 +1,12 @@
-"""What every runner of repetitions needs: work shared among processes, and means with errors."""
+"""What every runner of repetitions needs: work shared among processes."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import joblib
-import numpy as np
-from numpy.typing import ArrayLike
 
 Result = TypeVar("Result")
 # As `joblib.delayed` makes them.
@@ -27,11 +24,3 @@ def carried_out(tasks: Iterable[Task[Result]], jobs: int) -> Iterator[Result]:
         n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
     )(tasks)
     return found
-
-
-def mean_and_error(values: ArrayLike) -> tuple[float, float]:
-    """The mean of values (m,) and its standard error, NaN for a single one."""
-    array = np.asarray(values, dtype=np.float64)
-    count = len(array)
-    error = float(array.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    return float(array.mean()), error

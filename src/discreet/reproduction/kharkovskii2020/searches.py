@@ -20,11 +20,12 @@ from functools import cached_property
 import joblib
 import numpy as np
 
+from discreet.intervals import mean_and_band, mean_and_error
 from discreet.privacy import Guarantee
 from discreet.records import ReproductionRecord, Value
 from discreet.reproduction.kharkovskii2020.data_sets import DataSet
 from discreet.reproduction.kharkovskii2020.methods import Method, NonPrivate, Task
-from discreet.reproduction.repeats import carried_out, mean_and_error
+from discreet.reproduction.repeats import carried_out
 from discreet.validation import FloatArray, InvalidInput, whole_number
 
 REGRET = "simple regret"
@@ -214,12 +215,8 @@ class Line:
         )
 
     def band(self) -> tuple[FloatArray, FloatArray]:
-        """(T,) mean of the simple regret and its standard error (0 for one run)."""
-        traces = np.stack([run.regret for run in self.runs])
-        error = np.zeros(traces.shape[1])
-        if len(traces) > 1:
-            error = traces.std(axis=0, ddof=1) / math.sqrt(len(traces))
-        return traces.mean(axis=0), error
+        """(T,) mean of the simple regret and the half width of its interval."""
+        return mean_and_band(np.stack([run.regret for run in self.runs]))
 
 
 def lines_of(

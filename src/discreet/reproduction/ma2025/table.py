@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import wilcoxon
 
+from discreet.intervals import half_width
 from discreet.learners.registry import LEARNERS
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Local, NonPrivate
@@ -159,6 +160,11 @@ class Ratio:
     def significant(self) -> bool:
         """Whether it is significantly the best of its cell."""
         return self.best and self.p_value < SIGNIFICANCE
+
+    @property
+    def half_width(self) -> float:
+        """Of the ratio's interval; 0 for one trial."""
+        return half_width(self.standard_error, self.trials) if self.trials > 1 else 0.0
 
     @property
     def record(self) -> ReproductionRecord:
