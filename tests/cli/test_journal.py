@@ -82,7 +82,7 @@ def test_a_terminated_run_is_resumed_to_the_same_records(study: Path, tmp_path: 
     assert "partition" in out
     (journal,) = journals(tmp_path)
     assert err.splitlines()[-3:] == [
-        f"Terminated: shown is what was finished (3 of {RUNS} runs).",
+        f"Terminated: this is what was finished (3 of {RUNS} runs).",
         f"{journal} keeps 3 replicates. To go on:",
         f"discreet run {study} --jobs 1 --resume",
     ]

@@ -124,5 +124,5 @@ def exit_if_empty(done: int, stop: Stop | None) -> None:
 def exit_if_stopped(done: int, total: int, stop: Stop | None) -> None:
     """End a stopped command that has shown what was finished."""
     if stop is not None:
-        err.print(f"{stop.word}: shown is what was finished ({done} of {total} runs).")
+        err.print(f"{stop.word}: this is what was finished ({done} of {total} runs).")
         raise typer.Exit(stop.code)

@@ -146,7 +146,7 @@ def _search(
 
 
 def _loaded(names: list[str], folder: Path | None) -> dict[str, DataSet]:
-    """The data sets that can be had; it is said which cannot."""
+    """The data sets that are there; says which are left out."""
     missing = [name for name in names if name in NEED_FILES and folder is None]
     found = [name for name in names if name not in missing]
     if not found:

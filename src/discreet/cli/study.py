@@ -68,7 +68,7 @@ def run(
             _show(loaded, outcomes)
             if stop is not None:
                 total = len(loaded.settings) * loaded.replicates
-                done = f"{stop.word}: shown is what was finished ({len(outcomes)} of {total} runs)."
+                done = f"{stop.word}: this is what was finished ({len(outcomes)} of {total} runs)."
                 again = _again(study, rounds, replicates, jobs, json, report, data)
                 # A command that is broken into lines could not be pasted.
                 err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)

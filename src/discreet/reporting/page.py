@@ -22,7 +22,7 @@ from discreet.durable import write_bytes
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data URIs, and what it shows for who cannot see it."""
+    """A figure as the page holds it: data URIs, and what it shows, in words."""
 
     wide: str
     narrow: str
