@@ -204,7 +204,8 @@ class TestCommandLine:
         loaded = loaded_by_command(*arguments)
         heavy = {"numpy", "scipy", "sklearn", "pandas", "joblib", "matplotlib", "dp_accounting"}
         assert loaded & heavy == set()
-        assert {name for name in loaded if name.startswith("discreet.")} == {"discreet.cli"}
+        own = {name for name in loaded if name.startswith("discreet.")}
+        assert own == {"discreet.cli", "discreet.cli.stopping"}
         if arguments != ["--help"]:
             assert "rich.console" not in loaded
 

@@ -1,7 +1,7 @@
 """The command line: `discreet run`, `audit`, `curate`, `model`, `data`, `reproduce`, `version`.
 
-Bad input ends with exit code 2 and one message that names what is wrong; an interrupted run keeps
-and shows what is finished and ends with exit code 130.
+Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
+shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
 
 A command's module is imported when the command is called, or its help asked for: `discreet --help`
 and `--version` load no learner, no table and no plot.
@@ -16,6 +16,8 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from discreet.cli.stopping import catch_termination
 
 # Name, where the function or the group is, and what `discreet --help` says of it.
 _COMMANDS = (
@@ -108,4 +110,7 @@ def version() -> None:
 
 def main() -> None:
     """Entry point of the `discreet` command."""
-    sys.exit(app())
+    catch_termination()
+    if not sys.stderr.isatty():
+        app.rich_markup_mode = None  # no frame of 80 columns around what is wrong with an option
+    app()

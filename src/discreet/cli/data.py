@@ -22,7 +22,7 @@ def data_list() -> None:
         people = "any" if entry.people is None else f"{entry.people:,}"
         table.add_row(entry.name, people, plain(entry.description))
     out.print(table)
-    out.print("discreet data show NAME lists columns, arms and options.", highlight=False)
+    out.print("discreet data show NAME lists columns, arms and options.")
 
 
 @data_app.command("show")
@@ -34,8 +34,8 @@ def data_show(
 
     with refusing():
         entry = find_entry(name)
-    out.print(f"[bold]{entry.name}[/]: {plain(entry.description)}", highlight=False)
-    out.print(f"Source: {plain(str(entry.source))}", highlight=False)
+    out.print(f"[bold]{entry.name}[/]: {plain(entry.description)}")
+    out.print(f"Source: {plain(str(entry.source))}")
     if entry.columns:
         table = Table("column", "from", "to", "values", box=None, pad_edge=False)
         for column in entry.columns:
@@ -46,6 +46,6 @@ def data_show(
             table.add_row(column.name, *bounds, values)
         out.print(table)
     if entry.arms:
-        out.print(f"Arms: {plain(entry.arms_line)}", highlight=False)
+        out.print(f"Arms: {plain(entry.arms_line)}")
     for option, default, meaning in entry.option_lines():
-        out.print(f"  [bold]{option}[/] ({plain(str(default))}): {plain(meaning)}", highlight=False)
+        out.print(f"  [bold]{option}[/] ({plain(str(default))}): {plain(meaning)}")
