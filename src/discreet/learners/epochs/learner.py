@@ -445,9 +445,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         for policy in self._policies:
-            check_policy(
-                f"the {self.name} learner", policy, {"local": self.hidden(policy.rows.size)}
-            )
+            check_policy(self.name, policy, {"local": self.hidden(policy.rows.size)})
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)
