@@ -152,6 +152,8 @@ def check(words: list[str]) -> None:
         else:
             raise AssertionError(f"{' '.join(words)!r}: {step!r} is none of {', '.join(known)}")
         command = command.get_command(context, step)
+        if hasattr(command, "imported"):
+            command = command.imported()
     options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
     for word in rest:
         if word.startswith("--"):
