@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import discreet.cli.study
 import discreet.reproduction.runner
+import discreet.simulation
 from discreet.cli import app
 from discreet.reproduction.dubey2021 import figures
 
@@ -63,6 +63,37 @@ def test_run_prints_a_table_and_a_promise_and_writes_files(study: Path, tmp_path
     assert "A [small] study" in report.read_text()
 
 
+def test_rows_left_out_are_counted_and_mistakes_are_all_said(tmp_path: Path) -> None:
+    rows = "".join(f"{20 + i},{'' if i % 3 else 1},{i % 2}\n" for i in range(30))
+    (tmp_path / "people.csv").write_text("age,gene,won\n" + rows, encoding="utf-8")
+    text = """name = "small"
+replicates = 1
+[problem]
+name = "table"
+path = "people.csv"
+columns = [
+  { name = "age", lower = 0, upper = 99 },
+  { name = "gene", lower = 0, upper = 1, missing = "drop" },
+]
+label = { column = "won", classes = [0, 1, 2] }
+[[learners]]
+name = "uniform"
+"""
+    study, records = tmp_path / "s.toml", tmp_path / "r.jsonl"
+    study.write_text(text, encoding="utf-8")
+    code, out, err = invoke("run", study, "--jobs", 1, "--json", records)
+    assert code == 0
+    assert "10 of 30 rows; 20 lack gene" in out
+    assert "Nobody in the table has the won '2'" in " ".join(err.split())
+    assert json.loads(records.read_text())["rows"] == "10 of 30 rows; 20 lack gene"
+    records.unlink()
+    study.write_text(text.replace(', missing = "drop"', "").replace("upper = 99", "upper = 30"))
+    code, _, err = invoke("run", study, "--json", records)
+    assert code == 2
+    assert "2 things are wrong" in err
+    assert not records.exists()
+
+
 def test_rounds_and_replicates_replace_those_of_the_file(study: Path, tmp_path: Path) -> None:
     records = tmp_path / "r.jsonl"
     code, _, _ = invoke(
@@ -104,7 +135,7 @@ def test_missing_files_end_with_code_2(study: Path, tmp_path: Path) -> None:
 def test_interruption_keeps_what_is_finished(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = discreet.cli.study.simulate_all
+    original = discreet.simulation.simulate_all
 
     def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
         stream = original(*arguments, **keywords)
@@ -112,7 +143,7 @@ def test_interruption_keeps_what_is_finished(
             yield next(stream)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", interrupted)
+    monkeypatch.setattr(discreet.simulation, "simulate_all", interrupted)
     records = tmp_path / "r.jsonl"
     code, out, err = invoke("run", study, "--jobs", 1, "--json", records)
     assert code == 130
@@ -128,7 +159,7 @@ def test_early_interruption_leaves_earlier_results(
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(discreet.cli.study, "simulate_all", at_once)
+    monkeypatch.setattr(discreet.simulation, "simulate_all", at_once)
     records = tmp_path / "r.jsonl"
     records.write_text("earlier")
     code, _, err = invoke("run", study, "--jobs", 1, "--json", records)

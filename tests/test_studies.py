@@ -82,6 +82,7 @@ def test_every_example_is_a_study(path: Path) -> None:
         ("rounds = 100", "rounds = 0", "rounds was 0"),
         ("rounds = 100", 'rounds = "many"', 'line 3: rounds was "many"; it must be a whole number'),
         ("seed = 3", "sead = 3", "sead is not a key"),
+        ("[report]", "[other]", "other is not a key"),
         ("seed = 3", "seed = 3 4", "not TOML"),
         ("non_private = true", "non_private = True", "truth values are true and false"),
         ('name = "small"', 'name = "C:\\data"', "paths with / or in single quotation marks"),
@@ -160,6 +161,13 @@ axes = ["x1", "x2", "x3"]
     assert any(one.startswith(f"study.toml, {message}") for one in refused.value.args)
     for word in ("valid", "instance", "dictionary", "Entry", "Input", "pydantic"):
         assert word not in str(refused.value)
+
+
+def test_sections_that_are_missing_are_named_by_their_headers(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"\[problem\] is missing(.|\n)*\[\[learners\]\] is mi"):
+        load_study(written(tmp_path, 'name = "small"'))
+    with pytest.raises(InvalidInput, match=r"must be a table of keys and values under \[problem\]"):
+        load_study(written(tmp_path, 'name = "small"\nproblem = "earnings"\nlearners = []'))
 
 
 def test_mistakes_in_several_learners_are_said_at_once(tmp_path: Path) -> None:

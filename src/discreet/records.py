@@ -20,8 +20,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
 from discreet.validation import InvalidInput
 
 TrustModelName = Literal["local", "joint", "outsourced", "none"]
@@ -184,6 +182,8 @@ def write_records(records: Iterable[Record], path: Path) -> None:
     lines = [as_json_line(record) for record in records]
     temporary = path.with_name(path.name + ".new")
     if path.suffix == ".parquet":
+        import pandas as pd
+
         frame = pd.DataFrame([json.loads(line) for line in lines])
         frame.to_parquet(temporary, index=False)
     else:

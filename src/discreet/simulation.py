@@ -314,13 +314,17 @@ def simulate_all(
     return outcomes
 
 
-def check_setting(problem: Problem, setting: Setting, rounds: int) -> None:
-    """Refuse a setting that cannot run on this problem, before anything runs."""
+def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str, ...]:
+    """Refuse a setting that cannot run on this problem, before anything runs.
+
+    Returns:
+        What the user should know about its options, each one sentence.
+    """
     if setting.learner in REFERENCES:
         if setting.options:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
-        return
-    _learner(problem, setting, rounds, 0, SimulatedNoise(0))
+        return ()
+    return _learner(problem, setting, rounds, 0, SimulatedNoise(0)).warnings
 
 
 def _seeds(seed: int, replicate: int) -> list[np.random.SeedSequence]:

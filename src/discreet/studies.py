@@ -98,6 +98,7 @@ class Study:
         settings: one for each learner and budget.
         report: which columns the map shows.
         text: the file as it was written, for the report.
+        warnings: what the user should know though the study can run, each one sentence.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Study:
     settings: tuple[Setting, ...]
     report: ReportEntry
     text: str
+    warnings: tuple[str, ...] = ()
 
 
 def load_study(
@@ -142,10 +144,11 @@ def load_study(
         people = _people(rounds or file.rounds, problem, place)
     with refusals.collected():
         report = _report(file.report, problem.domain, place.within("report"))
+    warnings = dict.fromkeys(problem.warnings)
     for setting, where in settings if people else ():
         with refusals.collected(where):
             _check_space(setting, problem)
-            check_setting(problem, setting, people)
+            warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
     return Study(
         name=file.name,
@@ -157,6 +160,7 @@ def load_study(
         settings=tuple(setting for setting, _ in settings),
         report=report,
         text=text,
+        warnings=tuple(warnings),
     )
 
 

@@ -232,10 +232,12 @@ def freeze_arrays(owner: object) -> None:
 def _as_float(values: ArrayLike, name: str) -> FloatArray:
     try:
         array = np.asarray(values)
+        if array.dtype.kind in "US":
+            raise TypeError("it held text")
         if array.dtype.kind not in "biufO" or np.ma.isMaskedArray(values):
             raise TypeError(f"its type was {array.dtype}, or it was masked")
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{name} could not be read as numbers ({error}); pass an array of floats."
+            f"{name} could not be read as numbers ({error}); give numbers only."
         ) from error

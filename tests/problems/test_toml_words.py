@@ -50,9 +50,9 @@ def test_lines_of_sections_keys_and_entries() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({}, "car.toml, line 2: wheels is missing in [car]; set it."),
+        ({"wheels": [{}]}, "line 5: wheels, entry 1, name is missing in [car]; set it."),
         ({"wheels": []}, "line 4: wheels was [] in [car]; it must be a list with at least 1."),
-        ({"wheels": {}}, "a list of tables, each under [[wheels]] in double brackets."),
+        ({"wheels": {}}, "a list of tables, each under [[car.wheels]] in double brackets."),
         (
             {"wheels": ["left"]},
             'line 5: wheels, entry 1 was "left" in [car]; it must be a table { name, size? } (keys '
@@ -70,7 +70,7 @@ def test_lines_of_sections_keys_and_entries() -> None:
         ({"wheels": [{"name": "l"}], "spare": 3}, "spare was 3 in [car]; it must be a table"),
         (
             {"wheels": [{"name": "l"}], "speeds": "x"},
-            'speeds was "x" in [car]; it must be a list in square brackets or a number.',
+            'speeds was "x" in [car]; it must be a list in square brackets, or a number.',
         ),
         (
             {"wheels": [{"name": "l"}], "speeds": [1, True]},

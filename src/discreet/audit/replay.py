@@ -33,7 +33,7 @@ from typing import Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.noise import Shape, SimulatedNoise, Words
+from discreet.privacy.noise import Probability, Shape, SimulatedNoise, Words
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 Kind = Literal["gaussian", "laplace"]
@@ -113,7 +113,7 @@ class Tape(SimulatedNoise):
     def below(self, bound: int, shape: Shape) -> IntArray:
         self._refuse("integers")
 
-    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
         self._refuse("coins")
 
     def _refuse(self, what: str) -> NoReturn:

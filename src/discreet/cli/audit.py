@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.audit.catalog import checks_named
-from discreet.audit.games import Check
-from discreet.audit.learners import deployed_check
 from discreet.audit.runner import CONFIDENCE, SEED, TRIALS, Finding, steps
 from discreet.audit.runner import audit as run_audit
 from discreet.cli.console import (
@@ -27,8 +24,10 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.records import write_records
-from discreet.studies import load_study
 from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.audit.games import Check
 
 
 def audit(
@@ -98,7 +97,12 @@ def audit(
 def _checks(name: str, folder: Path | None) -> list[Check]:
     """The checks of a name, or of the private learners of a study."""
     if not name.endswith(".toml"):
+        from discreet.audit.catalog import checks_named
+
         return checks_named(name)
+    from discreet.audit.learners import deployed_check
+    from discreet.studies import load_study
+
     study = load_study(Path(name), data_dir=folder)
     made = [
         deployed_check(

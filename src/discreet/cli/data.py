@@ -8,7 +8,6 @@ import typer
 from rich.table import Table
 
 from discreet.cli.console import out, plain, refusing
-from discreet.problems.catalog import entries, find_entry
 
 data_app = typer.Typer(help="The problems that a study file can name.", no_args_is_help=True)
 
@@ -16,6 +15,8 @@ data_app = typer.Typer(help="The problems that a study file can name.", no_args_
 @data_app.command("list")
 def data_list() -> None:
     """The problems that a study file can name."""
+    from discreet.problems.catalog import entries
+
     table = Table("name", "people", "what", box=None, pad_edge=False)
     for entry in entries():
         people = "any" if entry.people is None else f"{entry.people:,}"
@@ -29,6 +30,8 @@ def data_show(
     name: Annotated[str, typer.Argument(help="A name from `discreet data list`.")],
 ) -> None:
     """Columns with their public bounds, arms, options and source of one problem."""
+    from discreet.problems.catalog import find_entry
+
     with refusing():
         entry = find_entry(name)
     out.print(f"[bold]{entry.name}[/]: {plain(entry.description)}", highlight=False)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.cli.console import check_ending, out, plain, refusing
 from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
-from discreet.outsourcing.search import Search, SearchSettings, Turn
-from discreet.outsourcing.table import ReleasedTable
 from discreet.validation import InvalidInput, finite_number
+
+if TYPE_CHECKING:
+    from discreet.outsourcing.search import Turn
 
 _BAR = 30  # characters of the progress bar
 
@@ -61,6 +62,9 @@ def model(
     Run it again whenever new answers have arrived. The exit code is 0 both while questions wait for
     an answer and when the search is over.
     """
+    from discreet.outsourcing.search import Search, SearchSettings
+    from discreet.outsourcing.table import ReleasedTable
+
     with refusing():
         check_ending(report, ".html")
         if optimum is not None:

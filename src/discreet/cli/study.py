@@ -1,11 +1,14 @@
-"""`discreet run`: simulate a study file."""
+"""`discreet run`: simulate a study file.
+
+What the run needs is imported when it runs, so that its help comes at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +23,10 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.records import as_json_line, write_records
-from discreet.simulation import Outcome, simulate_all
-from discreet.studies import Study, load_study
+
+if TYPE_CHECKING:
+    from discreet.simulation import Outcome
+    from discreet.studies import Study
 
 
 def run(
@@ -45,11 +50,13 @@ def run(
     data: DataOption = None,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
+    from discreet.studies import load_study
+
     with refusing():
         check_ending(json, ".jsonl", ".json", ".parquet")
         check_ending(report, ".html")
         loaded = load_study(study, rounds, replicates, data)
-        for warning in loaded.problem.warnings:
+        for warning in loaded.warnings:
             err.print(plain(f"Warning: {warning}"), highlight=False)
         outcomes, complete = _simulate(loaded, jobs or cores(), json)
     if not outcomes:
@@ -103,6 +110,8 @@ def _simulate(study: Study, jobs: int, json: Path | None) -> tuple[list[Outcome]
     JSON lines are written to a `.part` file as they come, so that even a killed run leaves what was
     finished, and an earlier result stays until there is a new one.
     """
+    from discreet.simulation import simulate_all
+
     total = len(study.settings) * study.replicates
     outcomes: list[Outcome] = []
     complete = True

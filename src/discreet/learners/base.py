@@ -157,6 +157,8 @@ class Learner(ABC, Generic[P, R, S]):
                 f"noise was {noise!r:.80}; under joint privacy {self.name} draws the noise itself: "
                 "pass SecureNoise() for people, or SimulatedNoise(seed) in simulations."
             )
+        if budget.trust_model == "joint" and noise is not None:
+            noise.check_additive()  # before there is data that a release could fail on
         self._lock = LearnerLock()
         self.identity = secrets.token_hex(16) if identity is None else check_learner_id(identity)
         self.domain = domain
@@ -202,6 +204,11 @@ class Learner(ABC, Generic[P, R, S]):
     @abstractmethod
     def _check_sums(self, statistics: S) -> None:
         """Refuse statistics that no reports to this learner add up to."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know about the options chosen, each one sentence; public."""
+        return ()
 
     @property
     def secret(self) -> bool:

@@ -26,13 +26,18 @@ def check_policies(owner: str, policies: Sequence[Any], wanted: Mapping[str, Any
         InvalidInput: for the first that does not fit.
     """
     for version, policy in enumerate(policies):
-        for fact, value in {"version": version, **wanted}.items():
-            given = getattr(policy, fact)
-            if given != value:
-                raise InvalidInput(
-                    f"policy {version} of {owner} had {fact} {given!r:.80}; it must be "
-                    f"{value!r:.80}, as its learner has it. {_DAMAGED}"
-                )
+        check_policy(owner, policy, {"version": version, **wanted})
+
+
+def check_policy(owner: str, policy: Any, wanted: Mapping[str, Any]) -> None:
+    """One of them; see `check_policies`."""
+    for fact, value in wanted.items():
+        given = getattr(policy, fact)
+        if given != value:
+            raise InvalidInput(
+                f"policy {policy.version} of {owner} had {fact} {given!r:.80}; it must be "
+                f"{value!r:.80}, as its learner has it. {_DAMAGED}"
+            )
 
 
 def check_counts(

@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.special import roots_genlaguerre
 
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.validation import (
@@ -100,6 +99,8 @@ class RowPrior:
         """(weight, factor) of squared exponentials with squared length scale factor l^2."""
         if self.family == "rbf":
             return ((1.0, 1.0),)
+        from scipy.special import roots_genlaguerre
+
         nu = SMOOTHNESS[self.family]
         nodes, weights = roots_genlaguerre(_MIXTURE, nu - 1.0)
         shares = weights / weights.sum()

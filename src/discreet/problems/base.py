@@ -175,8 +175,9 @@ class Problem(ABC):
             raise InvalidInput(f"rounds was {people}; it must be at least 1.")
         if self.size is not None and people > self.size:
             raise InvalidInput(
-                f"rounds was {people}, but this table has {self.size} people and each takes part "
-                f"once; ask for {self.size} rounds or fewer."
+                f"rounds was {people}, but this table has "
+                f"{'1 person' if self.size == 1 else f'{self.size} people'} and each takes part "
+                "once; ask for no more rounds than that."
             )
 
 

@@ -203,7 +203,9 @@ class ClassLabels:
     missing: MissingRule = "error"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", self._as_column().values)
+        classes = label_texts(self.classes, f"the classes of the label {self.column!r}")
+        object.__setattr__(self, "classes", classes)
+        self._as_column()
 
     @property
     def names(self) -> tuple[str, ...]:

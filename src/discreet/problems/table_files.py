@@ -4,7 +4,7 @@
 
 | what           | how                                                                           |
 |----------------|-------------------------------------------------------------------------------|
-| separator      | of comma, semicolon and tab the one that the header has most of               |
+| separator      | of comma, semicolon, tab and vertical bar the one most frequent in the header |
 | decimal commas | read where the separator is a semicolon; refused where points are used too    |
 | encoding       | UTF-8 (with or without a mark), UTF-16 with a mark, otherwise Windows-1252    |
 | column names   | as written, without blanks around them; a name that occurs twice stays twice  |
@@ -35,7 +35,7 @@ CSV_ENDINGS = (".csv", ".csv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 
 _UNREADABLE = (OSError, ValueError, EOFError, NotImplementedError, zlib.error)
-_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _DECIMAL_COMMA = re.compile(r"^\s*([+-]?\d+),(\d+(?:[eE][+-]?\d+)?)\s*$")
 # Since 3.1 pandas reads numbers to the last digit without being asked, and warns who asks.
 _OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
@@ -234,7 +234,7 @@ def _windows(content: bytes) -> str:
 
 
 def _separator(header: str) -> str:
-    """Of comma, semicolon and tab the one that a header has most of outside quotation marks."""
+    """The separator that a header has most of outside quotation marks."""
     bare = re.sub(r'"[^"]*"', "", header)
     return max(_SEPARATORS, key=bare.count)
 

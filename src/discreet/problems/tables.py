@@ -232,7 +232,10 @@ def _how_to_number(text: str) -> str:
     for pattern, advice in _NOT_NUMBERS:
         if pattern.fullmatch(text):
             return advice
-    return "Declare its labels as values = [...], or clean the column first."
+    return (
+        "Declare its labels, as values = [...] or for an outcome as classes = [...], or clean the "
+        "column first."
+    )
 
 
 Read = tuple[FloatArray, BoolArray, BoolArray]

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,6 +29,7 @@ _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
 _MOST = 80
 
 _KINDS = {
+    "list_type": "a list in square brackets",
     "string_type": "a text in quotation marks",
     "string_too_short": "a text that is not empty",
     "int_type": "a whole number",
@@ -36,7 +37,6 @@ _KINDS = {
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
-    "list_type": "a list in square brackets",
     "dict_type": "a table of keys and values",
 }
 _LIMITS = {
@@ -54,12 +54,17 @@ class Place:
     Attributes:
         name: the file, or what the settings are for, as messages begin.
         lines: for locations in the file the number of their line, from 1 on.
-        section: the location of the section.
+        section: the location of the section; () for a whole file.
     """
 
     name: str
     lines: Mapping[Location, int] = field(default_factory=dict)
     section: Location = ()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether this is a whole file, whose tables stand under headers."""
+        return bool(self.lines) and not self.section
 
     @classmethod
     def of_file(cls, name: str, text: str) -> Place:
@@ -84,7 +89,7 @@ def checked(model: type[Model], content: Any, place: Place) -> Model:
         return model.model_validate(content)
     except ValidationError as error:
         messages = [
-            place.message(_sentence(model, content, location, details, place.section), location)
+            place.message(_sentence(model, content, location, details, place), location)
             for location, details in _by_location(error, content).items()
         ]
         raise InvalidInput(*dict.fromkeys(messages)) from error
@@ -168,10 +173,11 @@ def _addressed(content: Any, detail: Any) -> Location:
 
 
 def _sentence(
-    model: type[BaseModel], content: Any, location: Location, details: list[Any], section: Location
+    model: type[BaseModel], content: Any, location: Location, details: list[Any], place: Place
 ) -> str:
-    where = _path(content, location)
+    where, section = _path(content, location), place.section
     inside = f" in {_header(section)}" if section else ""
+    header = _as_header(model, location) if place.is_file else None
     detail = details[0]
     if detail["type"] == "extra_forbidden":
         parent = _model_at(model, location[:-1])
@@ -180,8 +186,16 @@ def _sentence(
         question = nearest(str(location[-1]), keys)
         return f"{where} is not a key{inside}; keys here are: {allowed}.{question}"
     if detail["type"] == "missing":
-        return f"{where} is missing{inside}; set it."
-    wanted = " or ".join(dict.fromkeys(_wanted(one, model, location) for one in details))
+        return f"{header} is missing; add it." if header else f"{where} is missing{inside}; set it."
+    if detail["type"] == "list_type" and isinstance(detail["input"], Mapping):
+        name = _dotted((*section, *location))
+        wanted = f"a list of tables, each under [[{name}]] in double brackets"
+    elif detail["type"] == "list_type" and len(details) == 1:
+        wanted = f"a list in square brackets, such as [{toml_value(detail['input'])}]"
+    elif header is not None:
+        wanted = f"a table of keys and values under {header}"
+    else:
+        wanted = ", or ".join(dict.fromkeys(_wanted(one, model, location) for one in details))
     return f"{where} was {toml_value(detail['input'])}{inside}; it must be {wanted}."
 
 
@@ -192,8 +206,6 @@ def _wanted(detail: Any, model: type[BaseModel], location: Location) -> str:
         return str(context["expected"]).replace("'", '"')
     if kind == "value_error":
         return str(context["error"]).removeprefix("must be ")
-    if kind == "list_type" and isinstance(detail["input"], Mapping):
-        return f"a list of tables, each under [[{location[-1]}]] in double brackets"
     if kind in ("model_type", "model_attributes_type"):
         entry = _model_at(model, location)
         return f"a table {_shape(entry)}" if entry else _KINDS["dict_type"]
@@ -244,5 +256,18 @@ def _path(content: Any, location: Location) -> str:
 
 def _header(section: Location) -> str:
     """A section as its header stands in the file."""
-    name = ".".join(str(part) for part in section if isinstance(part, str))
-    return f"[[{name}]]" if isinstance(section[-1], int) else f"[{name}]"
+    return f"[[{_dotted(section)}]]" if isinstance(section[-1], int) else f"[{_dotted(section)}]"
+
+
+def _dotted(location: Location) -> str:
+    return ".".join(part for part in location if isinstance(part, str))
+
+
+def _as_header(model: type[BaseModel], location: Location) -> str | None:
+    """The header of a key of the file that holds a table, or a list of tables."""
+    if len(location) != 1 or location[0] not in model.model_fields:
+        return None
+    annotation = model.model_fields[str(location[0])].annotation
+    if get_origin(annotation) is list and _model_in(annotation):
+        return f"[[{location[0]}]]"
+    return f"[{location[0]}]" if get_origin(annotation) is dict or _model_in(annotation) else None

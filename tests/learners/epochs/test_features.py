@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from discreet.domain import Box
+from discreet.domain import Box, unit_cube
 from discreet.kernels import kernel_from_text
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import (
@@ -96,6 +96,54 @@ def test_a_table_of_any_norm_is_shortened() -> None:
     assert np.linalg.norm(made.values, axis=2).max() <= 1.0 + 1e-12
     again = GridFeatures(contexts, made.values.copy())
     assert np.array_equal(again.values, made.values)
+
+
+@pytest.mark.parametrize(
+    ("columns", "points"),
+    [(2, None), (5, None), (5, DOSES.array)],
+    ids=["two columns", "five columns", "five columns and arm points"],
+)
+def test_features_fit_any_number_of_columns(
+    monkeypatch: pytest.MonkeyPatch, columns: int, points: Any
+) -> None:
+    """Fault once found: features of five columns took 86 seconds to be refused."""
+    computed = 0
+    kernel = RBF.__call__
+
+    def counted(self: RBF, left: Any, right: Any = None, **options: Any) -> Any:
+        nonlocal computed
+        computed += len(left) * len(left if right is None else right)
+        return kernel(self, left, right, **options)
+
+    monkeypatch.setattr(RBF, "__call__", counted)
+    domain = unit_cube(columns)
+    box = domain if points is None else joint_box(domain, points)
+    # A length scale of its own, which no other test has left in the cache.
+    chosen = RBF([0.31] * box.dimension)
+    contexts = ContextDistribution.usual(domain)
+    made = arm_features(domain, 4, points, contexts, kernel=chosen, error=0.001, likeness=0.5)
+    assert made.features <= 600
+    assert computed < 20e6
+    x = np.random.default_rng(0).random((50, columns))
+    phi = made.all(x).reshape(-1, made.features)
+    exact = 1.0 - (phi**2).sum(axis=1)
+    assert exact.min() > -1e-9
+    if columns == 2:
+        assert made.residual <= 0.001
+    else:
+        # Between the points that were looked at it may be a little more.
+        assert 0.01 < exact.max() < min(1.0, 1.2 * made.residual)
+
+
+def test_a_finite_set_has_no_more_features_than_can_be_computed_with() -> None:
+    domain = Box((0.0,) * 4, (1.0,) * 4, levels=(6, 6, 6, 6))
+    contexts = ContextDistribution.usual(domain)
+    made = arm_features(domain, 3, None, contexts, kernel="RBF(0.3)", error=1e-4, likeness=0.5)
+    assert isinstance(made, GridFeatures)
+    assert made.features == 600
+    assert 0.001 < made.residual < 1.0
+    lost = 1.0 - (made.table**2).sum(axis=2)
+    assert lost.max() == pytest.approx(made.residual, rel=1e-6)
 
 
 def test_the_joint_box() -> None:

@@ -32,15 +32,27 @@ from discreet.kernels import (
     finite_features,
     kernel_from_text,
     kernel_to_text,
+    nystrom_features,
+    public_points,
     read_kernel,
 )
+from discreet.kernels.finite import pivoted_cholesky
+from discreet.kernels.nystrom import CANDIDATES
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number
+from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number, positive_number
 
 # Length scale, as a share of each column's width, of a kernel that nobody chose.
 _SHARE = 0.3
 # Features of so many numbers are worked out together: about 64 MB.
 _AT_ONCE = 2**23
+# In every epoch a learner solves systems as large as all its features: more would take minutes.
+_MOST = 600
+# Features of a box are computed for each person, from as many kernel values.
+_MOST_OF_BOX = 400
+# Quadrature takes the fewest features; with more columns than these it takes long to find them.
+_MOST_COLUMNS = 3
+# Computing with a map rounds a little differently from choosing it.
+_ROUNDED = 1.001
 
 
 class ArmFeatures(ABC):
@@ -50,11 +62,14 @@ class ArmFeatures(ABC):
         contexts: what is known about the contexts that come.
         arms: the number of arms K.
         features: the number of features m.
+        residual: the largest k(x, x) - ||phi(x)||^2 on the public points that the features were
+            chosen by, in units of k; 0 where that is not known.
     """
 
     contexts: ContextDistribution
     arms: int
     features: int
+    residual: float = 0.0
 
     @abstractmethod
     def all(self, contexts: FloatArray) -> FloatArray:
@@ -256,7 +271,9 @@ def arm_features(
         contexts: what is known about contexts.
         kernel: on the columns of contexts and arm points, or of contexts alone where arms have no
             order.
-        error: sup error of the features.
+        error: sup error of the features, where that takes no more of them than a learner can
+            compute with (600 with the codes of arms, 400 of a box without them); otherwise there
+            are as many as that, which leave out what `ArmFeatures.residual` says.
         likeness: correlation of the rewards of two arms without an order, from 0 to below 1.
     """
     box = domain if points is None else joint_box(domain, points)
@@ -269,6 +286,7 @@ def arm_features(
         ) from reason
     if not np.isfinite(found).all():
         raise InvalidInput(f"kernel was {chosen}, which is not finite on the domain.")
+    positive_number(error, "error")
     if not 0.0 <= finite_number(likeness, "likeness") < 1.0:
         raise InvalidInput(f"likeness was {likeness}; it must be from 0 to below 1.")
     key = kernel_to_text(chosen), box, domain, arms, None if points is None else _key(points)
@@ -303,16 +321,47 @@ def _made(
     if points is None:
         likely = likeness * np.ones((arms, arms)) + (1.0 - likeness) * np.eye(arms)
         codes = np.asarray(np.linalg.cholesky(likely), dtype=np.float64)
-        if not exact:
-            return CodedFeatures(known, feature_map(chosen, box, error=error), codes)
-        made = finite_features(chosen, box, where, error=error)
-        return GridFeatures(known, CodedFeatures(known, made, codes).table)
-    places = np.array(points)
-    if not exact:
-        return MapFeatures(known, domain, places, feature_map(chosen, box, error=error))
-    joined = np.hstack([np.repeat(where, arms, axis=0), np.tile(places, (len(where), 1))])
-    made = finite_features(chosen, box, joined, error=error)
-    return GridFeatures(known, MapFeatures(known, domain, places, made).table)
+        found, residual = _affordable(chosen, box, where if exact else None, error, arms)
+        coded = CodedFeatures(known, found, codes)
+        features: ArmFeatures = GridFeatures(known, coded.table) if exact else coded
+    else:
+        places = np.array(points)
+        joined = np.hstack([np.repeat(where, arms, axis=0), np.tile(places, (len(where), 1))])
+        found, residual = _affordable(chosen, box, joined if exact else None, error, 1)
+        mapped = MapFeatures(known, domain, places, found)
+        features = GridFeatures(known, mapped.table) if exact else mapped
+    features.residual = residual
+    return features
+
+
+def _affordable(
+    kernel: Kernel, box: Box, points: FloatArray | None, error: float, codes: int
+) -> tuple[FeatureMap, float]:
+    """A map with the error, or the best with as many features as a learner can compute with.
+
+    Args:
+        kernel: the kernel.
+        box: what it compares.
+        points: the finite set that occurs; None for the whole box.
+        error: the sup error.
+        codes: how many features each of the map's features will make.
+
+    Returns:
+        The map, and the largest part of k(x, x) that it leaves out on public points.
+    """
+    where = public_points(box, CANDIDATES, 0) if points is None else points
+    most = min(max(1, _MOST // codes), len(where) if points is not None else _MOST_OF_BOX)
+    diagonal = np.asarray(kernel.diag(where), dtype=np.float64)
+    # Takes no more kernel values than points times features, however many columns there are.
+    _, left, _ = pivoted_cholesky(kernel, where, diagonal, error, most)
+    reached = max(float(left.max()), error)
+    if points is not None:
+        found: FeatureMap = finite_features(kernel, box, points, error=reached, most_features=most)
+    elif reached <= error and box.dimension <= _MOST_COLUMNS:
+        found = feature_map(kernel, box, error=error)
+    else:
+        found = nystrom_features(kernel, box, error=_ROUNDED * reached, most_features=most)
+    return found, float(left.max())
 
 
 def joint_box(domain: Box, points: FloatArray) -> Box:

@@ -52,6 +52,7 @@ from discreet.learners.epochs.rows import (
     whole,
 )
 from discreet.learners.messages import Reports
+from discreet.learners.restoring import check_policy
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Budget, Joint, Local, Release
 from discreet.privacy.accounting import gaussian_noise_multiplier
@@ -180,6 +181,18 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     @abstractmethod
     def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
         """The next policy, and how many people it is for."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        features = self.features
+        if features.residual <= self.error:
+            return ()
+        return (
+            f"{self.name} compares contexts and arms by {features.features} features, the most it "
+            f"can compute with, and they leave out up to {features.residual:.2g} of its kernel "
+            f"(error = {self.error:g} was asked for). Longer length scales, an additive kernel or "
+            "fewer columns leave out less.",
+        )
 
     @property
     def _gaussian(self) -> bool:
@@ -432,12 +445,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         for policy in self._policies:
-            if policy.local != self.hidden(policy.rows.size):
-                raise InvalidInput(
-                    f"policy {policy.version} of a saved learner has reports that are hidden by "
-                    f"{policy.local}, not as {self.budget!r} asks. The file is damaged; load one "
-                    "as save() wrote it."
-                )
+            wanted = {"version": policy.version, "local": self.hidden(policy.rows.size)}
+            check_policy(f"the {self.name} learner", policy, wanted)
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)
