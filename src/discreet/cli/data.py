@@ -22,7 +22,7 @@ def data_list() -> None:
         people = "any" if entry.people is None else f"{entry.people:,}"
         table.add_row(entry.name, people, plain(entry.description))
     out.print(table)
-    out.print("discreet data show NAME tells columns, arms and options.", highlight=False)
+    out.print("discreet data show NAME lists columns, arms and options.", highlight=False)
 
 
 @data_app.command("show")

@@ -40,14 +40,14 @@ RoundsOption = Annotated[
     list[int], typer.Option(min=2, help="People in each trial; may be given several times.")
 ]
 DeltaOption = Annotated[
-    float | None, typer.Option(help="Delta of every budget, where it is not what is varied.")
+    float | None, typer.Option(help="Delta of every budget, unless delta is what is varied.")
 ]
 LogOption = Annotated[
     bool, typer.Option("--log-scale", help="A logarithmic vertical axis in the figure.")
 ]
 PublishedOption = Annotated[
     bool,
-    typer.Option("--published", help="Run the published method also where it is slow."),
+    typer.Option("--published", help="Also run the published method where it is slow."),
 ]
 
 
@@ -112,7 +112,7 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
             save_figure(drawn, plot)
             out.print(plain(f"Figure:  {plot}"), highlight=False)
         if not complete:
-            err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
+            err.print(f"Interrupted: this is what was finished ({len(done)} of {total} runs).")
             raise typer.Exit(130)
 
     return reproduce

@@ -147,7 +147,7 @@ def _search(
 
 
 def _loaded(names: list[str], folder: Path | None) -> dict[str, DataSet]:
-    """The data sets that can be had; it is said which cannot."""
+    """The data sets that are there; says which are left out."""
     missing = [name for name in names if name in NEED_FILES and folder is None]
     found = [name for name in names if name not in missing]
     if not found:
@@ -193,5 +193,5 @@ def _stop_if_nothing(done: int) -> None:
 
 def _stop_if_interrupted(complete: bool, done: int, total: int) -> None:
     if not complete:
-        err.print(f"Interrupted: shown is what was finished ({done} of {total}).")
+        err.print(f"Interrupted: this is what was finished ({done} of {total}).")
         raise typer.Exit(130)

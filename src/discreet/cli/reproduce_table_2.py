@@ -89,7 +89,7 @@ def table_2(
         save_figure(ratio_figure(found), plot)
         out.print(plain(f"Figure:  {plot}"), highlight=False)
     if not complete:
-        err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
+        err.print(f"Interrupted: this is what was finished ({len(done)} of {total} runs).")
         raise typer.Exit(130)
 
 

@@ -135,7 +135,7 @@ def experiment_command(what: Experiment) -> Callable[..., None]:
             save_figure(drawn, plot)
             out.print(plain(f"Figure:  {plot}"), highlight=False)
         if not complete:
-            err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
+            err.print(f"Interrupted: this is what was finished ({len(done)} of {total} runs).")
             raise typer.Exit(130)
 
     return reproduce

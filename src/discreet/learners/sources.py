@@ -1,4 +1,4 @@
-"""Auxiliary sources: people elsewhere whose actions were chosen by somebody else.
+"""Auxiliary sources: people elsewhere whose actions somebody else chose.
 
 A source has its own people, its own epsilon and a behaviour policy that nobody knows. Each person
 of a source has a context, the arm that was chosen for them and the reward that followed; one
@@ -17,7 +17,8 @@ Calls that read or change what a learner keeps of its sources take the learner's
 the target do: any number of threads may open sources, report and ask for policies at once.
 
 *Claim.* Given the policy, which is public, no two people with contexts in the domain, any arm and
-rewards in their bounds make any report more than e^epsilon times as likely one as the other.
+rewards in their bounds make any report more than e^epsilon times as likely from one as from the
+other.
 """
 
 from __future__ import annotations
@@ -267,7 +268,7 @@ class SourceLearner(ABC, Generic[P, R]):
                     f"{self._sources[checked].epsilon:g}; give each source its own name."
                 )
             state: SourceState[P] = SourceState(check_source_epsilon(epsilon))
-            # A new table, so that who goes through the old one meanwhile is not disturbed.
+            # A new table, so that whoever goes through the old one meanwhile is not disturbed.
             self._sources = {**self._sources, checked: state}
 
     def source_people(self, name: str) -> int:

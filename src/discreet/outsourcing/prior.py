@@ -134,7 +134,7 @@ class RowPrior:
         return found
 
     def own_variance(self, beliefs: RowBeliefs) -> FloatArray:
-        """(n,) or (1,) the part of a row's prior variance that no other row tells about.
+        """(n,) or (1,) the part of a row's prior variance that no other row says anything about.
 
         Another row that is believed to be at the same place has covariance c with it, so 1 - c is
         the row's own: it is 0 for rows that are known.

@@ -40,7 +40,7 @@ from discreet.validation import (
     whole_vector,
 )
 
-# Subsets are drawn in portions of so many keys, which bounds the memory it takes.
+# Subsets are drawn in portions of this many keys, which bounds memory.
 _KEYS_AT_ONCE = 2**21
 # OpenDP rounds every step of its privacy map up, which makes a distance of 4 at a scale of 4 /
 # epsilon an epsilon that is one or two last bits too large. The promise is epsilon, not more.
@@ -354,8 +354,8 @@ class LaplaceOnCells:
         received = finite_vector(rewards, "rewards", len(own))
         if ((received < 0.0) | (received > 1.0)).any():
             raise InvalidInput(
-                "rewards were outside [0, 1], for which alone the sensitivity holds; map them "
-                "there by their declared bounds."
+                "rewards were outside [0, 1], beyond which the sensitivity does not hold; scale "
+                "them by their declared bounds."
             )
         exact = self._place(own, received)
         return noise.add_laplace(exact, self.scale)

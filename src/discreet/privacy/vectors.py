@@ -263,7 +263,7 @@ class PrivUnit(VectorReport):
         pending = np.arange(people)
         while len(pending):
             points = sphere.points((len(pending), self._points_at_once, self.dimension), noise)
-            # <x, v> >= threshold, told by the distance: cosines near 1 would lose half the digits.
+            # <x, v> >= threshold, by the distance: cosines near 1 would lose half the digits.
             apart = points - towards[pending, None, :]
             outside = np.einsum("npd,npd->np", apart, apart) > 2.0 * (1.0 - self.threshold)
             for side, fits in enumerate((~outside, outside)):

@@ -69,7 +69,7 @@ DOSE_COLUMNS = (
 )
 
 
-_MANY_ARMS = 12  # more than so many are not listed one by one
+_MANY_ARMS = 12  # more than this many are not listed one by one
 
 
 @dataclass(frozen=True)

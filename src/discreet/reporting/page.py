@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data URIs, and what it shows for who cannot see it."""
+    """A figure as the page holds it: data URIs, and what it shows, in words."""
 
     wide: str
     narrow: str

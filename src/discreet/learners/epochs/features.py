@@ -43,7 +43,7 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, finite_numbe
 
 # Length scale, as a share of each column's width, of a kernel that nobody chose.
 _SHARE = 0.3
-# Features of so many numbers are worked out together: about 64 MB.
+# Features of this many numbers are worked out together: about 64 MB.
 _AT_ONCE = 2**23
 # In every epoch a learner solves systems as large as all its features: more would take minutes.
 _MOST = 600

@@ -1,4 +1,4 @@
-"""What epoch learners share: reports, sums, releases, and what they tell.
+"""What epoch learners share: reports, sums, releases, and what they say.
 
 An epoch is the people who act under one version of a policy. Its law of arms is a public function
 of earlier releases, so the mean of what people add is known but for the reward function.
@@ -316,7 +316,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return Drawn.noisy(version, one, self._multiplier(self.published(version).rows), self.noise)
 
     def information(self) -> Information:
-        """What everything released so far tells about the reward function; public."""
+        """What all releases so far say about the reward function; public."""
         found = Information.none(self.features.features)
         if isinstance(self.budget, Local):
             for version, one in self._sums.epochs.items():
@@ -382,7 +382,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def best_rows(
         self, belief: Belief, chances: FloatArray, matters: FloatArray, people: int
     ) -> tuple[RowMap, float]:
-        """`best_rows` of rows.py under this learner's budget, for an epoch of so many people."""
+        """`best_rows` of rows.py under this learner's budget, for an epoch of this many people."""
         return best_rows(
             belief,
             self.pairs,

@@ -201,7 +201,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             raise InvalidInput(
                 f"the horizon is used up: {self.people} people have taken part and "
                 f"{statistics.reports} more came, but the horizon is {self.horizon}. Start a new "
-                "learner for further people, or leave the horizon away."
+                "learner for further people, or leave the horizon out."
             )
 
     def _publish(self) -> GPPolicy:

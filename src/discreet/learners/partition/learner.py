@@ -49,7 +49,7 @@ from discreet.validation import (
 # A source that is believed less than this is given up. One that does share the reward functions
 # falls so low by chance with probability e^-5 at most.
 _LEAST_TRUST = 0.1
-# Where sources were heard, an arm must lie so many standard deviations behind by the target's own
+# Where sources were heard, an arm must lie this many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.
 _AGREEMENT = 0.5
 
@@ -206,7 +206,7 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         )
 
     def _start_anew(self) -> None:
-        """Begin with one bin again; what the target told so far is told on the new bins."""
+        """Begin again with one bin; what the target reported so far is carried over to it."""
         self._left_behind.append(self._bins.tree)
         self._started.append(len(self._policies))
         self._bins = Bins.whole(self.domain.dimension, self.arms)
