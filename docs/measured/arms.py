@@ -89,7 +89,7 @@ ARMS: tuple[Block, ...] = (
         name="local-kernel",
         page=LEARNERS,
         seconds=230,
-        command="python benchmarks/local_kernel.py --replicates 2",
+        command="python benchmarks/local_kernel.py --replicates 4",
     ),
     Table(
         name="epochs",
@@ -106,7 +106,7 @@ ARMS: tuple[Block, ...] = (
         name="few-arms-or-a-line",
         page=LEARNERS,
         seconds=150,
-        command="python benchmarks/local_learners.py --replicates 2",
+        command="python benchmarks/local_learners.py --replicates 4",
     ),
     Printed(
         name="partition-speed",
