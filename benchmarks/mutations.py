@@ -6,8 +6,8 @@
 
 The source is copied to a temporary folder, one mutation is made there, and the test files that
 concern it run on the copy until one fails. A mutation that no test notices survives: then the tests
-lack something, or the mutation changes nothing. Tests that fail on the source as it is are left out.
-Exit code 1 if anything survives or is left out. About six processor minutes in all.
+lack something, or the mutation changes nothing. Tests that fail on the source as it is are left
+out. Exit code 1 if anything survives or is left out. About six processor minutes in all.
 """
 
 from __future__ import annotations

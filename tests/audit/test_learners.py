@@ -55,7 +55,7 @@ def joint_check(name: str, tamper: Callable[[AnyLearner], AnyLearner] | None = N
     return Check(name, "learner", "joint", lambda: game)
 
 
-@pytest.mark.parametrize("name", ["capri", "usca"])
+@pytest.mark.parametrize("name", [pytest.param("capri", marks=pytest.mark.slow), "usca"])
 def test_half_the_noise_is_noticed(name: str) -> None:
     honest, halved = (
         finding(joint_check(name), RUNS),
@@ -129,7 +129,10 @@ _PROMISES = [check for check in learner_checks() if check.trust_model != "none"]
         pytest.param(
             check,
             id=check.name,
-            marks=[pytest.mark.slow] if check.cost > 100 and "usca" not in check.name else [],
+            marks=[pytest.mark.slow]
+            if (check.cost > 100 and "usca" not in check.name)
+            or check.name == "local_kernel, sources"
+            else [],
         )
         for check in _PROMISES
     ],
@@ -161,7 +164,9 @@ def test_a_learner_that_promises_nothing_says_so() -> None:
     [
         ("partition", Local(1.0), 3),
         ("gp_ucb", Local(1.0), PublicBox()),
-        ("capri", Joint(4.0, 1e-5), ArmPoints.of([0.0, 1.0])),
+        pytest.param(
+            *("capri", Joint(4.0, 1e-5), ArmPoints.of([0.0, 1.0])), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_a_study_deploys_is_audited_at_its_own_budget(
