@@ -234,7 +234,7 @@ def reproduce(name: str, *arguments: object, trials: int = 2) -> tuple[int, str,
 
 
 @pytest.mark.parametrize(
-    ("name", "trials"), [("dubey-figure-1", 2), ("dubey-figure-2", 1), ("dubey-table-1", 1)]
+    ("name", "trials"), [("dubey-figure-1", 1), ("dubey-figure-2", 2), ("dubey-table-1", 1)]
 )
 def test_reproductions_print_a_table_and_write_files(
     name: str, trials: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -165,6 +165,7 @@ class TestRelease:
         assert "was drawn before" in curate("--format", "parquet")[1]
         assert curate(table="patients.parquet")[0] == 2
 
+    @pytest.mark.chance(0)
     def test_secure_noise_is_the_default(self, folder: Path) -> None:
         pytest.importorskip("opendp")
         wish = ("--epsilon", 4, "--delta", 1e-5, "--out", "release")
@@ -196,6 +197,7 @@ class TestRelease:
         assert "released 2 times" in both
         assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == kept
 
+    @pytest.mark.chance(0)
     def test_what_was_simulated_does_not_stand_in_the_way(self, folder: Path) -> None:
         """Tried out first, with all defaults, then in earnest by the same command."""
         pytest.importorskip("opendp")

@@ -61,6 +61,7 @@ def with_blocks(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", with_blocks("python"))
+@pytest.mark.chance(0)
 def test_python_runs(
     name: str, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from discreet.durable import append_durably, draft_name, is_draft, sweep_drafts, write_bytes
 from discreet.outsourcing.files import format_of, locked, read_numbers, write_table
 from discreet.validation import InvalidInput
+from tests.chance import RARE
 from tests.outsourcing.stopping import WAYS, Stopped
 
 
@@ -22,6 +23,8 @@ def stopped(request: pytest.FixtureRequest) -> Stopped:
 
 
 class TestBytes:
+    # A child process that drew the name of a draft, 32 bits, and the one that goes on.
+    @pytest.mark.chance(RARE)
     def test_a_file_is_there_whole_or_as_it_was(self, tmp_path: Path, stopped: Stopped) -> None:
         path, old, new = tmp_path / "file", b"old" * 1000, b"new" * 1000
         for step in range(9):

@@ -26,6 +26,7 @@ from discreet.outsourcing.search import Search, SearchSettings, Turn
 from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import Outsourced
 from discreet.validation import InvalidInput
+from tests.chance import RARE
 from tests.outsourcing.cases import contents, release, table
 from tests.outsourcing.stopping import WAYS
 
@@ -226,6 +227,8 @@ class TestInterruptions:
         parties.curate()
         assert contents(parties.folder) == answered
 
+    # A child process that drew the names of drafts, 32 bits each, and the one that goes on.
+    @pytest.mark.chance(RARE)
     @pytest.mark.parametrize(
         ("way", "turns"),
         [("killed", 1)]

@@ -22,7 +22,8 @@ from discreet.validation import FloatArray
 
 pytest.importorskip("opendp")
 
-FAILURE = 1e-10  # of a test: its four bounds get a quarter each; all 13 together 1.3e-9
+FAILURE = 1e-10  # of a test: its four bounds get a quarter each
+pytestmark = pytest.mark.chance(FAILURE)
 DRAWS = 4000
 SCALES = [1e-6, 0.1, 1.0, 2.0, 3.7, 1e6]
 # On the grid of the noise and off it, small and large.

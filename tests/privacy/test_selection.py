@@ -18,7 +18,7 @@ from discreet.privacy.accounting import PureEvent
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.validation import InvalidInput
 
-UNLUCKY = 1e-6  # secure noise has no seed, so tests of its law fail this often at most
+UNLUCKY = 1e-6  # with words from a seed, so that such a test fails always or never
 
 
 @pytest.fixture(params=["simulated", "secure"])

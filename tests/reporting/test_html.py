@@ -98,6 +98,7 @@ def test_everything_from_the_study_is_escaped(tmp_path: Path) -> None:
     assert f"<h1>{evil.replace('<', '&lt;').replace('>', '&gt;')}</h1>" in text
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(2))
     assert "Incomplete." not in plain(render_report(study, outcomes))
@@ -106,6 +107,7 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     render_report(study, [a for a in outcomes if a.record.replicate == 1])  # no policy, no map
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_report_says_where_the_run_left_its_file(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(1))
     assert "instead of" not in render_report(study, outcomes)
@@ -130,6 +132,7 @@ def test_the_same_outcomes_give_the_same_bytes(tmp_path: Path) -> None:
     assert render_report(study, outcomes) == render_report(study, outcomes)
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_failure_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, outcomes = run_study(tmp_path, exponential(1), replicates=1)
     path = tmp_path / "report.html"
@@ -145,6 +148,7 @@ def test_a_failure_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "study.toml"]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(1), replicates=1)
     with pytest.raises(InvalidInput, match="does not exist"):

@@ -47,6 +47,7 @@ def test_one_file_that_loads_nothing(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir() if one.name != "search"] == ["run.html"]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_it_says_what_was_found_and_what_is_promised(tmp_path: Path) -> None:
     played = play(tmp_path / "search")
     text = report(played)
@@ -68,6 +69,7 @@ def test_it_says_what_was_found_and_what_is_promised(tmp_path: Path) -> None:
     assert json.loads(unescape(told[1])) == json.loads(certificate.to_json())
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_table_shows_the_best_answers_where_they_lie(tmp_path: Path) -> None:
     played = play(tmp_path / "search", rounds=14)
     body = report(played).partition("The best answers")[2].partition("</table>")[0]
@@ -101,6 +103,7 @@ def test_before_anything_can_be_learnt_nothing_is_expected(tmp_path: Path) -> No
     assert "promises an improvement" not in said
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_lowest_outcome_and_its_regret(tmp_path: Path) -> None:
     played = play(tmp_path / "search", settings=SearchSettings(minimize=True))
     best = played.turn.best
@@ -122,6 +125,7 @@ def test_protected_answers_are_shown_with_their_noise(tmp_path: Path) -> None:
     assert "Answers carry noise of their own" in said
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_rows_that_cannot_be_measured(tmp_path: Path) -> None:
     said = words(report(play(tmp_path / "search", turns=3, impossible=3)))
     assert "12 asked of at most 12; 5 answered; 3 cannot be measured; 4 are waiting" in said
@@ -130,11 +134,14 @@ def test_rows_that_cannot_be_measured(tmp_path: Path) -> None:
     assert "No outcome is known yet: the 4 rows that came back cannot be measured." in said
 
 
+@pytest.mark.usefixtures("unpainted")
+@pytest.mark.chance(0)
 def test_secure_noise_raises_no_alarm(tmp_path: Path) -> None:
     text = report(play(tmp_path / "search", noise=SecureNoise()))
     assert "Simulated noise." not in words(text)
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_prior_that_was_given(tmp_path: Path) -> None:
     settings = SearchSettings(prior=RowPrior((1.5, 0.25), 900.0, 1.0, 100.0))
     said = words(report(play(tmp_path / "search", settings=settings)))
@@ -194,6 +201,7 @@ def test_the_same_search_gives_the_same_bytes(tmp_path: Path) -> None:
     assert report(played, 140.0) == report(played, 140.0)
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_failure_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     played = play(tmp_path / "search", turns=2)
     path = tmp_path / "run.html"

@@ -371,8 +371,8 @@ def test_guarantee_promises_nothing() -> None:
 
 def test_it_finds_the_good_candidate() -> None:
     problem = BumpProblem()
-    outcomes = [simulate(problem, Setting("exact_gp_ucb", "exact"), 1024, s, 0) for s in range(3)]
-    assert np.mean([outcome.record.value for outcome in outcomes]) <= 25.0  # about 13; uniform: 594
+    outcome = simulate(problem, Setting("exact_gp_ucb", "exact"), 1024, 0, 0)
+    assert outcome.record.value <= 25.0  # about 13; uniform: 594
 
 
 def test_it_finds_the_top_of_a_box() -> None:

@@ -313,6 +313,7 @@ class TestSavedReleases:
 
             self.damaged(change)
 
+    @pytest.mark.chance(0)
     def test_keep_the_name_of_the_noise_they_were_drawn_with(self, tmp_path: Path) -> None:
         """Fault once found: simulated noise counted as secure once the learner was loaded with a
         secure source."""
@@ -328,6 +329,7 @@ class TestSavedReleases:
         assert again.guarantee().noise[0] == SimulatedNoise.name
 
 
+@pytest.mark.chance(0)
 @pytest.mark.parametrize("kind", ["thompson", "usca"])
 def test_with_secure_noise(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("opendp")

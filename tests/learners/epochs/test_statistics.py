@@ -115,7 +115,7 @@ class TestPosterior:
     )
     def test_it_is_as_sure_as_it_may_be(self, budget: Any, people: int) -> None:
         scores = []
-        for seed in range(5):
+        for seed in range(3):
             made, crowd, _ = on_the_grid(ReleasedThompson, budget, people, seed)
             bounds = PROBLEM.reward_bounds
             truth = crowd.function.ravel() / (bounds.upper - bounds.lower)
@@ -139,7 +139,7 @@ class TestRegret:
     )
     def test_it_is_well_below_uniform(self, budget: Any, share: float, sampling: str) -> None:
         mine, uniform = 0.0, 0.0
-        for seed in range(3):
+        for seed in range(2):
             _, crowd, regret = on_the_grid(ReleasedThompson, budget, 3000, seed, sampling=sampling)
             mine += regret.sum()
             mean = crowd.function.max(axis=1) - crowd.function.mean(axis=1)
@@ -165,7 +165,7 @@ class TestBernstein:
     )
     def test_widths_cover_the_function(self, budget: Any) -> None:
         rule, covered, ratios = Bernstein(norm=0.8, failure=0.05), 0, []
-        for seed in range(100):
+        for seed in range(40):
             rng = np.random.default_rng(seed)
             noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
             made = learner("bernstein", budget, noise, horizon=4000)
@@ -192,7 +192,7 @@ class TestBernstein:
             error = np.abs(estimate - truth.ravel())
             covered += bool((error <= width).all())
             ratios.append((error / width).max())
-        assert covered >= 95
+        assert covered >= 38
         assert np.median(ratios) >= 0.02, "widths so large that they could not fail say nothing"
 
     @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ class TestBernstein:
     def test_widths_of_chance_alone(self, budget: Any, least: float) -> None:
         """Where nothing is there to be found, and rewards are as noisy as they can be."""
         rule, ratios = Bernstein(norm=1e-6, failure=0.5), []
-        for seed in range(60):
+        for seed in range(30):
             rng = np.random.default_rng(seed)
             noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
             made = learner("bernstein", budget, noise, horizon=4_000_000)

@@ -218,6 +218,7 @@ class TestGuarantee:
         assert "everything that other people can see" in guarantee.sentence
         assert made.adjacency.record in guarantee.sentence
 
+    @pytest.mark.chance(0)
     @pytest.mark.parametrize("name", ["sets", "set"])
     @pytest.mark.parametrize("options", [{}, {"mechanism_name": "binary_tree", "every": 6}])
     def test_with_secure_noise(self, name: str, options: dict[str, Any], tmp_path: Path) -> None:

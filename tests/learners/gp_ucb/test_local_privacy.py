@@ -112,6 +112,7 @@ class TestReports:
         with pytest.raises(InvalidInput, match="at most"):
             less.check(policy)
 
+    @pytest.mark.chance(0)
     def test_secure_noise(self) -> None:
         pytest.importorskip("opendp")
         for policy in (set_policy(), box_policy(), box_policy(LOCAL)):

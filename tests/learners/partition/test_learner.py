@@ -54,7 +54,7 @@ def check_calibration(problem: Problem, epsilon: float, seeds: range, people: in
 
 
 def test_beliefs_are_calibrated() -> None:
-    check_calibration(exponential(), 2.0, range(500, 504), 30_000)
+    check_calibration(exponential(), 2.0, range(500, 502), 30_000)
 
 
 @pytest.mark.slow
@@ -73,13 +73,10 @@ def test_it_learns_and_privacy_costs_something() -> None:
     problem = exponential()
     totals = []
     for budget in (NonPrivate(), Local(4.0), Local(1.0)):
-        regret = []
-        for seed in (3, 4, 5):
-            learner = Partition(problem.domain, 3, budget, public_seed=seed)
-            rng = np.random.default_rng(seed)
-            people = problem.sample(20_000, rng)
-            regret.append(run_learner(learner, people, rng, SimulatedNoise(seed)).sum())
-        totals.append(np.mean(regret))
+        learner = Partition(problem.domain, 3, budget, public_seed=3)
+        rng = np.random.default_rng(3)
+        people = problem.sample(20_000, rng)
+        totals.append(run_learner(learner, people, rng, SimulatedNoise(3)).sum())
     assert totals[0] < totals[1] < totals[2] < 0.5 * 0.414 * 20_000
 
 
@@ -104,7 +101,7 @@ def test_columns_with_few_values_are_not_split_further() -> None:
     domain = Box((0.0, 0.0), (1.0, 1.0), ("x", "yes"), (None, 2))
     learner = Partition(domain, 2, NonPrivate())
     rng = np.random.default_rng(0)
-    for _ in range(60):
+    for _ in range(30):
         policy = learner.policy()
         contexts = np.stack([rng.random(300), rng.integers(2, size=300)], axis=1)
         actions, _ = policy.act(contexts, rng)

@@ -1,0 +1,128 @@
+"""Breaks of the promise that the tests must notice: mutations.toml, one line of source each.
+
+    python benchmarks/mutations.py                     every mutation
+    python benchmarks/mutations.py laplace gp_ucb      those with such a word in name or file
+    python benchmarks/mutations.py --json caught.jsonl
+
+The source is copied to a temporary folder, one mutation is made there, and the test files that
+concern it run on the copy until one fails. A mutation that no test notices survives: then the tests
+lack something, or the mutation changes nothing. Tests that fail on the source as it is are left
+out. Exit code 1 if anything survives or is left out. About six processor minutes in all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "benchmarks" / "mutations.toml"
+# Of one run of tests; the longest takes half a minute on an idle machine.
+MOST_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One break; mutations.toml says what the fields are."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    why: str
+    tests: list[str]
+
+    def apply(self, source: Path) -> None:
+        """Make the change in a copy of src/discreet."""
+        path = source / self.file
+        text = path.read_text()
+        if text.count(self.old) != 1:
+            raise SystemExit(
+                f"{self.name!r}: {self.file} has {text.count(self.old)} times {self.old!r}; "
+                "bring mutations.toml up to date with the source."
+            )
+        path.write_text(text.replace(self.old, self.new))
+
+
+def mutations(words: list[str]) -> list[Mutation]:
+    """Those of the table that have one of the words in their name or file; all without words."""
+    table = tomllib.loads(TABLE.read_text())["mutation"]
+    listed = [Mutation(**fields) for fields in table]
+    return [
+        one
+        for one in listed
+        if not words or any(word in f"{one.name} {one.file}" for word in words)
+    ]
+
+
+def failing(source: Path, tests: list[str], left_out: list[str], first: bool) -> list[str]:
+    """The tests that fail on the package in `source`, or the first of them."""
+    words = ["-q", "-p", "no:cacheprovider", "--tb=no", *(["-x"] if first else [])]
+    words += [str(ROOT / "tests" / name) for name in tests]
+    words += [word for name in left_out for word in ("--deselect", name)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+    )
+    marks = ("FAILED ", "ERROR ")
+    lines = [line for line in done.stdout.splitlines() if line.startswith(marks)]
+    if done.returncode != 0 and not lines:
+        raise SystemExit(f"pytest did not run: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return [line.split(" ", 1)[1].split(" - ")[0] for line in lines]
+
+
+def main() -> None:
+    """Print one line for each mutation."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*", help="only mutations with such a word")
+    parser.add_argument("--json", type=Path, help="where to write the findings, a line each")
+    asked = parser.parse_args()
+    chosen = mutations(asked.words)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+
+        def fresh() -> Path:
+            shutil.rmtree(source, ignore_errors=True)
+            shutil.copytree(
+                ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+            )
+            return source / "discreet"
+
+        fresh()
+        files = sorted({name for one in chosen for name in one.tests})
+        broken = failing(source, files, [], first=False)
+        for name in broken:
+            print(f"LEFT OUT  {name} fails on the source as it is")
+        findings = []
+        for one in chosen:
+            one.apply(fresh())
+            started = time.perf_counter()
+            caught = failing(source, one.tests, broken, first=True)
+            seconds = time.perf_counter() - started
+            print(
+                f"{'caught' if caught else 'SURVIVED':8}  {seconds:5.1f} s  {one.name}", flush=True
+            )
+            print(f"{'':21}{caught[0] if caught else one.why}", flush=True)
+            findings.append({**asdict(one), "caught": bool(caught)})
+    survivors = sum(not finding["caught"] for finding in findings)
+    print(f"{len(findings) - survivors} of {len(findings)} caught")
+    if asked.json:
+        asked.json.write_text("".join(json.dumps(finding) + "\n" for finding in findings))
+    sys.exit(1 if survivors or broken else 0)
+
+
+if __name__ == "__main__":
+    main()
