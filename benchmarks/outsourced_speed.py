@@ -60,7 +60,7 @@ def main() -> None:
         released, NOISE, np.zeros(asked.columns), np.full(asked.columns, WIDTH)
     )
     print(f"{asked.rows:,} rows, {asked.columns} columns, {asked.questions} questions")
-    print(f"  what the release tells of the rows   {time.perf_counter() - started:6.2f} s")
+    print(f"  what the release says of the rows    {time.perf_counter() - started:6.2f} s")
     exact = RowBeliefs.exact(rows)
     prior = RowPrior(LENGTH)
     plain = None

@@ -33,7 +33,7 @@ LOWER_BOUND = {1024: 8.47, 10_000: 13.20}  # nuclear norm of A, over the rows
 
 
 def mechanisms(people: int) -> list[tuple[str, PrefixMechanism]]:
-    """What to compare at a horizon of so many people, one in each row."""
+    """What to compare at a horizon of this many people, one in each row."""
     return [
         ("independent noise (local)", Independent()),
         ("binary tree (published)", BinaryTree(people)),
@@ -51,7 +51,7 @@ def mechanisms(people: int) -> list[tuple[str, PrefixMechanism]]:
 
 
 def people_of_rows(mechanism: PrefixMechanism, people: int) -> FloatArray:
-    """People of each row, each as early as it may come, up to so many people."""
+    """People of each row, each as early as it may come, up to this many people."""
     ends, end = [0], mechanism.due(0)
     while ends[-1] < end <= people:
         ends.append(end)

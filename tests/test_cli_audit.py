@@ -118,8 +118,8 @@ def check(name: str, kind: str, epsilon: float) -> Check:
 def test_the_exit_code_is_1_where_something_is_wrong(
     kind: str, epsilon: float, code: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = importlib.import_module("discreet.cli.audit")
-    monkeypatch.setattr(command, "checks_named", lambda name: [check("broken", kind, epsilon)])
+    catalog = importlib.import_module("discreet.audit.catalog")
+    monkeypatch.setattr(catalog, "checks_named", lambda name: [check("broken", kind, epsilon)])
     found, shown, _ = invoke("broken", "--jobs", 1)
     assert found == code
     assert said in shown

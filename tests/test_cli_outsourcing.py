@@ -197,6 +197,7 @@ class TestRelease:
         assert "released 2 times" in both
         assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == kept
 
+    @pytest.mark.chance(0)
     def test_what_was_simulated_does_not_stand_in_the_way(self, folder: Path) -> None:
         """Tried out first, with all defaults, then in earnest by the same command."""
         pytest.importorskip("opendp")

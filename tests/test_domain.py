@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,3 +139,20 @@ def test_people_stand_on_levels() -> None:
     assert Box.from_dict(box.to_dict()) == box
     with pytest.raises(InvalidInput, match="categories"):
         Box((0.0,), (1.0,), levels=(2,), categories=(("no", "yes", "maybe"),))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [(10**400, 1.0), (-(10**400), 0.0), (np.longdouble("1e4000"), 1.0)]
+    + [(missing, 0.5) for missing in (None, np.nan, pd.NA, pd.NaT, Decimal("sNaN"))],
+    ids=lambda value: str(value)[:8],
+)
+def test_the_nearest_is_found_for_every_number(value: object, unit: float) -> None:
+    """Fault once found: numbers that no float reaches raised OverflowError, and a missing value
+    was refused or not by the type that stood for it."""
+    assert unit_cube(2).nearest_unit([[value, 0.25]]).tolist() == [[unit, 0.25]]
+    assert RewardBounds().nearest_unit([value, 0.25], 2).tolist() == [unit, 0.25]
+    assert RewardBounds().nearest_unit(pd.Series([value, 0.25], dtype=object), 2)[0] == unit
+    with pytest.raises(InvalidInput, match="contexts"):
+        unit_cube(2).to_unit([[value, 0.25]])

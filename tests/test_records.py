@@ -17,7 +17,7 @@ from discreet.records import (
 )
 from discreet.validation import InvalidInput
 
-RUN = RunRecord("s", "uniform", "none", None, None, 0, 10, "regret", 3.5, 0.1, "uniform")
+RUN = RunRecord("s", "uniform", "none", None, None, 0, 10, "regret", 3.5, 0.1, "uniform", 1)
 FIGURE = ReproductionRecord(
     "ours", "regret", 44.0, 7.0, 20, paper=567.0, setting={"epsilon": 1.0, "rounds": 1024}
 )

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import discreet.simulation
 from discreet.domain import Box
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.problems.base import People, Problem
 from discreet.problems.classification import ClassificationProblem
 from discreet.problems.synthetic import exponential
-from discreet.simulation import BEST_FIXED, ORACLE, Setting, simulate, simulate_all
+from discreet.simulation import (
+    BEST_FIXED,
+    ORACLE,
+    Outcome,
+    Setting,
+    expected_seconds,
+    simulate,
+    simulate_all,
+)
 from discreet.validation import InvalidInput
 
 PARTITION = Setting("partition", "partition", Local(2.0))
@@ -54,13 +66,40 @@ def test_all_learners_of_a_replicate_meet_the_same_people() -> None:
     problem = exponential()
     problem.__class__ = Watched
     list(simulate_all(problem, [PARTITION, UNIFORM], 500, 2, 3))
-    assert np.array_equal(met[0], met[1])
-    assert np.array_equal(met[2], met[3])
-    assert not np.array_equal(met[0], met[2])
+    assert np.array_equal(met[0], met[2])
+    assert np.array_equal(met[1], met[3])
+    assert not np.array_equal(met[0], met[1])
+
+
+def test_settings_come_one_after_the_other_without_what_is_done() -> None:
+    outcomes = simulate_all(exponential(), [PARTITION, UNIFORM], 20, 3, 3, done=[("partition", 1)])
+    came = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
+    assert came == [("partition", 0), ("partition", 2), *(("uniform", r) for r in range(3))]
+
+
+def test_expected_seconds_are_scaled_from_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(problem: Problem, setting: Setting, people: int, *others: object) -> Outcome:
+        if setting is UNIFORM:
+            raise InvalidInput("too few people")
+        record = simulate(problem, setting, 5, 1, 0).record
+        return Outcome(setting, replace(record, seconds=people / 1000.0), np.arange(1), np.ones(1))
+
+    fixed = Setting(BEST_FIXED, BEST_FIXED)
+    settings = [PARTITION, fixed, UNIFORM]
+    small = expected_seconds(exponential(), settings, 4999, 1)
+    assert small == {"partition": math.inf, BEST_FIXED: 0.0, "uniform": 0.0}
+    monkeypatch.setattr(discreet.simulation, "simulate", timed)
+    for rounds in (5000, 200_000):
+        expected = expected_seconds(exponential(), settings, rounds, 1)
+        assert expected == {
+            "partition": pytest.approx(rounds / 1000.0),
+            BEST_FIXED: pytest.approx(rounds / 1000.0),
+            "uniform": math.inf,
+        }
 
 
 def test_records_say_what_ran() -> None:
-    record = simulate(exponential(), PARTITION, 500, 1, 4, "mine").record
+    record = simulate(exponential(), PARTITION, 500, 1, 4, "mine", "0123").record
     assert record.to_dict() == {
         "study": "mine",
         "learner": "partition",
@@ -73,6 +112,8 @@ def test_records_say_what_ran() -> None:
         "value": record.value,
         "seconds": record.seconds,
         "label": "partition",
+        "seed": 1,
+        "digest": "0123",
         "rows": None,
     }
     uniform = simulate(exponential(), UNIFORM, 500, 1, 0).record

@@ -16,8 +16,8 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
-    """The file appears whole and is on disk when this returns; who is killed while writing leaves
-    what was there before.
+    """The file appears whole and is on disk when this returns; a process killed while writing
+    leaves what was there before.
 
     Args:
         path: the file, in a folder that exists.

@@ -11,17 +11,16 @@ privacy) is null, and so is its delta.
 
 from __future__ import annotations
 
+import io
 import json
 import math
-import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
+from discreet.durable import write_bytes
 from discreet.validation import InvalidInput
 
 TrustModelName = Literal["local", "joint", "outsourced", "none"]
@@ -44,6 +43,9 @@ class RunRecord:
         value: the metric's value.
         seconds: time spent by the learner, its policies and reports.
         label: what tables and plots call it.
+        seed: the study's; with the replicate it fixes everything that is drawn.
+        digest: of what the study file says and of its data, as far as a replicate depends on them;
+            null where no study file was run.
         rows: how many rows of the table take part, and why others do not; null where nothing is
             read from a table.
     """
@@ -59,6 +61,8 @@ class RunRecord:
     value: float
     seconds: float
     label: str
+    seed: int
+    digest: str | None = None
     rows: str | None = None
 
     def to_dict(self) -> dict[str, Value]:
@@ -90,14 +94,14 @@ class ReproductionRecord:
 
     def to_dict(self) -> dict[str, Value]:
         """The record with the setting's keys flat."""
-        fields = asdict(self)
-        setting = fields.pop("setting")
-        clash = sorted(set(setting) & set(fields))
+        values = asdict(self)
+        setting = values.pop("setting")
+        clash = sorted(set(setting) & set(values))
         if clash:
             raise InvalidInput(
                 f"a setting had the key {clash[0]!r}, which every record has; name it otherwise."
             )
-        return {**setting, **fields}
+        return {**setting, **values}
 
 
 @dataclass(frozen=True)
@@ -185,14 +189,47 @@ def check_path(path: Path) -> None:
             ) from error
 
 
+def holds_records(path: Path) -> bool:
+    """Whether an existing file holds nothing but records as `write_records` writes them."""
+    if path.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            return _is_record(pyarrow.parquet.read_schema(path).names)
+        except pyarrow.ArrowException:
+            return False
+    try:
+        with path.open(encoding="utf-8") as file:
+            return all(
+                isinstance(row := json.loads(line), dict) and _is_record(row) for line in file
+            )
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_record(keys: Iterable[str]) -> bool:
+    """Whether a record of some kind has these keys; earlier versions wrote fewer of some."""
+    given = set(keys)
+    run, check = ({field.name for field in fields(kind)} for kind in (RunRecord, AuditRecord))
+    case = {field.name for field in fields(ReproductionRecord)} - {"setting"}
+    return (
+        {"study", "learner", "replicate", "metric", "value"} <= given <= run
+        or {"name", "verdict", "lower_bound"} <= given <= check
+        or case <= given
+    )
+
+
 def write_records(records: Iterable[Record], path: Path) -> None:
     """All records to one file: Parquet if its name ends so, otherwise JSON lines."""
     check_path(path)
     lines = [as_json_line(record) for record in records]
-    temporary = path.with_name(path.name + ".new")
     if path.suffix == ".parquet":
-        frame = pd.DataFrame([json.loads(line) for line in lines])
-        frame.to_parquet(temporary, index=False)
+        import pandas as pd
+
+        buffer = io.BytesIO()
+        pd.DataFrame([json.loads(line) for line in lines]).to_parquet(buffer, index=False)
+        content = buffer.getvalue()
     else:
-        temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    os.replace(temporary, path)
+        content = "".join(line + "\n" for line in lines).encode("utf-8")
+    write_bytes(path, content)

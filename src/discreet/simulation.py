@@ -8,9 +8,10 @@ how many processes shared the work.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -33,9 +34,17 @@ AfterBatch = Callable[[Policy[Any], int], None]
 # between the target's people.
 Arrival = Literal["before", "during"]
 
+# A task of joblib: a function, its arguments and its keywords.
+Task = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+# How long a replicate takes is tried on one person in so many, but on no fewer than so many, as
+# learners also take a time that does not depend on how many people there are. Studies of fewer
+# people are too small to try anything first.
+_PILOT_SHARE, _PILOT_PEOPLE, _SMALL_STUDY = 100, 500, 5000
 # Points of a trace: enough for a smooth curve, few enough for a small report.
 _TRACE_POINTS = 200
 
+UNIFORM = "uniform"
 BEST_FIXED = "best_fixed"
 ORACLE = "oracle"
 REFERENCES = {
@@ -236,7 +245,13 @@ def run_with_sources(
 
 
 def simulate(
-    problem: Problem, setting: Setting, rounds: int, seed: int, replicate: int, study: str = "study"
+    problem: Problem,
+    setting: Setting,
+    rounds: int,
+    seed: int,
+    replicate: int,
+    study: str = "study",
+    digest: str | None = None,
 ) -> Outcome:
     """One replicate of one setting; the same arguments give the same outcome anywhere."""
     _, acting, noise, public = _seeds(seed, replicate)
@@ -265,6 +280,8 @@ def simulate(
         value=float(trace[-1]),
         seconds=seconds,
         label=setting.label,
+        seed=seed,
+        digest=digest,
         rows=None if problem.rows is None else problem.rows.sentence,
     )
     return Outcome(setting, record, at, trace, guarantee, policy)
@@ -283,12 +300,25 @@ def simulate_all(
     seed: int,
     jobs: int = 1,
     study: str = "study",
+    digest: str | None = None,
+    done: Collection[tuple[str, int]] = (),
 ) -> Iterator[Outcome]:
     """Every setting in every replicate, in the order in which they finish.
 
-    All settings of a replicate start before the next replicate, so what is there after an
-    interruption is comparable. joblib's backend decides where the work is done: `loky` processes
-    by default, or Dask or Ray through `joblib.parallel_config(backend=...)`.
+    All replicates of a setting start before those of the next setting, so that its line of the
+    result is there early. joblib's backend decides where the work is done: `loky` processes by
+    default, or Dask or Ray through `joblib.parallel_config(backend=...)`.
+
+    Args:
+        problem: where the people come from.
+        settings: in the order in which they shall run.
+        rounds: people in each replicate.
+        replicates: of each setting.
+        seed: with the replicate it fixes everything that is drawn.
+        jobs: processes.
+        study: the study's name, for the records.
+        digest: of the study, for the records.
+        done: labels and replicates that are left out, as they were simulated before.
 
     Raises:
         InvalidInput: before anything runs, for sizes or settings that cannot work.
@@ -298,20 +328,54 @@ def simulate_all(
     whole_number(jobs, "jobs", minimum=1)
     for setting in settings:
         check_setting(problem, setting, rounds)
+    skipped = set(done)
+    return _shared_out(
+        (
+            joblib.delayed(simulate)(problem, setting, rounds, seed, replicate, study, digest)
+            for setting in settings
+            for replicate in range(replicates)
+            if (setting.label, replicate) not in skipped
+        ),
+        jobs,
+    )
+
+
+def expected_seconds(
+    problem: Problem, settings: Sequence[Setting], rounds: int, seed: int, jobs: int = 1
+) -> dict[str, float]:
+    """About how many seconds a replicate takes, by label, as far as a few people show.
+
+    In small studies only choices that need no learning are known to be quick: they have 0, all
+    others infinity.
+    """
+    if rounds < _SMALL_STUDY:
+        quick = (*REFERENCES, UNIFORM)
+        return {one.label: 0.0 if one.learner in quick else math.inf for one in settings}
+    people = max(rounds // _PILOT_SHARE, _PILOT_PEOPLE)
+    trials = (joblib.delayed(_pilot)(problem, setting, people, seed) for setting in settings)
+    seconds = dict(_shared_out(trials, jobs))
+    return {one.label: seconds[one.label] * rounds / people for one in settings}
+
+
+def _pilot(problem: Problem, setting: Setting, people: int, seed: int) -> tuple[str, float]:
+    """The seconds of a short run; infinity for a setting that cannot be this short."""
+    try:
+        return setting.label, simulate(problem, setting, people, seed, 0).record.seconds
+    except InvalidInput:
+        return setting.label, math.inf
+
+
+def _shared_out(tasks: Iterable[Task], jobs: int) -> Iterator[Any]:
+    """The results of joblib's tasks, in the order in which they finish."""
     # Each replicate is one thread of arithmetic: BLAS threads would only fight over the cores.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    tasks = (
-        joblib.delayed(simulate)(problem, setting, rounds, seed, replicate, study)
-        for replicate in range(replicates)
-        for setting in settings
-    )
     if jobs == 1:
         return (function(*arguments, **keywords) for function, arguments, keywords in tasks)
-    outcomes: Iterator[Outcome] = joblib.Parallel(
-        n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
+    results: Iterator[Any] = joblib.Parallel(
+        n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1
     )(tasks)
-    return outcomes
+    return results
 
 
 def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.registry import LEARNERS, budget_from_fields, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.problems.base import Problem
-from discreet.problems.catalog import find_entry, load_problem
+from discreet.problems.catalog import data_files, find_entry, load_problem
 from discreet.problems.toml_words import Place, checked, toml_value
 from discreet.simulation import REFERENCES, Setting, check_setting
 from discreet.validation import InvalidInput, Refusals, nearest
@@ -98,6 +98,7 @@ class Study:
         settings: one for each learner and budget.
         report: which columns the map shows.
         text: the file as it was written, for the report.
+        files: what was read: the study file, then the files of its data.
         warnings: what the user should know though the study can run, each one sentence.
     """
 
@@ -110,6 +111,7 @@ class Study:
     settings: tuple[Setting, ...]
     report: ReportEntry
     text: str
+    files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -150,6 +152,8 @@ def load_study(
             _check_space(setting, problem)
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
+    options = dict(content["problem"])
+    name = options.pop("name")
     return Study(
         name=file.name,
         title=file.title or file.name,
@@ -160,6 +164,7 @@ def load_study(
         settings=tuple(setting for setting, _ in settings),
         report=report,
         text=text,
+        files=(path, *data_files(name, options, data_dir, path.parent)),
         warnings=tuple(warnings),
     )
 

@@ -194,6 +194,18 @@ def whole_vector(
     return array.astype(np.int64)
 
 
+def nearest_whole(values: ArrayLike, name: str, least: int, most: int, length: int) -> IntArray:
+    """`values` as int64 (length,), each moved to the nearest from `least` to `most`.
+
+    Refuses shapes and types only; what is missing counts as `least`. See `Box.nearest_unit`.
+    """
+    numbers = number_vector(values, name, length)
+    kind = np.asarray(values).dtype
+    if kind.kind not in "iuO":
+        raise InvalidInput(f"{name} had type {kind}; it must hold whole numbers.")
+    return np.clip(np.where(np.isnan(numbers), least, numbers), least, most).astype(np.int64)
+
+
 def read_array(values: Any, name: str, kind: str, dimensions: int) -> NDArray[Any]:
     """A JSON list of lists as an array, with no number, truth value or text taken for another.
 
@@ -236,8 +248,23 @@ def _as_float(values: ArrayLike, name: str) -> FloatArray:
             raise TypeError("it held text")
         if array.dtype.kind not in "biufO" or np.ma.isMaskedArray(values):
             raise TypeError(f"its type was {array.dtype}, or it was masked")
-        return array.astype(np.float64)
+        if array.dtype.kind == "O":
+            array = np.array([_number(value) for value in array.flat]).reshape(array.shape)
+        with np.errstate(over="ignore"):  # beyond float64 is infinity
+            return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{name} could not be read as numbers ({error}); give numbers only."
         ) from error
+
+
+def _number(value: Any) -> float:
+    """A Python object as a float: what no float reaches as infinity, what is missing as NaN."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        if isinstance(value, str | bytes):
+            raise
+        return math.nan

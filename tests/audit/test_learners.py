@@ -84,6 +84,7 @@ def test_a_learner_with_randomness_of_its_own_fails() -> None:
     assert "cannot be replayed" in found.fault
 
 
+@pytest.mark.slow
 def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     maker = _maker("usca", "joint", 3)
     exact = worst_neighbours(JointRun("a run", maker=maker, tried=_ENDS)).exact

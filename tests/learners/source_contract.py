@@ -261,7 +261,7 @@ class SourceContract:
         # What a value is never decides whether a report leaves.
         for name, value in [
             *(("contexts", SCENE.bad_contexts[name]) for name in outside),
-            *(("arms", value) for value in ([-1], [ARMS], [10**12])),
+            *(("arms", value) for value in ([-1], [ARMS], [2**63], [2**70], [None])),
             *(("rewards", value) for value in ([9.0], [np.nan], [-np.inf])),
         ]:
             reports = policy.report(**{**good, name: value}, noise=SimulatedNoise(0))

@@ -51,7 +51,7 @@ def test_a_loaded_learner_is_the_same_learner(tmp_path: Path) -> None:
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_a_copy_has_a_lock_of_its_own(duplicate: Any) -> None:
     first = learner()
-    with first._lock:
+    with first.lock:
         second = duplicate(first)
         assert second.identity == first.identity
         assert published_meanwhile(second)
@@ -67,8 +67,21 @@ def published_meanwhile(other: Any) -> bool:
 
 def test_learners_do_not_wait_for_each_other() -> None:
     first, second = learner(), learner()
-    with first._lock:
+    with first.lock:
         assert published_meanwhile(second)
+
+
+@pytest.mark.parametrize("question", ["beliefs", "source_trust", "masses"])
+def test_whoever_asks_waits_for_a_policy_in_the_making(question: str) -> None:
+    """Bins, sums and what is kept of them change one after the other."""
+    asked, answered = learner(), threading.Event()
+    asked.policy()
+    ask = getattr(asked, question)
+    thread = threading.Thread(target=lambda: (ask(), answered.set()), daemon=True)
+    with asked.lock:
+        thread.start()
+        assert not answered.wait(0.1)
+    assert answered.wait(60.0)
 
 
 def test_a_saved_learner_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

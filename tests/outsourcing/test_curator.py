@@ -396,6 +396,7 @@ class TestRefusals:
 
 
 class TestFolders:
+    @pytest.mark.chance(0)
     def test_a_release_does_not_overwrite_other_things(self, key: Path, tmp_path: Path) -> None:
         pytest.importorskip("opendp")
         made = release(key, noise=SecureNoise(), seed=None)

@@ -195,6 +195,7 @@ class TestOutcomesThatChanged:
 
 
 class TestSimulatedAndReal:
+    @pytest.mark.chance(0)
     def test_a_key_holds_releases_of_one_kind(self, tmp_path: Path) -> None:
         pytest.importorskip("opendp")
         release(tmp_path / "tried")
@@ -207,6 +208,7 @@ class TestSimulatedAndReal:
                 release(tmp_path / "real", again=again)
         assert contents(tmp_path) == before
 
+    @pytest.mark.chance(0)
     def test_a_real_release_replaces_a_simulated_one_and_never_the_other_way(
         self, tmp_path: Path
     ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.key import read_key
 from discreet.outsourcing.questions import Question, read_answers, write_answers
 from discreet.outsourcing.table import ReleasedTable
-from discreet.privacy import SimulatedNoise, accounting
+from discreet.privacy import SimulatedNoise
 from tests.chance import RARE
 from tests.outsourcing.cases import contents, release
 from tests.outsourcing.stopping import WAYS, Stopped
@@ -42,8 +41,6 @@ class Unseeded(SimulatedNoise):
 @pytest.fixture(params=["killed", pytest.param("failed", marks=pytest.mark.slow)])
 def stopped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Stopped:
     monkeypatch.setattr(answering, "SimulatedNoise", Unseeded)
-    # The same figures again and again, which take most of the time.
-    monkeypatch.setattr(accounting, "gaussian_epsilon", cache(accounting.gaussian_epsilon))
     return WAYS[request.param]
 
 

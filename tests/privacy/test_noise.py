@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.chance import RARE, check_law, check_value
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.noise import (
     NO_NOISE,
+    _opendp,
     check_noise_name,
     gaussian_multiplier,
     laplace_epsilon,
@@ -39,17 +41,24 @@ class ScriptedNoise(SecureNoise):
         return self._batches.pop(0).reshape(shape)
 
 
+@pytest.fixture(autouse=True)
+def _opendp_is_looked_for_again() -> Iterator[None]:
+    """Tests that hide or replace OpenDP leave nothing behind."""
+    yield
+    _opendp.cache_clear()
+
+
 @pytest.fixture(params=["simulated", "secure"])
 def noise(request: pytest.FixtureRequest) -> NoiseSource:
     return SimulatedNoise(20240607) if request.param == "simulated" else SecureNoise()
 
 
-def shows(probability: float, word: int) -> bool:
+def shows(probability: float | Fraction, word: int) -> bool:
     """Whether a secure coin shows True when the random word is `word`."""
     return bool(ScriptedNoise([word]).coins(probability, 1)[0])
 
 
-def achieved(probability: float) -> Fraction:
+def achieved(probability: float | Fraction) -> Fraction:
     """The exact probability of a secure coin: the share of the 2^64 words that show True."""
     low, high = 0, 2**64  # words below the threshold show True
     while low < high:
@@ -66,7 +75,9 @@ class TestCoins:
     def test_secure_coins_err_on_the_side_of_true(self, p: float) -> None:
         exact = achieved(p)
         assert exact >= Fraction(p)
-        assert exact <= Fraction(p) * (1 + Fraction(1, 2**47)) + Fraction(1, 2**63)
+        assert exact < Fraction(p) + Fraction(1, 2**64)
+        if p >= 2.0**-11:
+            assert exact == Fraction(p)
 
     @settings(deadline=None, max_examples=40)
     @given(p=st.floats(0.0, 1.0))
@@ -74,8 +85,20 @@ class TestCoins:
     @example(p=math.nextafter(0.5, 1.0))
     def test_secure_coins_are_never_below_p(self, p: float) -> None:
         exact = achieved(p)
-        assert min(Fraction(p), 1) <= exact <= 1
-        assert exact <= Fraction(p) * (1 + Fraction(1, 2**47)) + Fraction(1, 2**63)
+        assert exact == Fraction(math.ceil(Fraction(p) * 2**64), 2**64)
+
+    @pytest.mark.parametrize("words", [0, 1, 2, 2**53 + 1, 2**63 + 1, 2**64 - 1, 2**64])
+    def test_fractions_of_64_bits_are_exact(self, words: int) -> None:
+        """A float near 1 has 53 bits, which is not enough for a coin that privacy rests on."""
+        assert achieved(Fraction(words, 2**64)) == Fraction(words, 2**64)
+
+    def test_other_fractions_are_rounded_up(self) -> None:
+        assert achieved(Fraction(1, 3)) == Fraction(-(-(2**64) // 3), 2**64)
+        assert achieved(Fraction(1, 10**30)) == Fraction(1, 2**64)
+
+    def test_a_fraction_is_a_probability_for_every_source(self, noise: NoiseSource) -> None:
+        shown = noise.coins(Fraction(1, 4), (200, 200))
+        assert shown.mean() == pytest.approx(0.25, abs=6.5 * math.sqrt(0.1875 / 40_000))
 
     def test_a_tiny_probability_still_has_one_word(self) -> None:
         assert achieved(1e-30) == Fraction(1, 2**64)
@@ -260,13 +283,40 @@ class TestSources:
         assert isinstance(copy, SecureNoise)
         assert copy.add_gaussian(np.zeros(3), 1.0).shape == (3,)
 
+    @pytest.mark.chance(0)
     def test_without_opendp_the_error_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in ("opendp", "opendp.prelude"):
             monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(InvalidInput, match=r'pip install "discreet\[secure\]"'):
-            SecureNoise()
+        _opendp.cache_clear()
+        noise = SecureNoise()
+        for use in (
+            noise.check_additive,
+            lambda: noise.add_laplace(np.zeros(2), 1.0),
+            lambda: noise.add_gaussian(np.zeros(2), 1.0),
+            lambda: noise.laplace_epsilon(1.0, 1.0, 1),
+            lambda: noise.gaussian_multiplier(1.0, 1.0, 1),
+        ):
+            with pytest.raises(InvalidInput, match=r'pip install "discreet\[secure\]"'):
+                use()
+        # What the operating system draws needs no OpenDP.
+        assert noise.coins(0.5, 3).shape == noise.below(3, 3).shape == noise.keys(3).shape
+
+    @pytest.mark.parametrize("release", ["0.9.2", "0.14.1", "0.14"])
+    def test_releases_of_opendp_with_biased_noise_are_refused(
+        self, release: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _opendp.cache_clear()
+        monkeypatch.setattr("importlib.metadata.version", lambda name: release)
+        with pytest.raises(InvalidInput, match=rf"OpenDP {release} .*0\.14\.2 or later"):
+            SecureNoise().check_additive()
+
+    @pytest.mark.parametrize("release", ["0.14.2", "0.15.0a1", "1.0"])
+    def test_later_releases_are_taken(self, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        _opendp.cache_clear()
+        monkeypatch.setattr("importlib.metadata.version", lambda name: release)
+        SecureNoise().check_additive()
 
 
 class TestUnprotected:
@@ -280,6 +330,7 @@ class TestUnprotected:
             lambda: noise.coins(0.5, 3),
             lambda: noise.add_laplace(np.zeros(3), 1.0),
             lambda: noise.add_gaussian(np.zeros(3), 1.0),
+            noise.check_additive,
         ):
             with pytest.raises(InvalidInput, match="SecureNoise"):
                 draw()
@@ -311,13 +362,21 @@ class TestByName:
             secure = gaussian_multiplier(SecureNoise.name, 1.0, scale, 300)
             assert secure <= scale * (1.0 + 1e-15)
 
-    def test_where_opendp_is_missing_the_closed_form_serves(
-        self, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("size", [1, 300, 10**6])
+    @pytest.mark.parametrize("scale", [1e-9, 1e-3, 0.3, 1.0, 8.0, 1e6])
+    def test_where_opendp_is_missing_a_bound_serves(
+        self, scale: float, size: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for module in ("opendp", "opendp.prelude"):
-            monkeypatch.setitem(sys.modules, module, None)
-        assert gaussian_multiplier(SecureNoise.name, 2.0, 8.0, 10) == 4.0
-        assert laplace_epsilon(SecureNoise.name, 2.0, 8.0, 10) == 0.25
+        """Never a better figure than OpenDP's own, and next to no worse one."""
+        for sensitivity in (2.0 * scale, scale / 3.0):
+            asked = SecureNoise.name, sensitivity, scale, size
+            with monkeypatch.context() as without:
+                for module in ("opendp", "opendp.prelude"):
+                    without.setitem(sys.modules, module, None)
+                _opendp.cache_clear()
+                multiplier, epsilon = gaussian_multiplier(*asked), laplace_epsilon(*asked)
+            assert multiplier <= gaussian_multiplier(*asked) <= multiplier * (1.0 + 1e-12)
+            assert epsilon / (1.0 + 1e-12) <= laplace_epsilon(*asked) <= epsilon
 
     def test_a_report_cannot_invent_a_source(self) -> None:
         for name in (SecureNoise.name, SimulatedNoise.name, NO_NOISE):

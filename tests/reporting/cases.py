@@ -53,6 +53,7 @@ def outcome(
         value=value,
         seconds=2.0,
         label=ran.label,
+        seed=1,
     )
     return Outcome(ran, record, at, value * at / ROUNDS, guarantee)
 

@@ -210,12 +210,11 @@ def test_a_failure_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.Mon
     def broken(source: Path, target: Path) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("discreet.reporting.page.os.replace", broken)
+    monkeypatch.setattr("discreet.durable.os.replace", broken)
     with pytest.raises(OSError, match="disk full"):
         write_search_report(played.search, played.turn, played.rounds, path)
     assert path.read_text() == "old"
-    assert not list(tmp_path.glob("*.part"))
-    assert not list(tmp_path.glob(".*.part"))
+    assert not list(tmp_path.glob(".*.draft"))
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

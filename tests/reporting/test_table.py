@@ -123,7 +123,7 @@ def test_promise_takes_its_numbers_from_the_sentences() -> None:
     for epsilon in (0.1, 2.0, 20.0):
         text = promise(summarise([outcome(setting("partition", e), 1.0) for e in (0.01, epsilon)]))
         said = promised(epsilon).sentence
-        numbers = re.search(r" At epsilon = (\S+) the factor is (\S+), and who ", text)
+        numbers = re.search(r" At epsilon = (\S+) the factor is (\S+), and the certainty ", text)
         assert numbers is not None
         assert f"epsilon = {numbers[1]}" in said
         assert f"more than {numbers[2]} times" in said

@@ -144,7 +144,7 @@ def test_an_interrupted_run_keeps_what_is_finished(
     records = tmp_path / "r.jsonl"
     code, out, err = reproduce("tables", *QUICK, "--table", 1, "--json", records)
     assert code == 130
-    assert "(5 of 30)" in err
+    assert "(5 of 30 runs)" in err
     assert "Table 1:" in out
     assert len(records_in(records)) == 10
     count = 5

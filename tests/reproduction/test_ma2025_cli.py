@@ -151,13 +151,13 @@ def test_an_interrupted_run_keeps_what_is_finished(
     assert "nothing was written" in err
 
 
-def test_long_titles_are_broken_at_commas() -> None:
+def test_long_titles_take_two_lines() -> None:
     wish: dict[str, list[float]] = {"rounds": [100], "auxiliary": [60], "epsilons": [1.0]}
     lines = FIGURE_7.lines(FIGURE_7.plan(wish, rewards="symmetric"), 1)
     figure = sweep_figure(lines, "rounds", "people")
     figure.canvas.draw()
     titles = [axes.get_title("left") for axes in figure.axes]
-    assert titles[0] == "ours, no auxiliary data,\nsymmetric rewards"
+    assert titles[0] == "ours, no auxiliary data, symmetric\nrewards"
     boxes = [axes._left_title.get_window_extent() for axes in figure.axes]  # type: ignore[attr-defined]
     for place, box in enumerate(boxes):
         assert figure.bbox.y1 > box.y1

@@ -27,7 +27,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.noise import NoiseSource, Shape, SimulatedNoise, Words
+from discreet.privacy.noise import NoiseSource, Probability, Shape, SimulatedNoise, Words
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 Outcome = TypeVar("Outcome", bound=Hashable)
@@ -82,7 +82,7 @@ class EnumeratedNoise(NoiseSource):
         self._place += 1
         return taken
 
-    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
         chances = np.broadcast_to(np.asarray(probability, dtype=np.float64), shape)
         shown = np.empty(chances.shape, dtype=np.bool_)
         for place in np.ndindex(chances.shape):

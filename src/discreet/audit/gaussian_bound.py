@@ -13,8 +13,6 @@ promise of Gaussian DP, and it bounds (epsilon, delta) itself where the mechanis
 
 from __future__ import annotations
 
-from scipy.special import ndtri
-
 from discreet.audit.lower_bound import Attack, rate_bounds
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.validation import probability
@@ -29,6 +27,8 @@ def empirical_mu(counted: Attack) -> float:
     Returns:
         At least 0.
     """
+    from scipy.special import ndtri
+
     failure = 0.5 * (1.0 - probability(counted.confidence, "confidence"))
     least_right, _ = rate_bounds(counted.true_positives, counted.trials, failure)
     _, most_wrong = rate_bounds(counted.false_positives, counted.trials, failure)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from discreet.privacy.frequency import SignedSubsetSelection
-from discreet.privacy.noise import Shape, SimulatedNoise
+from discreet.privacy.noise import Probability, Shape, SimulatedNoise
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -50,7 +50,7 @@ class _Lots(SimulatedNoise):
             found *= np.where(shown, chance, 1.0 - chance)
         return found
 
-    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
         if len(self._tossed) == self._coins:
             return super().coins(probability, shape)
         rows = np.arange(int(np.prod(shape)))

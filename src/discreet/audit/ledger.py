@@ -209,7 +209,7 @@ class Ledger:
     def _coins(self, original: Any, source: Any, probability: Any, shape: Any) -> Any:
         size = tuple(np.atleast_1d(shape))
         uniform = self._chance("coins", (size,), lambda: self._rng.random(shape))
-        return uniform < probability
+        return uniform < np.asarray(probability, dtype=np.float64)
 
     def _below(self, original: Any, source: Any, bound: int, shape: Any) -> Any:
         asked = int(bound), tuple(np.atleast_1d(shape))

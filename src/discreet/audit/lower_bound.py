@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
 from discreet.validation import (
     BoolArray,
@@ -50,6 +49,8 @@ def rate_bounds(count: int, trials: int, failure: float) -> tuple[float, float]:
         trials: at least 1.
         failure: strictly between 0 and 1.
     """
+    from scipy.special import betaincinv
+
     total = whole_number(trials, "trials", minimum=1)
     found = whole_number(count, "count", maximum=total)
     chance = probability(failure, "failure")

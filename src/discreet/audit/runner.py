@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import joblib
 import numpy as np
 
 from discreet.audit.games import Bound, Check, Claim, Exact, Game, Kind, NotAudited, Seed
@@ -165,6 +164,8 @@ def steps(checks: Sequence[Check], trials: int = TRIALS) -> int:
 def _audit(
     checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
 ) -> Iterator[Finding | str]:
+    import joblib
+
     pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
     known: dict[int, _Prepared] = {}
     dear_first = sorted(range(len(checks)), key=lambda place: -checks[place].cost)

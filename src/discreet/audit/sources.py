@@ -77,11 +77,11 @@ def _integers(source: NoiseSource) -> str:
     """How SecureNoise turns words into coins and whole numbers, at the words where it matters."""
     if not source.secure:
         return ""
-    for chance in (0.3, 1.0 / 3.0, 1e-3, 0.9):
+    for chance in (0.3, 1.0 / 3.0, 1e-3, 0.9, Fraction(1, 3), Fraction(2, 7)):
         # A coin that hides shows for at least p 2^64 of all words, whole numbers of them.
         last = math.ceil(Fraction(chance) * 2**64) - 1
         if not _Words([last]).coins(chance, 1)[0]:
-            return f"a coin of probability {chance:g} shows less often than that"
+            return f"a coin of probability {float(chance):g} shows less often than that"
     for bound in (3, 7, 1000):
         beyond = 2**64 - 2**64 % bound
         if _Words([beyond, 1]).below(bound, 1)[0] != 1 % bound or (

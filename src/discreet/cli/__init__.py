@@ -1,38 +1,89 @@
 """The command line: `discreet run`, `audit`, `curate`, `model`, `data`, `reproduce`, `version`.
 
-Bad input ends with exit code 2 and one message that names what is wrong; an interrupted run keeps
-and shows what is finished and ends with exit code 130.
+Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
+shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
+
+A command's module is imported when the command is called, or its help asked for: `discreet --help`
+and `--version` load no learner, no table and no plot.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.metadata import version as installed_version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from discreet.cli.audit import audit
-from discreet.cli.console import out
-from discreet.cli.curate import curate_app
-from discreet.cli.data import data_app
-from discreet.cli.model import model
-from discreet.cli.reproduce import reproduce_app
-from discreet.cli.study import run
+from discreet.cli.stopping import catch_termination
+
+# Name, where the function or the group is, and what `discreet --help` says of it.
+_COMMANDS = (
+    ("run", "study:run", "Simulate a study: what would each epsilon cost on these people?"),
+    (
+        "audit",
+        "audit:audit",
+        "Try to break every promise: lower bounds on epsilon beside the certified ones.",
+    ),
+    (
+        "model",
+        "model:model",
+        "One turn of a search: read the answers that have arrived, then ask the next questions.",
+    ),
+    (
+        "curate",
+        "curate:curate_app",
+        "The side that holds a table: release it once, then answer questions about its rows.",
+    ),
+    ("data", "data:data_app", "The problems that a study file can name."),
+    ("reproduce", "reproduce:reproduce_app", "The papers' figures and tables."),
+)
+
+
+class _Deferred(TyperCommand):
+    """A command that is imported when it is called; `discreet --help` shows the summary."""
+
+    def __init__(self, name: str, home: str, summary: str) -> None:
+        super().__init__(name, help=summary)
+        self._home = home
+
+    def imported(self) -> Any:
+        """The command itself."""
+        module, attribute = self._home.split(":")
+        found = getattr(import_module(f"discreet.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_group(found)
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        single.command(self.name)(found)
+        return typer.main.get_command(single)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        return self.imported().make_context(info_name, args, parent, **extra)
+
+
+class _Commands(TyperGroup):
+    """The commands above, before those of this module."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {
+            **{name: _Deferred(name, home, summary) for name, home, summary in _COMMANDS},
+            **self.commands,
+        }
+
 
 app = typer.Typer(
     name="discreet",
+    cls=_Commands,
     help="Differentially private bandits, with guarantees you can check.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(run)
-app.command()(audit)
-app.add_typer(curate_app, name="curate")
-app.command()(model)
-app.add_typer(data_app, name="data")
-app.add_typer(reproduce_app, name="reproduce")
 
 
 def _print_version(asked: bool) -> None:
@@ -54,9 +105,12 @@ def options(
 @app.command()
 def version() -> None:
     """Print the version."""
-    out.print(installed_version("discreet"), highlight=False)
+    typer.echo(installed_version("discreet"))
 
 
 def main() -> None:
     """Entry point of the `discreet` command."""
-    sys.exit(app())
+    catch_termination()
+    if not sys.stderr.isatty():
+        app.rich_markup_mode = None  # no frame of 80 columns around what is wrong with an option
+    app()

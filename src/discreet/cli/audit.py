@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.audit.catalog import checks_named
-from discreet.audit.games import Check
-from discreet.audit.learners import deployed_check
 from discreet.audit.runner import CONFIDENCE, SEED, TRIALS, Finding, steps
 from discreet.audit.runner import audit as run_audit
 from discreet.cli.console import (
@@ -18,7 +15,6 @@ from discreet.cli.console import (
     JobsOption,
     PlotOption,
     RecordsOption,
-    check_ending,
     cores,
     err,
     out,
@@ -26,9 +22,15 @@ from discreet.cli.console import (
     progress,
     refusing,
 )
-from discreet.records import write_records
-from discreet.studies import load_study
+from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
+from discreet.cli.stopping import STOPPED, stop_of
 from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from discreet.audit.games import Check
+    from discreet.studies import Study
 
 
 def audit(
@@ -62,9 +64,9 @@ def audit(
     on purpose is not caught.
     """
     with refusing():
-        check_ending(json, ".jsonl", ".json", ".parquet")
-        check_ending(plot, ".png")
-        checks = _checks(name, data)
+        study = _study(name, data)
+        check_outputs([(json, RECORDS), (plot, FIGURE)], () if study is None else study.files)
+        checks = _named(name) if study is None else _deployed(study)
         stream = run_audit(checks, trials, confidence, seed, jobs or cores())
         findings = _findings(stream, steps(checks, trials))
     # Matplotlib takes a second to import: only a run that got here needs it.
@@ -80,29 +82,42 @@ def audit(
     out.print(audit_table(findings))
     out.print()
     for line in audit_reasons(findings):
-        out.print(plain(line), highlight=False)
+        out.print(plain(line))
         out.print()
-    out.print(plain(audit_note(findings, confidence)), highlight=False)
+    out.print(plain(audit_note(findings, confidence)))
     out.print()
-    out.print(f"[bold]{plain(audit_verdict(findings))}[/]", highlight=False)
-    if json is not None:
-        write_records(audit_records(findings, confidence), json)
-        out.print(plain(f"Records: {json}"), highlight=False)
-    if plot is not None:
-        from discreet.reporting.audit_figure import audit_figure
-        from discreet.reporting.reproduction import save_figure
-
-        save_figure(audit_figure(findings), plot)
-        out.print(plain(f"Figure:  {plot}"), highlight=False)
+    out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
+    with refusing():
+        write_results(json, audit_records(findings, confidence), plot, lambda: _figure(findings))
     if any(finding.failed for finding in findings):
         raise typer.Exit(1)
 
 
-def _checks(name: str, folder: Path | None) -> list[Check]:
-    """The checks of a name, or of the private learners of a study."""
+def _study(name: str, folder: Path | None) -> Study | None:
+    """The study of a name that is a file's."""
     if not name.endswith(".toml"):
-        return checks_named(name)
-    study = load_study(Path(name), data_dir=folder)
+        return None
+    from discreet.studies import load_study
+
+    return load_study(Path(name), data_dir=folder)
+
+
+def _named(name: str) -> list[Check]:
+    from discreet.audit.catalog import checks_named
+
+    return checks_named(name)
+
+
+def _figure(findings: Sequence[Finding]) -> Figure:
+    from discreet.reporting.audit_figure import audit_figure
+
+    return audit_figure(findings)
+
+
+def _deployed(study: Study) -> list[Check]:
+    """The checks of what a study's private learners would deploy."""
+    from discreet.audit.learners import deployed_check
+
     made = [
         deployed_check(
             setting.label,
@@ -118,7 +133,9 @@ def _checks(name: str, folder: Path | None) -> list[Check]:
         if setting.private
     ]
     if not made:
-        raise InvalidInput(f"the study file {name} has no private learner, so nothing to audit.")
+        raise InvalidInput(
+            f"the study file {study.files[0]} has no private learner, so nothing to audit."
+        )
     return made
 
 
@@ -132,7 +149,8 @@ def _findings(stream: Iterator[Finding | str], total: int) -> Sequence[Finding]:
                     findings.append(one)
                 else:
                     bar.update(task, advance=1, description=one)
-        except KeyboardInterrupt as stopped:
-            err.print("Interrupted: verdicts need all trials, so nothing is shown.")
-            raise typer.Exit(130) from stopped
+        except STOPPED as error:
+            stop = stop_of(error)
+            err.print(f"{stop.word}: verdicts need all trials, so nothing is shown.")
+            raise typer.Exit(stop.code) from error
     return findings

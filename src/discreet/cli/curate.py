@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from discreet.cli.console import err, out, plain, progress, refusing
+from discreet.cli.outputs import TABLE_ENDINGS, Kind, check_outputs, table_of
 from discreet.outsourcing.answer_noise import AnswerRules
 from discreet.outsourcing.answering import Unmeasured
 from discreet.outsourcing.bounds import read_bounds
@@ -17,7 +18,7 @@ from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.files import Format, read_numbers, write_table
 from discreet.outsourcing.key import key_of, simulated_key
 from discreet.outsourcing.proposal import Allowed, Proposal
-from discreet.outsourcing.questions import read_questions, write_answers
+from discreet.outsourcing.questions import ANSWER_COLUMNS, read_questions, write_answers
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -189,7 +190,9 @@ def answer(
     ] = None,
 ) -> None:
     """Answer the questions in an ask file. Run again, it gives the same answers."""
+    inputs = [path for path in (ask, outcomes) if path is not None]
     with refusing():
+        check_outputs([(answers, table_of(ANSWER_COLUMNS))], inputs)
         name, questions = read_questions(ask)
         curator = Curator(key_of(name, key))
         columns = curator.outcome_columns()
@@ -202,7 +205,7 @@ def answer(
                     f"{unmeasured} With --to-measure FILE.csv, their ids are written to a table "
                     "that you can fill in and give back with --outcomes."
                 ) from unmeasured
-            _refuse_filled(to_measure, columns)
+            check_outputs([(to_measure, _to_be_filled(columns))], (*inputs, answers))
             write_table(unmeasured.frame(columns), to_measure, private=True)
             err.print(
                 plain(
@@ -222,20 +225,17 @@ def answer(
     out.print(plain(f"{text}."), highlight=False)
 
 
-def _refuse_filled(path: Path, columns: tuple[str, str]) -> None:
-    """Refuse to write over a table that someone has filled in, or over another file."""
-    if not path.exists():
-        return
-    try:
-        frame = read_numbers(path, columns[:1])
-        empty = tuple(map(str, frame.columns)) == columns and frame[columns[1]].isna().all()
-    except InvalidInput:
-        empty = False
-    if not empty:
-        raise InvalidInput(
-            f"{path} exists and is not a table of {columns[0]} with an empty {columns[1]}; name "
-            "another file for the people to be measured."
-        )
+def _to_be_filled(columns: tuple[str, str]) -> Kind:
+    """A table of people to be measured, in which no one has entered anything yet."""
+
+    def empty(path: Path) -> bool:
+        try:
+            frame = read_numbers(path, columns[:1])
+        except InvalidInput:
+            return False
+        return tuple(map(str, frame.columns)) == columns and bool(frame[columns[1]].isna().all())
+
+    return Kind(f"a table of {columns[0]} with an empty {columns[1]}", TABLE_ENDINGS, empty)
 
 
 def _count(number: int, noun: str) -> str:

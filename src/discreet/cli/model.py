@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.console import check_ending, out, plain, refusing
+from discreet.cli.console import out, plain, refusing
+from discreet.cli.outputs import PAGE, Kind, check_outputs, table_of
 from discreet.outsourcing.acquisition import ACQUISITIONS
 from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
-from discreet.outsourcing.search import Search, SearchSettings, Turn
-from discreet.outsourcing.table import ReleasedTable
 from discreet.validation import InvalidInput, finite_number
 
+if TYPE_CHECKING:
+    from discreet.outsourcing.search import Turn
+
+# A search refuses what it did not write by itself, and says what is wrong with it.
+_STATE = Kind("a search", (), lambda path: True)
 _BAR = 30  # characters of the progress bar
 
 
@@ -61,11 +65,16 @@ def model(
     Run it again whenever new answers have arrived. The exit code is 0 both while questions wait for
     an answer and when the search is over.
     """
+    from discreet.outsourcing.questions import ASK_COLUMNS
+    from discreet.outsourcing.search import Search, SearchSettings
+    from discreet.outsourcing.table import ReleasedTable
+
     with refusing():
-        check_ending(report, ".html")
         if optimum is not None:
             finite_number(optimum, "optimum")
         remembered = ask.with_suffix(".state.json") if state is None else state
+        outputs = ((ask, table_of(ASK_COLUMNS)), (remembered, _STATE), (report, PAGE))
+        check_outputs(outputs, (tell, *release.glob("*")))
         table = ReleasedTable.read(release)
         search = Search(
             table,
@@ -90,7 +99,7 @@ def model(
             from discreet.reporting.search_report import write_search_report
 
             write_search_report(search, turn, rounds, report, optimum)
-            out.print(plain(f"Report:  {report}"), highlight=False)
+            out.print(plain(f"Report:  {report}"))
 
 
 def _family(name: str) -> Family:
@@ -150,4 +159,4 @@ def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
             f"curator, save the answers as {tell} and run the command again."
         )
     for line in lines:
-        out.print(plain(line), highlight=False)
+        out.print(plain(line))

@@ -13,18 +13,18 @@ from discreet.cli.console import (
     MethodOption,
     PlotOption,
     RecordsOption,
-    check_ending,
     collected,
     cores,
-    err,
+    exit_if_empty,
+    exit_if_stopped,
     out,
     plain,
     refusing,
 )
+from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
 from discreet.cli.reproduce_outsourced import attack, figures, tables
 from discreet.cli.reproduce_table_2 import setting, table_2
 from discreet.cli.reproduce_transfer import experiment_command
-from discreet.records import write_records
 from discreet.reproduction.cases import lines_of
 from discreet.reproduction.kharkovskii2020.experiments import PO_GP_UCB_FIGURES, PO_GP_UCB_TABLES
 from discreet.reproduction.kharkovskii2020.findings import ATTACKS
@@ -40,14 +40,14 @@ RoundsOption = Annotated[
     list[int], typer.Option(min=2, help="People in each trial; may be given several times.")
 ]
 DeltaOption = Annotated[
-    float | None, typer.Option(help="Delta of every budget, where it is not what is varied.")
+    float | None, typer.Option(help="Delta of every budget, unless delta is what is varied.")
 ]
 LogOption = Annotated[
     bool, typer.Option("--log-scale", help="A logarithmic vertical axis in the figure.")
 ]
 PublishedOption = Annotated[
     bool,
-    typer.Option("--published", help="Run the published method also where it is slow."),
+    typer.Option("--published", help="Also run the published method where it is slow."),
 ]
 
 
@@ -76,44 +76,38 @@ def _reproducing(what: Reproduction) -> Callable[..., None]:
         method: MethodOption = None,
     ) -> None:
         with refusing():
-            check_ending(json, ".jsonl", ".json", ".parquet")
-            check_ending(plot, ".png")
+            check_outputs([(json, RECORDS), (plot, FIGURE)])
             cases = what.plan(rounds, delta, published, method or ())
             total = len(cases) * trials
             stream = what.run(cases, trials, min(jobs or cores(), total))
-            done, complete = collected(stream, total, lambda trial: cases[trial.case].method)
-        if not done:
-            err.print("Interrupted before any trial was finished; nothing was written.")
-            raise typer.Exit(130)
+            done, stop = collected(stream, total, lambda trial: cases[trial.case].method)
+        exit_if_empty(len(done), stop)
         # Matplotlib takes a second to import: only a run that got here needs it.
         from discreet.reporting.reproduction import (
             regret_figure,
             result_table,
-            save_figure,
             table_note,
         )
         from discreet.reporting.trade_off import trade_off_figure
 
         lines = lines_of(cases, done)
         out.print()
-        out.print(f"[bold]{plain(what.title)}[/]", highlight=False)
+        out.print(f"[bold]{plain(what.title)}[/]")
         out.print()
         out.print(result_table(lines))
         for text in (table_note(lines), what.note):
             out.print()
-            out.print(plain(text), highlight=False)
+            out.print(plain(text))
         out.print()
-        if json is not None:
-            write_records([record for line in lines for record in line.records], json)
-            out.print(plain(f"Records: {json}"), highlight=False)
-        if plot is not None:
-            by_epsilon = what.figure == "epsilon"
-            drawn = trade_off_figure(lines) if by_epsilon else regret_figure(lines, log_scale)
-            save_figure(drawn, plot)
-            out.print(plain(f"Figure:  {plot}"), highlight=False)
-        if not complete:
-            err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
-            raise typer.Exit(130)
+        by_epsilon = what.figure == "epsilon"
+        with refusing():
+            write_results(
+                json,
+                [record for line in lines for record in line.records],
+                plot,
+                lambda: trade_off_figure(lines) if by_epsilon else regret_figure(lines, log_scale),
+            )
+        exit_if_stopped(len(done), total, stop)
 
     return reproduce
 

@@ -13,15 +13,16 @@ from discreet.cli.console import (
     OnlyOption,
     PlotOption,
     RecordsOption,
-    check_ending,
     collected,
     cores,
     err,
+    exit_if_empty,
+    exit_if_stopped,
     out,
     plain,
     refusing,
 )
-from discreet.records import ReproductionRecord, write_records
+from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
 from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
 from discreet.reproduction.kharkovskii2020.experiments import (
     PO_GP_UCB_FIGURES,
@@ -95,17 +96,18 @@ def figures(
 def attack(trials: TrialsOption = ATTACKS.trials, json: RecordsOption = None) -> None:
     """Attacks on the published release, which succeed, and on ours, which do not."""
     with refusing():
-        check_ending(json, ".jsonl", ".json", ".parquet")
+        check_outputs([(json, RECORDS)])
         stream = ATTACKS.findings(trials)
-        done, complete = collected(stream, ATTACKS.count, lambda finding: finding.name, "Attacking")
-    _stop_if_nothing(len(done))
+        done, stop = collected(stream, ATTACKS.count, lambda finding: finding.name, "Attacking")
+    exit_if_empty(len(done), stop)
     from discreet.reporting.attacks import attack_note, attack_table
 
     _heading(ATTACKS.title)
     out.print(attack_table(done))
     _paragraphs(attack_note(done), ATTACKS.note)
-    _write([finding.record for finding in done], json)
-    _stop_if_interrupted(complete, len(done), ATTACKS.count)
+    with refusing():
+        write_results(json, [finding.record for finding in done])
+    exit_if_stopped(len(done), ATTACKS.count, stop)
 
 
 def _search(
@@ -119,18 +121,16 @@ def _search(
     linear: bool,
 ) -> None:
     with refusing():
-        check_ending(json, ".jsonl", ".json", ".parquet")
-        check_ending(plot, ".png")
+        check_outputs([(json, RECORDS), (plot, FIGURE)])
         data = _loaded(what.needed(wish), folder)
         entries = what.plan(wish, data)
         total = runs * searches_in(entries)
         stream = what.run(entries, data, runs, min(jobs or cores(), total))
-        done, complete = collected(
+        done, stop = collected(
             stream, total, lambda run: f"{run.search.data_set}: {run.search.method.name}"
         )
-    _stop_if_nothing(len(done))
+    exit_if_empty(len(done), stop)
     # Matplotlib takes a second to import: only a run that got here needs it.
-    from discreet.reporting.reproduction import save_figure
     from discreet.reporting.search_figures import columns_figure, questions_figure
     from discreet.reporting.searches import search_note, search_table
 
@@ -138,16 +138,15 @@ def _search(
     _heading(what.title)
     out.print(search_table(lines))
     _paragraphs(search_note(lines), what.note)
-    _write([record for line in lines for record in line.records], json)
-    if plot is not None:
-        drawn = columns_figure if what.figure == "columns" else questions_figure
-        save_figure(drawn(lines, not linear), plot)
-        out.print(plain(f"Figure:  {plot}"), highlight=False)
-    _stop_if_interrupted(complete, len(done), total)
+    drawn = columns_figure if what.figure == "columns" else questions_figure
+    with refusing():
+        records = [record for line in lines for record in line.records]
+        write_results(json, records, plot, lambda: drawn(lines, not linear))
+    exit_if_stopped(len(done), total, stop)
 
 
 def _loaded(names: list[str], folder: Path | None) -> dict[str, DataSet]:
-    """The data sets that can be had; it is said which cannot."""
+    """The data sets that are there; says which are left out."""
     missing = [name for name in names if name in NEED_FILES and folder is None]
     found = [name for name in names if name not in missing]
     if not found:
@@ -157,7 +156,7 @@ def _loaded(names: list[str], folder: Path | None) -> dict[str, DataSet]:
         )
     if missing:
         text = f"Without --data these data sets are left out: {', '.join(missing)}."
-        err.print(plain(text), highlight=False)
+        err.print(plain(text))
     data = {}
     with err.status("") as status:
         for name in found:
@@ -168,30 +167,12 @@ def _loaded(names: list[str], folder: Path | None) -> dict[str, DataSet]:
 
 def _heading(title: str) -> None:
     out.print()
-    out.print(f"[bold]{plain(title)}[/]", highlight=False)
+    out.print(f"[bold]{plain(title)}[/]")
     out.print()
 
 
 def _paragraphs(*texts: str) -> None:
     for text in texts:
         out.print()
-        out.print(plain(text), highlight=False)
+        out.print(plain(text))
     out.print()
-
-
-def _write(records: list[ReproductionRecord], path: Path | None) -> None:
-    if path is not None:
-        write_records(records, path)
-        out.print(plain(f"Records: {path}"), highlight=False)
-
-
-def _stop_if_nothing(done: int) -> None:
-    if done == 0:
-        err.print("Interrupted before anything was finished; nothing was written.")
-        raise typer.Exit(130)
-
-
-def _stop_if_interrupted(complete: bool, done: int, total: int) -> None:
-    if not complete:
-        err.print(f"Interrupted: shown is what was finished ({done} of {total}).")
-        raise typer.Exit(130)

@@ -13,20 +13,20 @@ from discreet.cli.console import (
     OnlyOption,
     PlotOption,
     RecordsOption,
-    check_ending,
     collected,
     cores,
-    err,
+    exit_if_empty,
+    exit_if_stopped,
     out,
     plain,
     refusing,
 )
+from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
 from discreet.cli.reproduce_transfer import (
     AuxiliaryEpsilonOption,
     EpsilonOption,
     RepetitionsOption,
 )
-from discreet.records import write_records
 from discreet.reproduction.cases import lines_of
 from discreet.reproduction.ma2025.real_data import DATA_SETS, load
 from discreet.reproduction.ma2025.settings import check_known
@@ -57,8 +57,7 @@ def table_2(
 ) -> None:
     """Ratios of mean reward to ABSE on real tables, with and without auxiliary data."""
     with refusing():
-        check_ending(json, ".jsonl", ".json", ".parquet")
-        check_ending(plot, ".png")
+        check_outputs([(json, RECORDS), (plot, FIGURE)])
         for name in only or ():
             check_known(name, DATA_SETS, "data set")
         wish = Wish(method or (), epsilon or (), auxiliary_epsilon or (), rounds, constant)
@@ -66,39 +65,29 @@ def table_2(
         cases = plan(wish, splits)
         total = len(cases) * repetitions
         stream = run(cases, repetitions, min(jobs or cores(), total))
-        done, complete = collected(stream, total, lambda trial: cases[trial.case].label)
+        done, stop = collected(stream, total, lambda trial: cases[trial.case].label)
         found = ratios(lines_of(cases, done), wish)
-    if not found:
-        err.print("Interrupted before anything could be compared; nothing was written.")
-        raise typer.Exit(130)
+    exit_if_empty(len(found), stop)
     # Matplotlib takes a second to import: only a run that got here needs it.
     from discreet.reporting.ratios import ratio_figure, ratio_note, ratio_table
-    from discreet.reporting.reproduction import save_figure
 
     out.print()
-    out.print(f"[bold]{plain(TABLE_2.title)}[/]", highlight=False)
+    out.print(f"[bold]{plain(TABLE_2.title)}[/]")
     out.print(ratio_table(found))
     for text in (ratio_note(found), TABLE_2_NOTE):
         out.print()
-        out.print(plain(text), highlight=False)
+        out.print(plain(text))
     out.print()
-    if json is not None:
-        write_records([one.record for one in found], json)
-        out.print(plain(f"Records: {json}"), highlight=False)
-    if plot is not None:
-        save_figure(ratio_figure(found), plot)
-        out.print(plain(f"Figure:  {plot}"), highlight=False)
-    if not complete:
-        err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
-        raise typer.Exit(130)
+    with refusing():
+        records = [ratio.record for ratio in found]
+        write_results(json, records, plot, lambda: ratio_figure(found))
+    exit_if_stopped(len(done), total, stop)
 
 
 def setting(plot: FigureOption) -> None:
     """Draw the reward functions and the densities of the sources' contexts."""
     with refusing():
-        check_ending(plot, ".png")
-    from discreet.reporting.reproduction import save_figure
-    from discreet.reporting.transfer_setting import setting_figure
+        check_outputs([(plot, FIGURE)])
+        from discreet.reporting.transfer_setting import setting_figure
 
-    save_figure(setting_figure(), plot)
-    out.print(plain(f"Figure:  {plot}"), highlight=False)
+        write_results(None, (), plot, setting_figure)

@@ -12,15 +12,15 @@ from discreet.cli.console import (
     MethodOption,
     PlotOption,
     RecordsOption,
-    check_ending,
     collected,
     cores,
-    err,
+    exit_if_empty,
+    exit_if_stopped,
     out,
     plain,
     refusing,
 )
-from discreet.records import write_records
+from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
 from discreet.reproduction.cases import lines_of
 from discreet.reproduction.ma2025.experiments import Experiment
 from discreet.reproduction.ma2025.settings import EXPONENTIAL
@@ -95,24 +95,21 @@ def experiment_command(what: Experiment) -> Callable[..., None]:
             "sources": sources or (),
         }
         with refusing():
-            check_ending(json, ".jsonl", ".json", ".parquet")
-            check_ending(plot, ".png")
+            check_outputs([(json, RECORDS), (plot, FIGURE)])
             cases = what.plan(wish, method or (), constant, rewards)
             total = len(cases) * repetitions
             stream = what.run(cases, repetitions, min(jobs or cores(), total))
-            done, complete = collected(stream, total, lambda trial: cases[trial.case].method)
-        if not done:
-            err.print("Interrupted before any trial was finished; nothing was written.")
-            raise typer.Exit(130)
+            done, stop = collected(stream, total, lambda trial: cases[trial.case].method)
+        exit_if_empty(len(done), stop)
         # Matplotlib takes a second to import: only a run that got here needs it.
         from discreet.reporting.averages import average_figure
-        from discreet.reporting.reproduction import save_figure, trial_count
+        from discreet.reporting.reproduction import trial_count
         from discreet.reporting.sweeps import sweep_figure, sweep_table
 
         lines = lines_of(cases, done)
         average = what.figure == "average"
         out.print()
-        out.print(f"[bold]{plain(what.title)}[/]", highlight=False)
+        out.print(f"[bold]{plain(what.title)}[/]")
         out.print()
         out.print(sweep_table(lines, what.axis))
         counted = (
@@ -121,21 +118,19 @@ def experiment_command(what: Experiment) -> Callable[..., None]:
         )
         for text in (f"{counted}; columns: {what.axis_label}.", what.note):
             out.print()
-            out.print(plain(text), highlight=False)
+            out.print(plain(text))
         out.print()
-        if json is not None:
-            write_records([record for line in lines for record in line.records], json)
-            out.print(plain(f"Records: {json}"), highlight=False)
-        if plot is not None:
-            drawn = (
-                average_figure(lines)
-                if average
-                else sweep_figure(lines, what.axis, what.axis_label)
+        with refusing():
+            write_results(
+                json,
+                [record for line in lines for record in line.records],
+                plot,
+                lambda: (
+                    average_figure(lines)
+                    if average
+                    else sweep_figure(lines, what.axis, what.axis_label)
+                ),
             )
-            save_figure(drawn, plot)
-            out.print(plain(f"Figure:  {plot}"), highlight=False)
-        if not complete:
-            err.print(f"Interrupted: shown is what was finished ({len(done)} of {total} runs).")
-            raise typer.Exit(130)
+        exit_if_stopped(len(done), total, stop)
 
     return reproduce

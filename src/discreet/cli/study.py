@@ -1,27 +1,34 @@
-"""`discreet run`: simulate a study file."""
+"""`discreet run`: simulate a study file.
+
+What the run needs is imported when it is called: its help needs none of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.cli.console import (
     DataOption,
-    check_ending,
+    JobsOption,
+    RecordsOption,
     cores,
     err,
     out,
     plain,
-    progress,
     refusing,
 )
-from discreet.records import as_json_line, write_records
-from discreet.simulation import Outcome, simulate_all
-from discreet.studies import Study, load_study
+from discreet.cli.outputs import PAGE, RECORDS, check_outputs
+from discreet.records import write_records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discreet.simulation import Outcome
+    from discreet.studies import Study
 
 
 def run(
@@ -32,62 +39,91 @@ def run(
     replicates: Annotated[
         int | None, typer.Option(min=1, help="Replicates, instead of the file's.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; all cores if left out.")
-    ] = None,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="File for one record per line (.jsonl), or .parquet."),
-    ] = None,
+    jobs: JobsOption = None,
+    json: RecordsOption = None,
     report: Annotated[
         Path | None, typer.Option(help="File for the report (one HTML file).")
     ] = None,
     data: DataOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an earlier run of the study stopped.")
+    ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
+    from discreet.cli.journal import open_journal
+    from discreet.cli.running import simulate_study
+    from discreet.studies import load_study
+
+    outputs = ((json, RECORDS), (report, PAGE))
     with refusing():
-        check_ending(json, ".jsonl", ".json", ".parquet")
-        check_ending(report, ".html")
         loaded = load_study(study, rounds, replicates, data)
+        check_outputs(outputs, loaded.files)
         for warning in loaded.warnings:
-            err.print(plain(f"Warning: {warning}"), highlight=False)
-        outcomes, complete = _simulate(loaded, jobs or cores(), json)
-    if not outcomes:
-        err.print("Interrupted before any replicate was finished; nothing was written.")
-        raise typer.Exit(130)
-    # Matplotlib and Jinja2 take a second to import: only a run that got here needs them.
+            err.print(plain(f"Warning: {warning}"))
+        with open_journal(study, loaded, resume) as journal:
+            outcomes, stop = simulate_study(loaded, jobs or cores(), journal)
+            if stop is not None and not outcomes:
+                err.print(f"{stop.word} before any replicate was finished; nothing was written.")
+                raise typer.Exit(stop.code)
+            _show(loaded, outcomes)
+            if stop is not None:
+                total = len(loaded.settings) * loaded.replicates
+                done = f"{stop.word}: this is what was finished ({len(outcomes)} of {total} runs)."
+                again = _again(study, rounds, replicates, jobs, json, report, data)
+                # A command that is broken into lines could not be pasted.
+                err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)
+            check_outputs(outputs, loaded.files)
+            _write(loaded, outcomes, json, report)
+            if stop is not None:
+                raise typer.Exit(stop.code)
+            journal.finish()
+
+
+def _again(study: Path, *values: object) -> str:
+    """The command that goes on where this one was stopped."""
+    names = ("--rounds", "--replicates", "--jobs", "--json", "--report", "--data")
+    given = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
+    options = [str(part) for option in given for part in option]
+    return shlex.join(["discreet", "run", str(study), *options, "--resume"])
+
+
+def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
+    """The verdict, the result as a table, and what is promised."""
     from discreet.reporting.summary import study_summary
     from discreet.reporting.table import promise, result_table
     from discreet.reporting.words import verdict
 
-    summary = study_summary(loaded, outcomes)
-    answer = verdict(summary, loaded.problem)
+    summary = study_summary(study, outcomes)
+    answer = verdict(summary, study.problem)
     out.print()
-    out.print(f"[bold]{plain(loaded.title)}[/]", highlight=False)
-    out.print(plain(_what(loaded)), highlight=False)
-    if loaded.problem.rows is not None:
-        out.print(plain(f"{loaded.problem.rows.sentence}."), highlight=False)
+    out.print(f"[bold]{plain(study.title)}[/]")
+    out.print(plain(_what(study)))
+    if study.problem.rows is not None:
+        out.print(plain(f"{study.problem.rows.sentence}."))
     out.print()
-    out.print(f"[bold]{plain(answer.headline)}[/]", highlight=False)
+    out.print(f"[bold]{plain(answer.headline)}[/]")
     for text in (*answer.findings, answer.basis):
-        out.print(plain(text), highlight=False)
+        out.print(plain(text))
     out.print()
     out.print(result_table(summary))
     out.print()
-    out.print(plain(promise(summary)), highlight=False)
+    out.print(plain(promise(summary)))
     out.print()
+
+
+def _write(
+    study: Study, outcomes: Sequence[Outcome], json: Path | None, report: Path | None
+) -> None:
+    """The files that were asked for."""
     if json is not None:
         write_records([outcome.record for outcome in outcomes], json)
-        out.print(plain(f"Records: {json}"), highlight=False)
+        out.print(plain(f"Records: {json}"))
     if report is not None:
+        # Matplotlib and Jinja2 take a second to import.
         from discreet.reporting.html import write_report
 
-        write_report(loaded, outcomes, report)
-        out.print(plain(f"Report:  {report}"), highlight=False)
-    if not complete:
-        total = len(loaded.settings) * loaded.replicates
-        err.print(f"Interrupted: shown is what was finished ({len(outcomes)} of {total} runs).")
-        raise typer.Exit(130)
+        write_report(study, outcomes, report)
+        out.print(plain(f"Report:  {report}"))
 
 
 def _what(study: Study) -> str:
@@ -95,53 +131,3 @@ def _what(study: Study) -> str:
         f"{study.problem.source} {study.rounds:,} people, {study.replicates} "
         f"replicate{'s' if study.replicates > 1 else ''}; {study.problem.offer}."
     )
-
-
-def _simulate(study: Study, jobs: int, json: Path | None) -> tuple[list[Outcome], bool]:
-    """Outcomes in the study's order, and whether they are all there.
-
-    JSON lines are written to a `.part` file as they come, so that even a killed run leaves what was
-    finished, and an earlier result stays until there is a new one.
-    """
-    total = len(study.settings) * study.replicates
-    outcomes: list[Outcome] = []
-    complete = True
-    bar = progress()
-    stream = simulate_all(
-        study.problem,
-        study.settings,
-        study.rounds,
-        study.replicates,
-        study.seed,
-        min(jobs, total),
-        study.name,
-    )
-    with _line_writer(json) as write, bar:
-        task = bar.add_task("Simulating", total=total)
-        try:
-            for outcome in stream:
-                outcomes.append(outcome)
-                write(outcome)
-                bar.update(task, advance=1, description=outcome.record.label)
-        except KeyboardInterrupt:
-            complete = False
-    order = {setting.label: place for place, setting in enumerate(study.settings)}
-    outcomes.sort(key=lambda one: (order[one.setting.label], one.record.replicate))
-    return outcomes, complete
-
-
-@contextmanager
-def _line_writer(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    """Writes records as they come to `path`.part; `write_records` then makes the whole file."""
-    if path is None or path.suffix == ".parquet":
-        yield lambda outcome: None
-        return
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
-
-        def write(outcome: Outcome) -> None:
-            file.write(as_json_line(outcome.record) + "\n")
-            file.flush()
-
-        yield write
-    part.unlink()

@@ -156,7 +156,7 @@ def check_supported(kernel: Any) -> None:
         raise InvalidInput(
             f"the kernel had the part {kernel!r} of type {type(kernel).__name__}; supported are "
             f"{SUPPORTED}; method 'nystrom' takes other stationary kernels. Observation noise is "
-            "no part of a feature map: leave WhiteKernel out."
+            "not part of a feature map: leave WhiteKernel out."
         )
 
 

@@ -230,8 +230,8 @@ def check_diagonal(kernel: Any) -> None:
             check_diagonal(part)
     elif isinstance(kernel, WhiteKernel | CompoundKernel):
         raise InvalidInput(
-            f"the kernel had the part {kernel!r}, which is no similarity of two points; leave it "
-            "out. Observation noise is no part of a feature map."
+            f"the kernel had the part {kernel!r}, which is not a similarity of two points; leave "
+            "it out. Observation noise is not part of a feature map."
         )
     elif type(kernel) is not DotProduct and not (
         isinstance(kernel, Kernel) and kernel.is_stationary()

@@ -142,7 +142,7 @@ def _read(node: ast.expr, text: str, depth: int) -> Any:
         value = _read(node.operand, text, depth + 1)
         if isinstance(value, int | float):
             return -value if isinstance(node.op, ast.USub) else value
-        raise _refused(text, "a sign stood before something that is no number")
+        raise _refused(text, "a sign stood before something that is not a number")
     if isinstance(node, ast.List | ast.Tuple):
         return [_read(item, text, depth + 1) for item in node.elts]
     if isinstance(node, ast.BinOp):
@@ -178,7 +178,7 @@ def _operation(node: ast.BinOp, text: str, depth: int) -> Any:
 def _call(node: ast.Call, text: str, depth: int) -> Any:
     name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)[:60]
     if name not in _PARAMETERS:
-        raise _refused(text, f"{name!r} is no known kernel")
+        raise _refused(text, f"{name!r} is not a known kernel")
     kind, parameters = _PARAMETERS[name]
     if len(node.args) > len(parameters):
         raise _refused(text, f"{name} takes {len(parameters)} parameters")

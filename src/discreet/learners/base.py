@@ -117,6 +117,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     Attributes:
         name: the registered name, as in study files and records.
+        lock: held by whatever reads or changes what the learner knows.
         trust_models: which budgets it takes, the usual one first.
         spaces: which action spaces it takes.
         reports_type: the class of the reports it takes.
@@ -157,7 +158,9 @@ class Learner(ABC, Generic[P, R, S]):
                 f"noise was {noise!r:.80}; under joint privacy {self.name} draws the noise itself: "
                 "pass SecureNoise() for people, or SimulatedNoise(seed) in simulations."
             )
-        self._lock = LearnerLock()
+        if budget.trust_model == "joint" and noise is not None:
+            noise.check_additive()  # before there is data that a release could fail on
+        self.lock = LearnerLock()
         self.identity = secrets.token_hex(16) if identity is None else check_learner_id(identity)
         self.domain = domain
         self.space = self._check_space(space)
@@ -230,7 +233,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def policy(self) -> P:
         """The current public policy; a new one once `batch_size` new reports have come."""
-        with self._lock:
+        with self.lock:
             if not self._policies or self.people - self._published_at >= self.batch_size:
                 policy = self._publish()
                 self._policies.append(policy)
@@ -298,7 +301,7 @@ class Learner(ABC, Generic[P, R, S]):
                 f"{kind.__name__}."
             )
         self._check_noise(statistics.noise)
-        with self._lock:
+        with self.lock:
             self._check_sums(statistics)
             self._sums = self._sums + statistics
 
@@ -344,7 +347,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def state_fields(self, encode: Callable[[Message], str]) -> dict[str, Any]:
         """Everything that saving.py writes down about this learner."""
-        with self._lock:
+        with self.lock:
             return {
                 "options": self._options(),
                 "policies": [encode(policy) for policy in self._policies],

@@ -36,6 +36,7 @@ from discreet.validation import (
     InvalidInput,
     TicketArray,
     freeze_arrays,
+    nearest_whole,
     read_array,
     whole_number,
     whole_vector,
@@ -304,8 +305,7 @@ class Policy(Message, Generic[H]):
         if self.reports_are_private:
             people = self._nearest(contexts)
             scaled = self.reward_bounds.nearest_unit(rewards, len(people))
-            arms = whole_vector(actions.arms, "actions.arms", length=len(people))
-            arms = np.clip(arms, least, most)
+            arms = nearest_whole(actions.arms, "actions.arms", least, most, len(people))
         else:
             people = self._read(contexts)
             scaled = self.reward_bounds.to_unit(rewards, len(people))

@@ -3,44 +3,53 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any, Unpack
 
 from discreet.action_space import ActionSpace
 from discreet.domain import Box
 from discreet.learners.base import Common, Learner
-from discreet.learners.baselines.abse import Abse
-from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
-from discreet.learners.baselines.gradients.linear import PrivateLinear
-from discreet.learners.baselines.gradients.neural import PrivateNeural
-from discreet.learners.baselines.uniform import Uniform
-from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.released_thompson import ReleasedThompson
-from discreet.learners.epochs.usca import Usca
-from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Budget, Joint, Local, NonPrivate, Outsourced
 from discreet.validation import InvalidInput, nearest
 
-LEARNERS: dict[str, type[Learner[Any, Any, Any]]] = {
-    kind.name: kind
-    for kind in (
-        LocalKernel,
-        Partition,
-        PublishedPartition,
-        GPUCB,
-        ReleasedThompson,
-        Capri,
-        Usca,
-        ExactGPUCB,
-        PrivateLinear,
-        PrivateNeural,
-        Abse,
-        Uniform,
-    )
-}
+
+class _Learners(Mapping[str, type[Learner[Any, Any, Any]]]):
+    """Learners by name; the module of one is imported when it is asked for."""
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
+    def __getitem__(self, name: str) -> type[Learner[Any, Any, Any]]:
+        module, attribute = self._homes[name].split(":")
+        kind: type[Learner[Any, Any, Any]] = getattr(
+            import_module(f"discreet.learners.{module}"), attribute
+        )
+        return kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+LEARNERS = _Learners(
+    {
+        "local_kernel": "local_kernel.learner:LocalKernel",
+        "partition": "partition.learner:Partition",
+        "published_partition": "partition.published:PublishedPartition",
+        "gp_ucb": "gp_ucb.learner:GPUCB",
+        "released_thompson": "epochs.released_thompson:ReleasedThompson",
+        "capri": "epochs.capri:Capri",
+        "usca": "epochs.usca:Usca",
+        "exact_gp_ucb": "baselines.exact_gp_ucb:ExactGPUCB",
+        "private_linear": "baselines.gradients.linear:PrivateLinear",
+        "private_neural": "baselines.gradients.neural:PrivateNeural",
+        "abse": "baselines.abse:Abse",
+        "uniform": "baselines.uniform:Uniform",
+    }
+)
 
 _BUDGETS: dict[str, type[Budget]] = {
     kind.trust_model: kind for kind in (Local, Joint, Outsourced, NonPrivate)

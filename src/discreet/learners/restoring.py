@@ -26,13 +26,36 @@ def check_policies(owner: str, policies: Sequence[Any], wanted: Mapping[str, Any
         InvalidInput: for the first that does not fit.
     """
     for version, policy in enumerate(policies):
-        for fact, value in {"version": version, **wanted}.items():
-            given = getattr(policy, fact)
-            if given != value:
-                raise InvalidInput(
-                    f"policy {version} of {owner} had {fact} {given!r:.80}; it must be "
-                    f"{value!r:.80}, as its learner has it. {_DAMAGED}"
-                )
+        check_policy(owner, policy, {"version": version, **wanted})
+
+
+def check_policy(owner: str, policy: Any, wanted: Mapping[str, Any]) -> None:
+    """One of them; see `check_policies`."""
+    for fact, value in wanted.items():
+        given = getattr(policy, fact)
+        if given != value:
+            raise InvalidInput(
+                f"policy {policy.version} of {owner} had {fact} {given!r:.80}; it must be "
+                f"{value!r:.80}, as its learner has it. {_DAMAGED}"
+            )
+
+
+def check_released(owner: str, released: int, published_at: int) -> None:
+    """Whoever had reported when the last policy was published was released for it, or before.
+
+    Args:
+        owner: whose they are, in messages.
+        released: how many people were released.
+        published_at: how many had reported when the last policy was published.
+
+    Raises:
+        InvalidInput: where somebody would be released a second time, and promised nothing of it.
+    """
+    if released < published_at:
+        raise InvalidInput(
+            f"{owner} released {released} people, but published its last policy from "
+            f"{published_at}. {_DAMAGED}"
+        )
 
 
 def check_counts(

@@ -31,25 +31,30 @@ _PRIVATE_ALREADY = "Holds reports that were private when they left each person, 
 
 
 def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
-    """Write the whole learner to `path`."""
-    content = {
-        "notice": _SECRET if learner.secret else _PRIVATE_ALREADY,
-        "kind": "learner",
-        "schema": SCHEMA,
-        "learner": learner.name,
-        "identity": learner.identity,
-        "domain": learner.domain.to_dict(),
-        "arms": space_to_fields(learner.space),
-        "budget": budget_to_fields(learner.budget),
-        "horizon": learner.horizon,
-        "reward_bounds": [learner.reward_bounds.lower, learner.reward_bounds.upper],
-        "public_seed": learner.public_seed,
-        "state": learner.state_fields(encode),
-    }
+    """Write the whole learner to `path`.
+
+    Nothing else happens to the learner meanwhile, so that of two threads that save at once the
+    file holds what the later one saw.
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder of {target} does not exist; make it first.")
-    write_bytes(target, json.dumps(content, allow_nan=False).encode(), private=True)
+    with learner.lock:
+        content = {
+            "notice": _SECRET if learner.secret else _PRIVATE_ALREADY,
+            "kind": "learner",
+            "schema": SCHEMA,
+            "learner": learner.name,
+            "identity": learner.identity,
+            "domain": learner.domain.to_dict(),
+            "arms": space_to_fields(learner.space),
+            "budget": budget_to_fields(learner.budget),
+            "horizon": learner.horizon,
+            "reward_bounds": [learner.reward_bounds.lower, learner.reward_bounds.upper],
+            "public_seed": learner.public_seed,
+            "state": learner.state_fields(encode),
+        }
+        write_bytes(target, json.dumps(content, allow_nan=False).encode(), private=True)
 
 
 def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:

@@ -2,7 +2,7 @@
 
 A message is `{"kind": ..., "schema": 1, ...fields}`. The rule for changing it: a field is never
 given another meaning; whoever adds, removes or changes one raises `SCHEMA` and teaches `decode` to
-read the older form. Kinds register themselves when their class is defined (messages.Message).
+read the older form. Which class has a kind is found in kinds.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TypeVar
 
+from discreet.learners.kinds import message_class
 from discreet.learners.messages import Message
 from discreet.validation import InvalidInput
 
@@ -44,11 +45,11 @@ def decode(text: str | bytes, expected: type[M]) -> M:
             f"the message has schema {fields.get('schema')!r}; this version reads schema {SCHEMA}. "
             "Use the same version of discreet on both sides."
         )
-    kind = Message.kinds.get(str(fields["kind"]))
+    kind = message_class(fields["kind"])
     if kind is None or not issubclass(kind, expected):
-        allowed = sorted(n for n, known in Message.kinds.items() if issubclass(known, expected))
         raise InvalidInput(
-            f"the message has kind {fields['kind']!r}; allowed here: {', '.join(allowed)}."
+            f"the message has kind {fields['kind']!r:.80}; expected here is {expected.__name__}. "
+            "Send a message of that class as encode() made it, to the side that it is for."
         )
     try:
         return kind.from_fields(fields)

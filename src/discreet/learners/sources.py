@@ -1,4 +1,4 @@
-"""Auxiliary sources: people elsewhere whose actions were chosen by somebody else.
+"""Auxiliary sources: people elsewhere whose actions somebody else chose.
 
 A source has its own people, its own epsilon and a behaviour policy that nobody knows. Each person
 of a source has a context, the arm that was chosen for them and the reward that followed; one
@@ -17,7 +17,8 @@ Calls that read or change what a learner keeps of its sources take the learner's
 the target do: any number of threads may open sources, report and ask for policies at once.
 
 *Claim.* Given the policy, which is public, no two people with contexts in the domain, any arm and
-rewards in their bounds make any report more than e^epsilon times as likely one as the other.
+rewards in their bounds make any report more than e^epsilon times as likely from one as from the
+other.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     freeze_arrays,
+    nearest_whole,
     positive_number,
     whole_number,
-    whole_vector,
 )
 
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
@@ -119,7 +120,7 @@ class SourcePolicy(Message):
         """
         check_reporting(self, noise, terms)
         unit = self.domain.nearest_unit(contexts)
-        chosen = whole_vector(arms, "arms", length=len(unit)).clip(0, self.arms - 1)
+        chosen = nearest_whole(arms, "arms", 0, self.arms - 1, len(unit))
         scaled = self.reward_bounds.nearest_unit(rewards, len(unit))
         return self._report(unit, chosen, scaled, noise)
 
@@ -218,7 +219,7 @@ class SourceLearner(ABC, Generic[P, R]):
 
     source_policy_type: ClassVar[type[SourcePolicy]]
     source_reports_type: ClassVar[type[SourceReports]]
-    _lock: LearnerLock
+    lock: LearnerLock
 
     def __init__(self) -> None:
         self._sources: dict[str, SourceState[P]] = {}
@@ -260,14 +261,14 @@ class SourceLearner(ABC, Generic[P, R]):
             InvalidInput: for a name that is taken, or an epsilon outside 10^-6 to 10^4.
         """
         checked = check_source_name(name)
-        with self._lock:
+        with self.lock:
             if checked in self._sources:
                 raise InvalidInput(
                     f"the source {checked!r} is open already, with epsilon = "
                     f"{self._sources[checked].epsilon:g}; give each source its own name."
                 )
             state: SourceState[P] = SourceState(check_source_epsilon(epsilon))
-            # A new table, so that who goes through the old one meanwhile is not disturbed.
+            # A new table, so that whoever goes through the old one meanwhile is not disturbed.
             self._sources = {**self._sources, checked: state}
 
     def source_people(self, name: str) -> int:
@@ -276,7 +277,7 @@ class SourceLearner(ABC, Generic[P, R]):
 
     def source_policy(self, name: str) -> P:
         """The current policy of a source; a new one once `source_batch` new reports have come."""
-        with self._lock:
+        with self.lock:
             state = self._source(name)
             if not state.policies or state.people - state.published_at >= self.source_batch(name):
                 state.policies.append(self._publish_source(name, state))
@@ -293,7 +294,7 @@ class SourceLearner(ABC, Generic[P, R]):
         batches = list(reports) if isinstance(reports, Sequence) else [reports]
         if not batches:
             raise InvalidInput("reports was empty; pass at least one report.")
-        with self._lock:
+        with self.lock:
             found = [(*self._origin(batch), batch) for batch in batches]
             for _, policy, batch in found:
                 check_protection(batch.noise)
@@ -310,7 +311,7 @@ class SourceLearner(ABC, Generic[P, R]):
 
     def source_guarantees(self) -> dict[str, Guarantee]:
         """For each source what its people are promised, derived from its policies."""
-        with self._lock:
+        with self.lock:
             return {
                 name: derive_guarantee(
                     [

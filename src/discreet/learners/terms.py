@@ -36,7 +36,7 @@ class Terms:
     """What a person's side agreed to before any policy came.
 
     Bounds and promises come with the policy, so a learner that is not honest could choose them
-    such that silence, or a refusal, tells something. Check a policy when it arrives, before any
+    such that silence, or a refusal, reveals something. Check a policy when it arrives, before any
     data is looked at; messages name public facts only.
 
     Attributes:
@@ -100,8 +100,8 @@ def check_reporting(offer: Offer, noise: object, terms: Terms | None) -> NoiseSo
     if terms is None and noise.secure:
         raise InvalidInput(
             "terms was not given; with SecureNoise say what this side agreed to: "
-            "Terms(domain, arms, most_epsilon). Who trusts the learner with the plain "
-            "observation (joint privacy) passes Unprotected() instead."
+            "Terms(domain, arms, most_epsilon). Where the learner is trusted with the "
+            "plain observation (joint privacy), pass Unprotected() instead."
         )
     if terms is not None:
         terms.check(offer, noise.name)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
 
 from discreet.validation import FloatArray, positive_number, probability
 
@@ -127,6 +126,8 @@ def expected_improvement(mean: FloatArray, deviation: FloatArray, best: float) -
 
 def _log_improvement(u: FloatArray) -> FloatArray:
     """log(phi(u) + u Phi(u)), also far in the lower tail, where the two terms cancel."""
+    from scipy.special import erfcx, log_ndtr
+
     log_density = -0.5 * u * u - _LOG_ROOT_TWO_PI
     low = u < -1.0
     safe = np.where(low, u, -1.0)

@@ -2,7 +2,7 @@
 
 Claim. Under protection each person's outcome leaves at most `repeats` times, cut to public bounds,
 with Gaussian noise sized for all of them together, however many releases of the table there are.
-People are different rows, so who is asked for pays for these answers and nobody pays for others'.
+People are different rows, so those asked for pay for these answers, and nobody pays for another's.
 Which rows are asked for is a function of the release and of earlier answers.
 """
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
 
 from discreet.validation import FloatArray, InvalidInput, finite_matrix, finite_number
 
@@ -124,6 +123,8 @@ def _truncated(
     points: FloatArray, s: float, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of N(points, s^2) cut to [low, high], in logarithms against underflow."""
+    from scipy.special import log_ndtr
+
     alpha, beta = (low - points) / s, (high - points) / s
     # log(Phi(b) - Phi(a)) loses everything in the upper tail: look at it from the lower one.
     flip = alpha + beta > 0.0

@@ -128,7 +128,7 @@ class Certificate:
 
     @cached_property
     def alone(self) -> Guarantee:
-        """What this release would promise if it was the only one."""
+        """What this release would promise if it were the only one."""
         return replace(self, earlier=()).guarantee
 
     @property

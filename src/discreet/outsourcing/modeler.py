@@ -33,7 +33,7 @@ from discreet.validation import (
     whole_vector,
 )
 
-# A prior is learnt anew when so many times as many answers have come.
+# A prior is learnt anew when this many times as many answers have come.
 _GROWTH = 1.25
 # Squares of answers must not overflow.
 _MOST = 1e100
@@ -124,7 +124,7 @@ class Modeler:
 
     @property
     def answered(self) -> int:
-        """How many answers came."""
+        """How many answers have come."""
         return len(self._answers)
 
     @property

@@ -21,7 +21,7 @@ from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.prior import RowPrior
 from discreet.validation import FloatArray
 
-# The table grows by blocks of so many questions, so that growing copies nothing.
+# The table grows by blocks of this many questions, so that growing copies nothing.
 _BLOCK = 16
 
 

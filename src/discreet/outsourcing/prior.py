@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.special import roots_genlaguerre
 
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.validation import (
@@ -100,6 +99,8 @@ class RowPrior:
         """(weight, factor) of squared exponentials with squared length scale factor l^2."""
         if self.family == "rbf":
             return ((1.0, 1.0),)
+        from scipy.special import roots_genlaguerre
+
         nu = SMOOTHNESS[self.family]
         nodes, weights = roots_genlaguerre(_MIXTURE, nu - 1.0)
         shares = weights / weights.sum()
@@ -133,7 +134,7 @@ class RowPrior:
         return found
 
     def own_variance(self, beliefs: RowBeliefs) -> FloatArray:
-        """(n,) or (1,) the part of a row's prior variance that no other row tells about.
+        """(n,) or (1,) the part of a row's prior variance that no other row says anything about.
 
         Another row that is believed to be at the same place has covariance c with it, so 1 - c is
         the row's own: it is 0 for rows that are known.

@@ -175,7 +175,7 @@ def propose(
             f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, or, "
             "to try something out, SimulatedNoise(seed) and the same seed."
         )
-    # All projections to so many columns have the same gain; which one it is, is drawn later.
+    # All projections to this many columns have the same gain; which one it is, is drawn later.
     projection = None
     if projected is not None:
         projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))

@@ -9,7 +9,7 @@ s_max(M); computing the product adds a bounded rounding error. Every number gets
 Gaussian noise of standard deviation `scale`, so with one row different the release is a Gaussian
 mechanism of that sensitivity. Bounds, units, M, the radius and the scale never depend on the table.
 The number of rows and of columns is public. Rows are put in a random order first, because the order
-of a file (sorted by cost, say) may tell about people; the order stays with the curator.
+of a file (sorted by cost, say) may reveal something about people; the order stays with the curator.
 
 What is not done, because it would not be private: subtracting the mean is harmless, but scaling by
 the largest norm, or choosing by the smallest singular value of the table, is not.

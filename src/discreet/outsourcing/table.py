@@ -77,6 +77,6 @@ class ReleasedTable:
         return inside
 
     def beliefs(self) -> RowBeliefs:
-        """What the release tells about where the rows are."""
+        """What the release says about where the rows are."""
         low, high = self.box
         return RowBeliefs.within(self.points, self.certificate.mechanism.scale, low, high)

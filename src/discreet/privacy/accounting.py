@@ -58,10 +58,16 @@ Event = PureEvent | GaussianEvent
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     """Epsilon of one Gaussian release at `delta`, exact for every epsilon."""
+    multiplier = positive_number(noise_multiplier, "noise_multiplier")
+    return _read_off(multiplier, probability(delta, "delta"))
+
+
+# A certificate asks for the same few numbers again and again, and each takes milliseconds.
+@lru_cache(maxsize=1024)
+def _read_off(multiplier: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
-    multiplier = positive_number(noise_multiplier, "noise_multiplier")
-    return float(get_epsilon_gaussian(multiplier, probability(delta, "delta")))
+    return float(get_epsilon_gaussian(multiplier, delta))
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:

@@ -1,7 +1,9 @@
 """Local reports about which of J bins a person is in, and what happened to them there.
 
 The private value is (bin j of J, sign s in {-1, +1}) for the first two mechanisms, and (cell,
-reward in [0, 1]) for the third, which the paper uses. Each is exactly epsilon-locally private.
+reward in [0, 1]) for the third, which the paper uses. Each is epsilon-locally private as it is
+drawn: the coins of the first two are whole numbers of 64-bit words (coin_probabilities.py), and
+the probabilities below are those of these coins, so estimates are unbiased for every epsilon.
 
 | symbol   | meaning                                                       |
 |----------|---------------------------------------------------------------|
@@ -17,14 +19,15 @@ n mass_j E[s | bin j] without bias; E|h_j| - 2q = p + b - 2q carries the mass of
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.privacy.coin_probabilities import hiding_probability
 from discreet.privacy.noise import NoiseSource
 from discreet.validation import (
     FloatArray,
@@ -37,7 +40,7 @@ from discreet.validation import (
     whole_vector,
 )
 
-# Subsets are drawn in portions of so many keys, which bounds the memory it takes.
+# Subsets are drawn in portions of this many keys, which bounds memory.
 _KEYS_AT_ONCE = 2**21
 # OpenDP rounds every step of its privacy map up, which makes a distance of 4 at a scale of 4 /
 # epsilon an epsilon that is one or two last bits too large. The promise is epsilon, not more.
@@ -48,20 +51,24 @@ _WIDER = 1.0 + 2.0**-50
 class SignedSubsetSelection:
     """Report m distinct bins, each with a sign; sets with the truth in them are e^epsilon likelier.
 
-    P(Y) is proportional to e^epsilon if (j, s) is in Y, else to 1. With theta = m / (2J),
-    phi = m (m - 1) / (4 J (J - 1)) and Z = 1 + (e^epsilon - 1) theta:
+    A set without (j, s) is drawn with probability h, one with it otherwise, uniformly. With
+    theta = m / (2J), the share of signed sets that a given (bin, sign) is in,
 
-        p = e^epsilon theta / Z,   b = theta / Z,   q = (theta + (e^epsilon - 1) phi) / Z.
+        p = 1 - h,   b = h m / (2J - m),
+        q = (1 - h) (m - 1) / (2 (J - 1)) + h m (2J - m - 1) / (2 (J - 1) (2J - m)),
 
+    where h is (1 - theta) / (1 - theta + e^epsilon theta), rounded up to a multiple of 2^-64.
     m = 1 is k-ary randomized response on the 2J values, m = J one bit of randomized response for
     every bin. (Subset selection: Ye and Barg 2018; Wang et al. 2019; the signed form is ours.)
-    All formulas are evaluated with e^-epsilon factored out, so epsilon = 1024 does not overflow.
 
     Attributes:
         bins: J.
         size: m, from 1 to J.
-        epsilon: the exact log of the largest ratio of two output probabilities; infinity reports
-            the truth, for references without privacy.
+        epsilon: at least the log of the largest ratio of two output probabilities, and within a
+            rounding of h of it; infinity reports the truth, for references without privacy.
+
+    Raises:
+        InvalidInput: also for an epsilon so small that no coin of 64 bits tells anything.
     """
 
     bins: int
@@ -73,6 +80,7 @@ class SignedSubsetSelection:
         whole_number(self.size, "size", minimum=1, maximum=self.bins)
         if self.epsilon != math.inf:
             positive_number(self.epsilon, "epsilon")
+        _ = self.hidden_probability  # refuses an epsilon that is too small
 
     @classmethod
     def best(cls, bins: int, epsilon: float, estimate_mass: bool = True) -> SignedSubsetSelection:
@@ -87,37 +95,39 @@ class SignedSubsetSelection:
         return cls(count, _best_size(count, float(epsilon), estimate_mass), epsilon)
 
     @cached_property
-    def _theta(self) -> float:
-        return self.size / (2.0 * self.bins)
+    def hidden_probability(self) -> Fraction:
+        """h: the true (bin, sign) is not in the report, exactly."""
+        return hiding_probability(Fraction(self.size, 2 * self.bins), self.epsilon)
 
     @cached_property
-    def _normaliser(self) -> float:
-        """Z e^-epsilon."""
-        return math.exp(-self.epsilon) - math.expm1(-self.epsilon) * self._theta
+    def _wrong_share(self) -> Fraction:
+        """m / (2J - m): the wrong sign is in a set without the truth."""
+        return Fraction(self.size, 2 * self.bins - self.size)
 
     @cached_property
     def true_probability(self) -> float:
         """p: the true (bin, sign) is in the report."""
-        return self._theta / self._normaliser
+        return float(1 - self.hidden_probability)
 
     @cached_property
     def false_probability(self) -> float:
         """b: the person's bin is in the report with the wrong sign."""
-        return math.exp(-self.epsilon) * self._theta / self._normaliser
+        return float(self.hidden_probability * self._wrong_share)
 
     @cached_property
     def other_probability(self) -> float:
         """q: another given bin is in the report with a given sign."""
         if self.bins == 1:
             return 0.0
-        phi = self.size * (self.size - 1) / (4.0 * self.bins * (self.bins - 1))
-        shrink = math.exp(-self.epsilon)
-        return (shrink * self._theta - math.expm1(-self.epsilon) * phi) / self._normaliser
+        hidden, others = self.hidden_probability, 2 * (self.bins - 1)
+        beside_truth = Fraction(self.size - 1, others)
+        without_truth = self._wrong_share * Fraction(2 * self.bins - self.size - 1, others)
+        return float((1 - hidden) * beside_truth + hidden * without_truth)
 
     @cached_property
     def contrast(self) -> float:
         """p - b, by which sums of reported signs are divided."""
-        return -math.expm1(-self.epsilon) * self._theta / self._normaliser
+        return float(1 - self.hidden_probability * (1 + self._wrong_share))
 
     @cached_property
     def mass_contrast(self) -> float:
@@ -156,9 +166,7 @@ class SignedSubsetSelection:
         own = whole_vector(bins, "bins", 0, self.bins - 1)
         truth = _signs(signs, len(own))
         people = len(own)
-        # The set without the truth has probability (1 - theta) / Z; given that, the wrong sign is
-        # in it with probability m / (2J - m), a ratio of integers and therefore exact.
-        hidden = noise.coins(_shrink(self.epsilon) * (1.0 - self._theta) / self._normaliser, people)
+        hidden = noise.coins(self.hidden_probability, people)
         wrong = hidden & (noise.below(2 * self.bins - self.size, people) < self.size)
         chosen = self._subset(own, ~hidden | wrong, noise)
         flipped = (2 * noise.below(2, chosen.shape) - 1).astype(np.int8)
@@ -176,19 +184,36 @@ class SignedSubsetSelection:
         most = max(1, _KEYS_AT_ONCE // self.bins)
         for start in range(0, people, most):
             part = slice(start, start + most)
-            keys = noise.keys((len(own[part]), self.bins))
-            # The m smallest keys win. Another bin ties with the own one with probability 2^-64.
-            forced = np.where(included[part], np.uint64(0), np.uint64(2**64 - 1))
-            keys[np.arange(len(keys)), own[part]] = forced
-            winners = np.argpartition(keys, self.size - 1, axis=1)[:, : self.size]
-            chosen[part] = np.sort(winners, axis=1)
-        return chosen
+            chosen[part] = self._smallest(own[part], included[part], noise)
+        return np.sort(chosen, axis=1)
+
+    def _smallest(self, own: IntArray, included: NDArray[np.bool_], noise: NoiseSource) -> IntArray:
+        """The m bins with the smallest of random keys; the own bin's is forced down or up.
+
+        Where two keys tie for the last place, all keys of that person are drawn again, so that the
+        other bins are chosen exactly uniformly.
+        """
+        if self.size == self.bins:
+            return np.tile(np.arange(self.bins), (len(own), 1))
+        winners = np.empty((len(own), self.size), dtype=np.int64)
+        forced = np.where(included, np.uint64(0), np.uint64(2**64 - 1))
+        rows = np.arange(len(own))
+        while len(rows):
+            keys = noise.keys((len(rows), self.bins))
+            keys[np.arange(len(rows)), own[rows]] = forced[rows]
+            order = np.argpartition(keys, (self.size - 1, self.size), axis=1)
+            winners[rows] = order[:, : self.size]
+            last = np.take_along_axis(keys, order[:, self.size - 1 : self.size + 1], axis=1)
+            rows = rows[last[:, 0] == last[:, 1]]
+        return winners
 
     def log_probability(self, chosen: IntArray, reported: SignArray, j: int, s: int) -> float:
         """log P(Y | j, s) of one report with bins `chosen` (m,) and signs `reported` (m,)."""
         contains = bool(((chosen == j) & (reported == s)).any())
         sets = math.log(math.comb(self.bins, self.size)) + self.size * math.log(2.0)
-        return (0.0 if contains else -self.epsilon) - math.log(self._normaliser) - sets
+        share, hidden = Fraction(self.size, 2 * self.bins), self.hidden_probability
+        density = (1 - hidden) / share if contains else hidden / (1 - share)
+        return math.log(density) - sets if density else -math.inf
 
     def estimate(self, chosen: IntArray, reported: SignArray) -> FloatArray:
         """(J,) unbiased estimates of mass_j E[s | bin j] from n reports (n, m)."""
@@ -227,10 +252,11 @@ def _best_size(bins: int, epsilon: float, estimate_mass: bool) -> int:
 
 @dataclass(frozen=True)
 class UnaryEncoding:
-    """Report 2J bits: the true one shows with probability 1/2, each other with 1/(e^epsilon + 1).
+    """Report 2J bits: the true one shows with probability 1/2, each other with q.
 
     Optimised unary encoding (Wang et al. 2017) of the 2J values (bin, sign). Two values differ in
-    two bits, whose ratios multiply to at most (1/2)(1 - q) / (q (1/2)) = e^epsilon.
+    two bits, whose ratios multiply to at most (1/2)(1 - q) / (q (1/2)) <= e^epsilon, where q is
+    1 / (e^epsilon + 1), rounded up to a multiple of 2^-64.
     The variance of an estimated sign sum is 8 e^epsilon / (e^epsilon - 1)^2 per report.
     """
 
@@ -240,30 +266,40 @@ class UnaryEncoding:
     def __post_init__(self) -> None:
         whole_number(self.bins, "bins", minimum=1)
         positive_number(self.epsilon, "epsilon")
+        _ = self.hidden_probability  # refuses an epsilon that is too small
+
+    @cached_property
+    def hidden_probability(self) -> Fraction:
+        """q, exactly."""
+        return hiding_probability(Fraction(1, 2), self.epsilon)
 
     @property
     def other_probability(self) -> float:
-        """q = 1 / (e^epsilon + 1)."""
-        return math.exp(-self.epsilon) / (1.0 + math.exp(-self.epsilon))
+        """q: a bit that is not the true one shows."""
+        return float(self.hidden_probability)
+
+    @property
+    def contrast(self) -> float:
+        """1/2 - q, by which differences of two bits are divided."""
+        return float(Fraction(1, 2) - self.hidden_probability)
 
     def variance(self) -> float:
         """Variance per report of the estimated sign of a bin that the person is not in."""
         q = self.other_probability
-        return 2.0 * q * (1.0 - q) / (0.5 - q) ** 2
+        return 2.0 * q * (1.0 - q) / self.contrast**2
 
     def privatise(self, bins: IntArray, signs: SignArray, noise: NoiseSource) -> NDArray[np.bool_]:
         """(n, 2J) bits; columns 2j and 2j + 1 stand for (j, -1) and (j, +1)."""
         own = whole_vector(bins, "bins", 0, self.bins - 1)
         truth = _signs(signs, len(own))
-        hiding = _shrink(self.epsilon) / (1.0 + math.exp(-self.epsilon))
-        bits = noise.coins(hiding, (len(own), 2 * self.bins))
+        bits = noise.coins(self.hidden_probability, (len(own), 2 * self.bins))
         bits[np.arange(len(own)), 2 * own + (truth > 0)] = noise.below(2, len(own)) == 1
         return bits
 
     def estimate(self, bits: NDArray[np.bool_]) -> FloatArray:
         """(J,) unbiased estimates of mass_j E[s | bin j] from n reports (n, 2J)."""
         shown = bits.mean(axis=0)
-        estimate: FloatArray = (shown[1::2] - shown[::2]) / (0.5 - self.other_probability)
+        estimate: FloatArray = (shown[1::2] - shown[::2]) / self.contrast
         return estimate
 
 
@@ -318,8 +354,8 @@ class LaplaceOnCells:
         received = finite_vector(rewards, "rewards", len(own))
         if ((received < 0.0) | (received > 1.0)).any():
             raise InvalidInput(
-                "rewards were outside [0, 1], for which alone the sensitivity holds; map them "
-                "there by their declared bounds."
+                "rewards were outside [0, 1], beyond which the sensitivity does not hold; scale "
+                "them by their declared bounds."
             )
         exact = self._place(own, received)
         return noise.add_laplace(exact, self.scale)
@@ -338,13 +374,11 @@ class LaplaceOnCells:
 
 
 def round_to_signs(rewards: FloatArray, noise: NoiseSource) -> SignArray:
-    """Rewards in [0, 1] as random signs with P(+1) = reward, so E[sign] = 2 reward - 1."""
+    """Rewards in [0, 1] as random signs with P(+1) = reward, so E[sign] = 2 reward - 1.
+
+    This protects nobody: the sign is what a mechanism then makes private, whatever its law was.
+    """
     return np.where(noise.coins(rewards, rewards.shape), 1, -1).astype(np.int8)
-
-
-def _shrink(epsilon: float) -> float:
-    """e^-epsilon, but never 0 for a finite epsilon: coins of probability 0 would hide nobody."""
-    return 0.0 if math.isinf(epsilon) else max(math.exp(-epsilon), sys.float_info.min)
 
 
 def _signs(signs: SignArray, people: int) -> SignArray:

@@ -11,7 +11,7 @@ Whose data a release touches decides how releases compose for one person:
                           releases whose rounds contain theirs
     OnceEach(group)       each person's data enters at most one release of the group, so a person
                           pays for the worst of them, not for their sum. A group belongs to one
-                          learner: who reports to two learners pays for both.
+                          learner: anyone who reports to two learners pays for both.
 """
 
 from __future__ import annotations
@@ -180,24 +180,24 @@ class Guarantee:
     @property
     def _promise(self) -> str:
         who = {
-            "local": "what leaves a person's device",
-            "joint": "everything that other people can see",
-            "outsourced": "the released table",
+            "local": "that leaves a person's device",
+            "joint": "that other people can see",
+            "outsourced": "in the released table",
         }[self.trust_model]
         other = f"any other {self.adjacency.record} of that person"
         if self.adjacency.radius is not None:
             other += f" within distance {self.adjacency.radius:g}"
         text = (
-            f"No outcome of {who} is more than {_factor(self.epsilon)} times as likely as it would "
-            f"have been with {other}"
+            f"Nothing {who} is more than {_factor(self.epsilon)} times as likely as it would have "
+            f"been with {other}"
         )
         if self.delta > 0.0:
             text += f", up to {rounded_up(self.delta)} added to any probability"
         text += f" ({self._parameters})."
         if self.delta == 0.0:
             text += (
-                " Who held two possibilities about a person to be equally likely is at most "
-                f"{_certainty(self.epsilon)} sure of one of them afterwards."
+                " Someone who thought two possibilities about a person equally likely is at most "
+                f"{_certainty(self.epsilon)} sure of either afterwards."
             )
         count = self.reports_per_person
         noun = "report" if self.trust_model == "local" else "participation"

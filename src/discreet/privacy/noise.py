@@ -7,11 +7,15 @@ knows the seed can take the noise off again and because floating-point tails are
 
 | method   | law                    | under SecureNoise                                |
 |----------|------------------------|--------------------------------------------------|
-| coins    | True with probability p| at least p, by less than 2^-47 p + 2^-63         |
+| coins    | True with probability p| exactly ceil(2^64 p) / 2^64                      |
 | below    | uniform on 0..bound-1  | exact (rejection)                                |
 | keys     | uniform 64-bit words   | exact                                            |
 | Laplace  | added with a scale     | OpenDP; its privacy is `laplace_epsilon`         |
 | Gaussian | added with a scale     | OpenDP; its privacy is `gaussian_multiplier`     |
+
+The first three need the operating system only. OpenDP is loaded when additive noise, or what it
+costs, is first asked for; whoever is going to add noise calls `check_additive` before it touches
+any data. Probabilities that privacy rests on are given as fractions (coin_probabilities.py).
 
 Additive noise is never handed out: values go in and noisy values come out (`add_laplace`,
 `add_gaussian`), because noise added in floating point afterwards would show the value in the last
@@ -22,7 +26,10 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from abc import ABC, abstractmethod
+from fractions import Fraction
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,10 +39,16 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, positive_num
 
 Words = NDArray[np.uint64]
 Shape = int | tuple[int, ...]
+Probability = Fraction | float | FloatArray
 
+# The first release without a bias in both samplers of additive noise (OpenDP issue 2638): before,
+# a coin of probability e^-x was tossed with wrong probabilities for some x.
+_LEAST_OPENDP = (0, 14, 2)
 # OpenDP draws Gaussians on the grid 2^k. A grid of 2^-30 (finer for scales below 1) is six times
 # faster than its default and costs little privacy, which `gaussian_multiplier` includes.
 _GAUSSIAN_GRID = -30
+# More than all roundings in OpenDP's own account of its noise, for a bound that needs no OpenDP.
+_ROUNDINGS = 1.0 + 2.0**-48
 
 
 class NoiseSource(ABC):
@@ -53,10 +66,18 @@ class NoiseSource(ABC):
         """Independent uniform integers from 0 to bound - 1."""
 
     @abstractmethod
-    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
-        """Independent coins that show True with at least the given probability.
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
+        """Independent coins that show True with the given probability, or one for each coin.
 
-        Mechanisms ask for the coin that hides (a flip, a false bit), so rounding up is safe.
+        A fraction with denominator 2^64 is met exactly by a secure source, and so is every float of
+        2^-11 or more.
+        """
+
+    def check_additive(self) -> None:  # noqa: B027 (most sources can always draw)
+        """Check that `add_laplace` and `add_gaussian` can draw; what will use them asks first.
+
+        Raises:
+            InvalidInput: saying what to install.
         """
 
     @abstractmethod
@@ -99,24 +120,61 @@ def check_protection(name: object) -> str:
 
 
 def laplace_epsilon(name: str, sensitivity: float, scale: float, size: int) -> float:
-    """Epsilon of Laplace noise from the named source; the closed form where it is not installed."""
-    if name == SecureNoise.name:
-        try:
-            return SecureNoise().laplace_epsilon(sensitivity, scale, size)
-        except InvalidInput:
-            pass
-    return sensitivity / scale
+    """Epsilon of Laplace noise from the named source, or a bound on it without OpenDP."""
+    if name != SecureNoise.name:
+        return sensitivity / scale
+    try:
+        return SecureNoise().laplace_epsilon(sensitivity, scale, size)
+    except InvalidInput:
+        return sensitivity / scale * _ROUNDINGS
 
 
 def gaussian_multiplier(name: str, sensitivity: float, scale: float, size: int) -> float:
-    """scale / sensitivity of Gaussian noise as the named source achieves it; the closed form where
-    it is not installed."""
-    if name == SecureNoise.name:
-        try:
-            return SecureNoise().gaussian_multiplier(sensitivity, scale, size)
-        except InvalidInput:
-            pass
-    return scale / sensitivity
+    """scale / sensitivity as the named source achieves it, or a bound on it without OpenDP."""
+    if name != SecureNoise.name:
+        return scale / sensitivity
+    try:
+        return SecureNoise().gaussian_multiplier(sensitivity, scale, size)
+    except InvalidInput:
+        # Rounding to the grid moves each of two neighbours by half a step in every number.
+        reach = sensitivity + math.sqrt(size) * 2.0 ** _gaussian_grid(scale)
+        return scale / (reach * _ROUNDINGS)
+
+
+def _gaussian_grid(scale: float) -> int:
+    """The exponent of the grid that Gaussian noise of that scale is drawn on."""
+    return min(math.floor(math.log2(scale)), 0) + _GAUSSIAN_GRID
+
+
+@cache
+def _opendp() -> Any:
+    """OpenDP, loaded when it is first needed: it takes a second, and 265 MB on disk.
+
+    Raises:
+        InvalidInput: if it is not installed, or is a release whose noise is biased.
+    """
+    install = (
+        'run pip install "discreet[secure]" (in a clone: pip install ".[secure]"; 265 MB), or use '
+        "SimulatedNoise(seed) in simulations."
+    )
+    from importlib.metadata import version
+
+    try:
+        import opendp.prelude as opendp
+    except ImportError:
+        raise InvalidInput(
+            "additive noise (Laplace, Gaussian) of SecureNoise needs OpenDP, which is not "
+            f"installed; {install}"
+        ) from None
+    release = version("opendp")
+    least = ".".join(map(str, _LEAST_OPENDP))
+    if tuple(map(int, re.findall(r"\d+", release)[:3])) < _LEAST_OPENDP:
+        raise InvalidInput(
+            f"OpenDP {release} is installed, which draws biased noise; SecureNoise needs {least} "
+            f"or later: {install}"
+        )
+    opendp.enable_features("contrib")
+    return opendp
 
 
 class SimulatedNoise(NoiseSource):
@@ -134,8 +192,9 @@ class SimulatedNoise(NoiseSource):
     def below(self, bound: int, shape: Shape) -> IntArray:
         return self._rng.integers(whole_number(bound, "bound", minimum=1), size=shape)
 
-    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
-        shown: NDArray[np.bool_] = self._rng.random(shape) < probability
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
+        chance = float(probability) if isinstance(probability, Fraction) else probability
+        shown: NDArray[np.bool_] = self._rng.random(shape) < chance
         return shown
 
     def add_laplace(self, values: FloatArray, scale: float) -> FloatArray:
@@ -173,7 +232,10 @@ class Unprotected(NoiseSource):
     def below(self, bound: int, shape: Shape) -> IntArray:
         self._refuse()
 
-    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
+        self._refuse()
+
+    def check_additive(self) -> None:
         self._refuse()
 
     def add_laplace(self, values: FloatArray, scale: float) -> FloatArray:
@@ -192,27 +254,15 @@ class Unprotected(NoiseSource):
 class SecureNoise(NoiseSource):
     """Noise for real people: OpenDP samplers and the operating system's generator.
 
-    Raises:
-        InvalidInput: on construction, when the extra `secure` (OpenDP) is not installed.
+    Coins, keys and integers need nothing but NumPy. What adds noise, or says what that costs,
+    raises `InvalidInput` where OpenDP (the extra `secure`) is missing; so does `check_additive`.
     """
 
     name = "SecureNoise (OpenDP and the operating system's generator)"
     secure = True
 
-    def __init__(self) -> None:
-        try:
-            import opendp.prelude as opendp
-        except ImportError:
-            raise InvalidInput(
-                "SecureNoise needs OpenDP, which is not installed; run "
-                'pip install "discreet[secure]" (in a clone: pip install ".[secure]"; 265 MB), or '
-                "use SimulatedNoise(seed) in simulations."
-            ) from None
-        opendp.enable_features("contrib")
-        self._opendp = opendp
-
-    def __reduce__(self) -> tuple[type[SecureNoise], tuple[()]]:
-        return (SecureNoise, ())
+    def check_additive(self) -> None:
+        _opendp()
 
     def keys(self, shape: Shape) -> Words:
         count = int(np.prod(shape))
@@ -228,16 +278,21 @@ class SecureNoise(NoiseSource):
             rejected = words > limit
         return (words % np.uint64(size)).astype(np.int64).reshape(shape)
 
-    def coins(self, probability: FloatArray | float, shape: Shape) -> NDArray[np.bool_]:
-        # The factor covers the rounding errors made in computing p, the ceiling those made here.
-        chance = np.broadcast_to(np.asarray(probability, dtype=np.float64), shape)
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
+        words = self.keys(shape)
+        if isinstance(probability, Fraction):
+            threshold = math.ceil(probability * 2**64)
+            if not 0 <= threshold <= 2**64:
+                raise InvalidInput(f"a probability was {probability}; it must be from 0 to 1.")
+            last = np.uint64(max(threshold - 1, 0))
+            return words <= last if threshold else np.zeros(words.shape, dtype=np.bool_)
+        # A float times 2^64 is exact, and so is its ceiling; sums may exceed 1 by a rounding.
+        chance = np.broadcast_to(np.asarray(probability, dtype=np.float64), words.shape)
         if not ((chance >= 0.0) & (chance <= 1.0 + 2.0**-40)).all():
             raise InvalidInput("a probability was not between 0 and 1; nothing was drawn.")
-        threshold = np.ceil(np.ldexp(chance * (1.0 + 2.0**-48), 64))
-        certain = threshold >= 2.0**64
-        words = self.keys(shape)
-        below = words < np.where(certain, 0.0, threshold).astype(np.uint64)
-        shown: NDArray[np.bool_] = below | certain
+        certain = chance >= 1.0
+        thresholds = np.ceil(np.ldexp(np.where(certain, 0.0, chance), 64)).astype(np.uint64)
+        shown: NDArray[np.bool_] = (words < thresholds) | certain
         return shown
 
     def add_laplace(self, values: FloatArray, scale: float) -> FloatArray:
@@ -253,20 +308,22 @@ class SecureNoise(NoiseSource):
         rho = float(self._gaussian(scale, size).map(float(sensitivity)))
         return 1.0 / math.sqrt(2.0 * rho)
 
-    def _vector(self, size: int) -> Any:
-        atom = self._opendp.atom_domain(T=float, nan=False)
-        return self._opendp.vector_domain(atom, size=size)
-
     def _laplace(self, scale: float, size: int) -> Any:
-        metric = self._opendp.l1_distance(T=float)
-        return self._opendp.m.make_laplace(self._vector(size), metric, scale=scale)
+        opendp = _opendp()
+        metric = opendp.l1_distance(T=float)
+        return opendp.m.make_laplace(_vectors(opendp, size), metric, scale=scale)
 
     def _gaussian(self, scale: float, size: int) -> Any:
-        metric = self._opendp.l2_distance(T=float)
-        grid = min(math.floor(math.log2(scale)), 0) + _GAUSSIAN_GRID
-        return self._opendp.m.make_gaussian(self._vector(size), metric, scale=scale, k=grid)
+        opendp = _opendp()
+        metric, grid = opendp.l2_distance(T=float), _gaussian_grid(scale)
+        return opendp.m.make_gaussian(_vectors(opendp, size), metric, scale=scale, k=grid)
 
     def _draw(self, mechanism: Any, values: FloatArray) -> FloatArray:
         exact = np.asarray(values, dtype=np.float64)
         drawn = mechanism(exact.ravel().tolist())
         return np.asarray(drawn, dtype=np.float64).reshape(exact.shape)
+
+
+def _vectors(opendp: Any, size: int) -> Any:
+    """OpenDP's domain of vectors of `size` numbers."""
+    return opendp.vector_domain(opendp.atom_domain(T=float, nan=False), size=size)

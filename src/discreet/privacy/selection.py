@@ -1,4 +1,4 @@
-"""Choosing one of K options in private: the exponential mechanism with a certified range.
+"""Choosing one of K options privately: the exponential mechanism with a certified range.
 
 | array       | shape       | meaning                                                             |
 |-------------|-------------|---------------------------------------------------------------------|
@@ -51,7 +51,7 @@ _CUT = 48.0 * math.log(2.0)
 # 2^16 still add up in a 64-bit integer.
 _HIGH_BITS, _LOW_BITS = 62, 44
 _MOST_OPTIONS = 2**16
-# Rows are handled in portions of so many scores, which bounds the memory it takes.
+# Rows are handled in portions of this many scores, which bounds memory.
 _SCORES_AT_ONCE = 2**20
 
 

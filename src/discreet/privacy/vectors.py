@@ -32,11 +32,11 @@ SimulatedNoise draws the same law directly, which is much faster and protects no
 from __future__ import annotations
 
 import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -51,6 +51,7 @@ from discreet.privacy.accounting import (
     gaussian_noise_multiplier,
     padded_multiplier,
 )
+from discreet.privacy.coin_probabilities import hiding_probability
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier
 from discreet.validation import (
     BoolArray,
@@ -190,11 +191,9 @@ class PrivUnit(VectorReport):
         return sphere.cap_mass(self.dimension, self.threshold)
 
     @cached_property
-    def hiding_probability(self) -> float:
-        """1 - p: the report is from outside the cap."""
-        # Never 0: a coin of probability 0 would hide nobody, however large a finite epsilon is.
-        shrink = max(math.exp(_KEPT_BACK - self.epsilon), sys.float_info.min)
-        return (1.0 - self.cap_mass) * shrink / (self.cap_mass + (1.0 - self.cap_mass) * shrink)
+    def hiding_probability(self) -> Fraction:
+        """1 - p: the report is from outside the cap; exactly that of the coin."""
+        return hiding_probability(Fraction(self.cap_mass), self.epsilon - _KEPT_BACK)
 
     @cached_property
     def mean_cosine(self) -> float:
@@ -264,7 +263,7 @@ class PrivUnit(VectorReport):
         pending = np.arange(people)
         while len(pending):
             points = sphere.points((len(pending), self._points_at_once, self.dimension), noise)
-            # <x, v> >= threshold, told by the distance: cosines near 1 would lose half the digits.
+            # <x, v> >= threshold, by the distance: cosines near 1 would lose half the digits.
             apart = points - towards[pending, None, :]
             outside = np.einsum("npd,npd->np", apart, apart) > 2.0 * (1.0 - self.threshold)
             for side, fits in enumerate((~outside, outside)):

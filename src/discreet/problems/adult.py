@@ -22,13 +22,18 @@ def read_adult(folder: Path) -> tuple[pd.DataFrame, str]:
     Raises:
         InvalidInput: when adult.data is in neither folder or cannot be read.
     """
+    files = adult_files(folder)
+    frame = pd.concat([_read_adult_file(file) for file in files], ignore_index=True)
+    return frame, ", ".join(str(file) for file in files)
+
+
+def adult_files(folder: Path) -> list[Path]:
+    """The files of UCI ADULT for `read_adult`; `InvalidInput` when adult.data is not there."""
     places = [folder / "adult", folder]
     for place in places:
         data, test = (_first_file(place, stem) for stem in ("adult.data", "adult.test"))
         if data is not None:
-            files = [data] if test is None else [data, test]
-            frame = pd.concat([_read_adult_file(file) for file in files], ignore_index=True)
-            return frame, ", ".join(str(file) for file in files)
+            return [data] if test is None else [data, test]
     raise InvalidInput(
         f"problem 'adult' found no adult.data or adult.data.gz in {places[0]} or {places[1]}; put "
         "the UCI file there, or leave out --data to download the table from openml.org."

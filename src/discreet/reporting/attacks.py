@@ -57,6 +57,6 @@ def attack_note(findings: Sequence[Finding]) -> str:
         f"Right on X, wrong on X': the share{counted} of each of two neighbouring tables for which "
         "the adversary says X. Epsilon proved: what epsilon is at least, by these counts, with 95% "
         "confidence. Subspace: how far the release lies from the columns of either table. "
-        "Likelihood: the best test that there is against Gaussian noise. Known rows: all rows "
+        "Likelihood: the best possible test against Gaussian noise. Known rows: all rows "
         "reconstructed from d + 1 of them. (if), (else): the branch of Algorithm 1."
     )

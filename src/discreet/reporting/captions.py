@@ -147,7 +147,7 @@ def _models(study: Study, summary: Summary) -> str:
 
 
 def values(summary: Summary) -> str:
-    """The figures' numbers in words, for who cannot see them."""
+    """The figures' numbers in words, for readers who cannot see them."""
     items = [f"{line.label}: {line.mean / summary.rounds:.3g}" for line in summary.lines]
     return f"Final {summary.metric} per person: {'; '.join(items)}."
 

@@ -64,7 +64,7 @@ def bound_texts(column: PublicColumn) -> tuple[str, str]:
 
 
 def number_text(value: float, digits: int = 6) -> str:
-    """A number of so many significant digits: 12,300 or 0.0123."""
+    """A number with this many significant digits: 12,300 or 0.0123."""
     if not math.isfinite(value):
         return str(value)
     rounded = float(f"{value:.{digits}g}")
@@ -74,7 +74,7 @@ def number_text(value: float, digits: int = 6) -> str:
 
 
 def aligned_texts(values: Sequence[float], digits: int = 6) -> list[str]:
-    """Numbers of so many significant digits, all with as many decimals as one of them needs."""
+    """Numbers with this many significant digits, all with as many decimals as one of them needs."""
     texts = [number_text(value, digits) for value in values]
     if any("e" in text for text in texts):
         return texts

@@ -262,7 +262,7 @@ def _missing(study: Study, finished: int) -> str:
 
 
 def _overridden(study: Study) -> str:
-    """Says where the run was asked for something else than its file."""
+    """Says where the run was asked for something other than its file says."""
     file = tomllib.loads(study.text)
     asked = [
         f"{name} = {used:,} instead of {file[name]:,}"

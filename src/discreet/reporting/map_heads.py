@@ -106,7 +106,7 @@ def head(title: str, note: str, handles: Sequence[Artist], left: float, width: f
 
 
 def _fits(widths: Sequence[float], columns: int, room: float) -> bool:
-    """Whether entries of these widths fit row by row into so many columns."""
+    """Whether entries of these widths fit row by row into this many columns."""
     return sum(max(widths[at::columns]) for at in range(columns)) <= room
 
 

@@ -48,7 +48,7 @@ from discreet.studies import ReportEntry
 from discreet.validation import BoolArray, FloatArray, IntArray
 
 _GRID = 48  # boxes along each column for policies without bins
-_FEW_LEVELS = 4  # another column with at most so many levels gets a panel for each
+_FEW_LEVELS = 4  # another column with at most this many levels gets a panel for each
 _MANY_ARMS, _SOME_ARMS = 12, 7  # of more points than this the legend names only some
 _CATEGORY = 0.3  # inches of a category beside the vertical axis
 _DOT = 7.0 / 72.0  # inches that a dot needs

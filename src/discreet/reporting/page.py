@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -18,10 +17,12 @@ import jinja2
 import matplotlib
 from matplotlib.figure import Figure
 
+from discreet.durable import write_bytes
+
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data URIs, and what it shows for who cannot see it."""
+    """A figure as the page holds it: data URIs, and what it shows, in words."""
 
     wide: str
     narrow: str
@@ -47,12 +48,7 @@ def render(template: str, **values: object) -> str:
 
 def write_page(text: str, path: Path) -> None:
     """The file appears whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_bytes(path, text.encode("utf-8"))
 
 
 def unbroken(text: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +20,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from discreet.durable import write_bytes
 from discreet.records import ReproductionRecord, Value
 from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin
 from discreet.reporting.palette import (
@@ -225,8 +228,11 @@ def regret_figure(lines: Sequence[Line], log_scale: bool = False) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """The figure as a PNG, white behind."""
-    figure.savefig(path, dpi=_DOTS, facecolor="white")
+    """The figure as a PNG, white behind, that says what made it; it appears whole or not at all."""
+    buffer = io.BytesIO()
+    made_by = {"Software": f"discreet {version('discreet')}"}
+    figure.savefig(buffer, dpi=_DOTS, facecolor="white", metadata=made_by)
+    write_bytes(path, buffer.getvalue())
 
 
 def _strokes(lines: Sequence[Line]) -> dict[int, Stroke]:

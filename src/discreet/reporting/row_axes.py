@@ -73,7 +73,7 @@ class RowAxis:
         return np.asarray(edges, dtype=np.float64)
 
     def cell_of(self, cells: int) -> IntArray:
-        """(n,) in which of so many cells each row is."""
+        """(n,) in which of this many cells each row is."""
         low, high = np.log(self.limits) if self.log else self.limits
         at = np.log(self.values) if self.log else self.values
         found = np.clip(np.floor((at - low) / (high - low) * cells), 0, cells - 1)

@@ -29,7 +29,7 @@ _BOTTOM, _NAME, _RIGHT = 0.5, 0.36, 0.15
 _SMOOTH = 0.04  # inches: a step of the curve
 _TICKS = 5
 _BARE, _RUG = 0.45, 0.14  # inches: how high axes without answers are, and marks of rows
-# So many rows have a mark each; more are shades of grey.
+# Up to this many rows have a mark each; more are shades of grey.
 MOST_TICKS = 300
 
 

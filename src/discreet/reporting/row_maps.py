@@ -29,7 +29,7 @@ _NAME, _BAR = 0.36, 0.5  # beside ticks: for the name of an axis, for the colour
 _CELL = 0.045
 _ROW = "#B4B4BA"
 _STEPS = 6  # of the scale of colours, about
-# So many rows are dots; more are gathered in cells.
+# Up to this many rows are dots; more are gathered in cells.
 MOST_DOTS = 5000
 
 

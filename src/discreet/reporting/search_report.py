@@ -1,4 +1,4 @@
-"""The report of a search over a released table, for readers who were not there.
+"""The report of a search over a released table, for readers who did not run it.
 
 One HTML file (page.py): what was found, the answers one by one, a map of the rows, what was learnt,
 and the curator's certificate.

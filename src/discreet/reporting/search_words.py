@@ -10,7 +10,7 @@ from discreet.reporting.row_maps import MOST_DOTS, shown_columns
 from discreet.reporting.search_view import SearchView
 from discreet.reporting.table import listed
 
-_NAMED = 6  # so many columns that are not shown are named
+_NAMED = 6  # this many of the columns not shown are named
 
 
 def title(view: SearchView) -> str:

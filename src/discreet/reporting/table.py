@@ -173,7 +173,7 @@ def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
         factors = listed([match["factor"] for match in numbers if match])
         text += f" At epsilon = {values} the factor is {factors}"
         sure = [match["sure"] for match in numbers if match and match["sure"]]
-        text += f", and who was unsure is up to {listed(sure)} sure." if sure else "."
+        text += f", and the certainty at most {listed(sure)}." if sure else "."
     return text + warning
 
 

@@ -192,7 +192,7 @@ def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
 
 
 def _digits(value: float, significant: int) -> int:
-    """Decimals that show so many digits of a value."""
+    """Decimals that show this many digits of a value."""
     if value == 0.0:
         return 3
     return min(6, max(0, significant - 1 - math.floor(math.log10(value))))

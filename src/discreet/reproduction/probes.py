@@ -89,7 +89,7 @@ class Probe:
         if not isinstance(problem, KnowsMeans):
             raise InvalidInput(
                 f"a probe was wanted of {type(problem).__name__}, whose mean rewards are not "
-                "known; use a synthetic problem, or leave the probe away."
+                "known; use a synthetic problem, or leave the probe out."
             )
         self._contexts = [list(context)]
         self._means: FloatArray = problem.mean_rewards(self._contexts)[0]
@@ -100,7 +100,7 @@ class Probe:
         if not isinstance(policy, ArmPolicy):
             raise InvalidInput(
                 f"a probe met a {type(policy).__name__}, which chooses no arm for a context; use "
-                "a learner that chooses among arms, or leave the probe away."
+                "a learner that chooses among arms, or leave the probe out."
             )
         self._served.append(served)
         self._offers.append(policy.probabilities(self._contexts)[0])

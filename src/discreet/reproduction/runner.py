@@ -96,10 +96,10 @@ class Reproduction:
         sizes = [whole_number(people, "rounds", minimum=2) for people in sizes]
         if delta is not None and self.delta is None:
             raise InvalidInput(
-                f"delta was {delta}, but {self.name} varies it or needs none; leave it away."
+                f"delta was {delta}, but {self.name} varies it or needs none; leave it out."
             )
         if slow and not self.slow:
-            raise InvalidInput(f"{self.name} leaves no method out; leave the wish for all away.")
+            raise InvalidInput(f"{self.name} leaves no method out; do not ask for all of them.")
         chosen = self.delta if delta is None else probability(delta, "delta")
         cases = self._made(sizes, chosen, slow)
         known = list(dict.fromkeys(case.method for case in cases))

@@ -162,6 +162,7 @@ class TestReports:
 
     def test_plain_observations_are_refused(self) -> None:
         made, plain = learner("thompson", PURE), learner("thompson", NonPrivate())
+        made.policy()
         reports = observe(plain, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput, match="PrivateRows"):
             made.update(replace(reports, source=made.identity, noise=SimulatedNoise.name))
@@ -310,6 +311,42 @@ class TestTamperedPolicies:
         assert isinstance(reports, PrivateRows)
         lengths = np.linalg.norm(reports.rows, axis=1)
         assert np.allclose(lengths, lengths[0]), "PrivUnit sends points on one sphere"
+
+    @pytest.mark.parametrize(
+        ("upper", "points"),
+        [(3.6e300, [[0.0], [1e-8]]), (1e-8, [[0.0], [1.8e300]])],
+        ids=["context", "arm"],
+    )
+    def test_features_beyond_the_box_of_their_map_are_refused_on_arrival(
+        self, upper: float, points: list[list[float]]
+    ) -> None:
+        """Fault once found: a finite map could not look up points that far beyond its box, so only
+        people with x >= 1/2, or with the other arm, failed to report."""
+        box = Box((0.0, 0.0), (1e-8, 1e-8))
+        table = FiniteFeatures(box, [[0.0, 0.0], [1e-8, 1e-8]], np.eye(2))
+        contexts = ContextDistribution(np.array([[0.5]]), np.array([1.0]), False)
+        made = MapFeatures(contexts, Box((0.0,), (1e-8,)), np.array([[0.0], [1e-8]]), table)
+        policy = EpochPolicy(
+            version=0,
+            learner_id="forged",
+            domain=unit_cube(1),
+            reward_bounds=policy_of().reward_bounds,
+            public_seed=0,
+            arms=2,
+            features=made,
+            decision=Offers(made, np.array([[0.5, 0.5]])),
+            rows=RowMap(np.zeros(2), np.eye(2), np.ones((2, 2)), 1.0, 0.5),
+            local=PrivUnit(2, 1.0),
+            believed=np.zeros(2),
+        )
+        assert decode(encode(policy), Policy).digest == policy.digest
+
+        def beyond(fields: dict[str, Any]) -> None:
+            fields["features"]["domain"].update(upper=[upper])
+            fields["features"].update(points=points)
+
+        with pytest.raises(InvalidInput, match="beyond the box"):
+            sent(policy, beyond)
 
     def test_strange_contexts_are_the_nearest_and_say_nothing(self) -> None:
         """Whoever chose the contexts would learn from a refusal that a person has another one."""

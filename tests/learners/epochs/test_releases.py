@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from discreet.learners.epochs.learner import EpochLearner
+from discreet.learners.epochs.reports import EpochStatistics
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
@@ -256,12 +257,24 @@ class TestSavedReleases:
         self.damaged(scale)
         self.damaged(multiplier)
 
+    def test_with_more_noise_than_was_drawn(self) -> None:
+        """Its certificate would promise too much."""
+
+        def change(own: dict[str, Any], _: Any) -> None:
+            own["drawn"][0]["multiplier"] *= 100.0
+
+        self.damaged(change)
+
     def test_that_forget_people(self) -> None:
         """Fault once found: only counts were compared, so sums of nobody, marked as released,
         let the same people be released a second time."""
 
         def forgotten(own: dict[str, Any], _: Any) -> None:
             own["drawn"].pop()
+
+        def unreleased(own: dict[str, Any], _: Any) -> None:
+            nobody = EpochStatistics.none(exact=True)
+            own.update(drawn=[], before=encode(nobody))
 
         def emptied(own: dict[str, Any], _: Any) -> None:
             before = json.loads(own["before"])
@@ -289,7 +302,7 @@ class TestSavedReleases:
             sums = json.loads(fields["sums"])
             fields["sums"] = json.dumps({**sums, "exact": False})
 
-        for change in (forgotten, emptied, others, shorter, too_many, private):
+        for change in (forgotten, unreleased, emptied, others, shorter, too_many, private):
             self.damaged(change)
 
     def test_that_are_no_numbers(self) -> None:

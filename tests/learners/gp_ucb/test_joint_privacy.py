@@ -407,6 +407,18 @@ class TestFailures:
         refuses(lambda own: own.update(counts=[1]))
         refuses(lambda own: own["stream"].pop("secret"))
 
+        def more_noise(own: dict[str, Any]) -> None:
+            """Than was drawn: its certificate would promise too much."""
+            own["stream"]["public"]["scale"] *= 100.0
+
+        def unreleased(own: dict[str, Any]) -> None:
+            """Fault once found: 60 people whose sums were released were promised epsilon 0, and
+            were released again."""
+            own.update(joint(SPACES["sets"], SimulatedNoise(0)).state_fields(encode)["own"])
+
+        refuses(more_noise)
+        refuses(unreleased)
+
 
 class TestWhatIsRefused:
     def test_noise_is_required_and_must_be_noise(self) -> None:

@@ -49,9 +49,9 @@ def serve(learner: LocalKernel, contexts: FloatArray, rewards: FloatArray, seed:
 def test_it_learns_quickly() -> None:
     """Regret of 4,000 people at epsilon 4 beside 0.414 a person for arms drawn at random."""
     problem = exponential()
-    regrets = [taught(problem, 4000, seed, Local(4.0))[1] for seed in (1, 2)]
-    assert np.mean([regret.sum() for regret in regrets]) < 0.2 * 0.414 * 4000
-    assert np.mean([regret[-1000:].mean() for regret in regrets]) < 0.1 * 0.414
+    regret = taught(problem, 4000, 1, Local(4.0))[1]
+    assert regret.sum() < 0.2 * 0.414 * 4000
+    assert regret[-1000:].mean() < 0.1 * 0.414
 
 
 @pytest.mark.slow

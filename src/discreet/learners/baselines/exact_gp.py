@@ -34,7 +34,7 @@ from discreet.validation import FloatArray
 _STRIP = 256
 # Numbers of a predicted block: 64 MB.
 _AT_ONCE = 2**23
-# The learnt variance of rewards counts its start as so many observations, and stays above this.
+# The learnt variance of rewards counts its start as this many observations, and stays above this.
 _START_COUNTS = 8.0
 LEAST_REWARD_VARIANCE = 1e-4
 MOST_REWARD_VARIANCE = 0.25

@@ -82,7 +82,7 @@ class ObservedRows(Statistics):
 class ExactGPPolicy(PointPolicy):
     """The point with the largest upper confidence bound.
 
-    On the wire it is prior and data; who reads it works the factor out, once, in O(n^3).
+    On the wire it is prior and data; whoever reads it works the factor out, once, in O(n^3).
 
     Attributes:
         posterior: what is believed.

@@ -189,7 +189,7 @@ class ExactGPUCB(Learner[ExactGPPolicy, Observations, ObservedRows]):
         )
 
     def _room(self, prior: Prior, people: int) -> GrowingPosterior:
-        """An empty posterior with room for so many, and for what comes until it doubles."""
+        """An empty posterior with room for these, and for what comes until it doubles."""
         capacity = max(_FIRST, 1 << (people - 1).bit_length())
         return GrowingPosterior(prior, capacity, self.domain.dimension, self._watched)
 

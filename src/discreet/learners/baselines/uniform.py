@@ -142,7 +142,7 @@ class UniformPointPolicy(PointPolicy):
 
 
 class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
-    """Chooses every arm or point equally often for ever. Its policy never depends on anybody."""
+    """Chooses every arm or point with equal probability. Its policy depends on nobody's data."""
 
     name: ClassVar[str] = "uniform"
     trust_models: ClassVar[tuple[str, ...]] = ("none",)

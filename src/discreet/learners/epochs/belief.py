@@ -1,6 +1,6 @@
 """A Gaussian posterior of f = phi' theta from released statistics; all of it is post-processing.
 
-Every release tells a few linear functions of theta with known noise, and information adds:
+Every release measures a few linear functions of theta with known noise, and information adds:
 
     precision = sum F' C^-1 F,   shift = sum F' C^-1 g,   theta | scale ~ N(0, scale^2 I).
 
@@ -9,7 +9,7 @@ prior, so that nobody has to know how much f varies.
 
 | array     | shape  | meaning                                   | symbol |
 |-----------|--------|-------------------------------------------|--------|
-| precision | (m, m) | what releases tell about theta            | J      |
+| precision | (m, m) | what releases say about theta             | J      |
 | shift     | (m,)   |                                           | b      |
 | mean      | (m,)   | posterior mean of theta                   | theta  |
 | root      | (m, m) | a square root of the posterior covariance | L      |
@@ -29,7 +29,7 @@ SCALES = 2.0 ** np.arange(-4.0, 0.51, 0.25)
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What releases tell about theta (see the module's table)."""
+    """What releases say about theta (see the module's table)."""
 
     precision: FloatArray
     shift: FloatArray

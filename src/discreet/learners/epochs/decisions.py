@@ -37,7 +37,7 @@ from discreet.validation import (
 )
 
 # Public draws of theta that share the people of an epoch; fewer where every person's probabilities
-# must be worked out anew, or where tables would be larger than so many scores.
+# must be worked out anew, or where tables would be larger than this many scores.
 _DRAWS = 600
 _DRAWS_ANEW = 100
 _SCORES = 2**21

@@ -104,7 +104,7 @@ class Posterior(Elimination):
 def within(
     table: FloatArray, belief: Belief, deviations: float, active: BoolArray | None = None
 ) -> BoolArray:
-    """(N, K) the arms that are behind the best by no more than so many posterior deviations.
+    """(N, K) the arms that are at most this many posterior deviations behind the best.
 
     Args:
         table: (N, K, m) features.

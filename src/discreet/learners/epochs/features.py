@@ -43,7 +43,7 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, finite_numbe
 
 # Length scale, as a share of each column's width, of a kernel that nobody chose.
 _SHARE = 0.3
-# Features of so many numbers are worked out together: about 64 MB.
+# Features of this many numbers are worked out together: about 64 MB.
 _AT_ONCE = 2**23
 # In every epoch a learner solves systems as large as all its features: more would take minutes.
 _MOST = 600
@@ -163,6 +163,14 @@ class MapFeatures(ArmFeatures):
                 f"features were for {features.domain.dimension} columns; contexts have "
                 f"{contexts.points.shape[1]}, their domain {domain.dimension} and arm points "
                 f"{points.shape[1]}."
+            )
+        # Whoever sent a map beyond its box would have its arithmetic fail for some people only.
+        inside = joint_box(domain, points)
+        low, high = np.array(features.domain.lower), np.array(features.domain.upper)
+        if (low > inside.lower).any() or (high < inside.upper).any():
+            raise InvalidInput(
+                f"contexts from {domain.lower} to {domain.upper} or their arm points lie beyond "
+                "the box of their features; make the features on the box of both."
             )
         self.contexts = contexts
         self.domain = domain

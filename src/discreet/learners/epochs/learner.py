@@ -1,4 +1,4 @@
-"""What epoch learners share: reports, sums, releases, and what they tell.
+"""What epoch learners share: reports, sums, releases, and what they say.
 
 An epoch is the people who act under one version of a policy. Its law of arms is a public function
 of earlier releases, so the mean of what people add is known but for the reward function.
@@ -52,6 +52,7 @@ from discreet.learners.epochs.rows import (
     whole,
 )
 from discreet.learners.messages import Reports
+from discreet.learners.restoring import check_policy, check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Budget, Joint, Local, Release
 from discreet.privacy.accounting import gaussian_noise_multiplier
@@ -315,7 +316,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return Drawn.noisy(version, one, self._multiplier(self.published(version).rows), self.noise)
 
     def information(self) -> Information:
-        """What everything released so far tells about the reward function; public."""
+        """What all releases so far say about the reward function; public."""
         found = Information.none(self.features.features)
         if isinstance(self.budget, Local):
             for version, one in self._sums.epochs.items():
@@ -381,7 +382,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def best_rows(
         self, belief: Belief, chances: FloatArray, matters: FloatArray, people: int
     ) -> tuple[RowMap, float]:
-        """`best_rows` of rows.py under this learner's budget, for an epoch of so many people."""
+        """`best_rows` of rows.py under this learner's budget, for an epoch of this many people."""
         return best_rows(
             belief,
             self.pairs,
@@ -444,12 +445,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         for policy in self._policies:
-            if policy.local != self.hidden(policy.rows.size):
-                raise InvalidInput(
-                    f"policy {policy.version} of a saved learner has reports that are hidden by "
-                    f"{policy.local}, not as {self.budget!r} asks. The file is damaged; load one "
-                    "as save() wrote it."
-                )
+            check_policy(self.name, policy, {"local": self.hidden(policy.rows.size)})
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)
@@ -465,6 +461,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                     f"have {rows.size}. Read the learner as save() wrote it."
                 )
         released = {version: one.people for version, one in before.epochs.items()}
+        if not isinstance(self.budget, Local):
+            check_released(f"the {self.name} learner", before.reports, self._published_at)
         exact = not isinstance(self.budget, Local)
         if people != released or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(

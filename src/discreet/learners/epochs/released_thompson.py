@@ -1,7 +1,7 @@
 """Sampling arms from the released posterior, epoch by epoch: our best learner in this setting.
 
 The arms of an epoch may follow any public function of earlier releases. CAPRI eliminates arms for
-ever (capri.py); here what is offered follows the latest posterior, so an arm can come back. Nothing
+good (capri.py); here what is offered follows the latest posterior, so an arm can come back. Nothing
 else changes in the argument for privacy.
 
 | sampling    | a person is given                                                               |
@@ -44,11 +44,11 @@ from discreet.validation import FloatArray, InvalidInput, positive_number, whole
 
 SAMPLINGS = ("plausible", "thompson")
 # How far arms may be behind the best, and draws be spread, in posterior deviations: more explores
-# too long, much less may stay with the wrong arm for ever.
+# too long, much less may stay with the wrong arm for good.
 _DEVIATIONS = {"plausible": 0.8, "thompson": 0.7}
 # Arms that look this many times worse are still tried by a few people of every epoch, because one
-# that was unlucky in an early release would otherwise be lost for ever: by as many as there were in
-# the first epoch, the fewest that learn something, or one for so many who can still profit from it.
+# that was unlucky in an early release would otherwise be lost for good: by as many as there were in
+# the first epoch, the fewest that learn something, or one for every so many who can still profit.
 _SECOND_LOOK = 2.0
 _PROFIT = 500
 # What is tried late pays for few people: after this share of the horizon deviations are cut.

@@ -24,6 +24,8 @@ from discreet.validation import FloatArray, InvalidInput, finite_number, read_ar
 
 # What of a person's data a row holds.
 DATA = "the context, the action and the reward"
+# No release has more noise than was asked for by more than this part.
+_CLOSE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +69,14 @@ class Drawn:
         return cls(version, one.people, total, stream.scale, held, noise.name)
 
     def check(self, asked: float) -> None:
-        """`InvalidInput` for a saved release with less noise than was asked for."""
+        """`InvalidInput` for a saved release with less noise than was asked for, or one that says
+        it has more, because its certificate would promise too much."""
         held = min(self.multiplier, self.scale / self.sensitivity)
-        if held < asked * (1.0 - 1e-9):
+        if held < asked * (1.0 - 1e-9) or self.multiplier > asked * (1.0 + _CLOSE):
             raise InvalidInput(
-                f"a saved release has the noise multiplier {held}, less than the {asked} that "
-                "this learner's budget asks for; read it as save() wrote it."
+                f"a saved release has the noise multiplier {self.multiplier} and the scale "
+                f"{self.scale}; this learner's budget asks for the multiplier {asked}. Read it as "
+                "save() wrote it."
             )
 
     def record(self, group: str) -> Release:

@@ -43,7 +43,7 @@ class ContextObservations(Reports):
         return len(self.rewards)
 
     def check(self, dimension: int, arms: int) -> None:
-        """`InvalidInput` for what no policy with so many columns and arms reports."""
+        """`InvalidInput` for what no policy with this many columns and arms reports."""
         people = len(self)
         if (
             self.contexts.shape != (people, dimension)

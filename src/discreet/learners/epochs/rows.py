@@ -60,9 +60,9 @@ CENTRE = 0.5
 BOUND = 0.5
 _BITS = 30
 RESOLUTION = 2.0**_BITS
-# Whole-number sums of so many people fit into 64 bits, with room for a second copy.
+# Whole-number sums of this many people fit into 64 bits, with room for a second copy.
 MOST_PEOPLE = 2 ** (61 - _BITS)
-# Sums of so many fit into a float, too.
+# Sums of this many fit into a float, too.
 _EXACT_PEOPLE = 2 ** (53 - _BITS)
 # Rewards are cut at their own noise plus this multiple of the posterior deviation.
 _CLIP = 0.5

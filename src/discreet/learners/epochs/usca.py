@@ -57,7 +57,7 @@ from discreet.validation import (
 _RIDGES = 4.0 ** np.arange(-2.0, 7.0)
 # Prior variance of f - 1/2, as a share of B^2, by which ridges are compared.
 _PRIOR = 0.15
-# Influences are worked out for so many pairs of features at a time.
+# Influences are worked out for this many pairs of features at a time.
 _AT_ONCE = 2**24
 
 
@@ -153,7 +153,7 @@ class Usca(EpochLearner):
 
     def _spend(self, count: int) -> None:
         """Take predictions from the budget, in one step for all threads."""
-        with self._lock:
+        with self.lock:
             if self.spent + count > (self.predictions or 0):
                 raise InvalidInput(
                     f"contexts asked for {count} predictions, but {self.spent} of "

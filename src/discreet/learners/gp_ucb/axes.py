@@ -31,7 +31,7 @@ from discreet.validation import FloatArray
 
 # Axes with less than this share of the largest variance are dropped.
 _LEAST_SHARE = 1e-7
-# Up to so many features the principal axes of m (m + 1)/2 coordinates are worth their time.
+# Up to this many features the principal axes of m (m + 1)/2 coordinates are worth their time.
 _MOST_FEATURES = 100
 # Numbers kept for the squares of axes; beyond, neighbouring axes share one.
 _MOST_NUMBERS = 2_000_000

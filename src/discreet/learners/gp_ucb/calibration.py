@@ -155,7 +155,7 @@ class _Shared(Calibration):
 
     def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
         if self.mechanism_name == GeometricEpochs.name:
-            # Before so many people the noise is larger than what they could tell together.
+            # Before this many people the noise is larger than what they could tell together.
             first = max(1, math.ceil(2.0 * reward_noise / math.sqrt(MOST_REWARD_VARIANCE)))
             if horizon is not None:
                 first = min(first, max(1, horizon // 8))

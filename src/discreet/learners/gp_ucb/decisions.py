@@ -16,8 +16,8 @@ from discreet.validation import FloatArray
 _DRAWS = 64
 # How strongly points that look worse are avoided: offers go with Phi(3 q)^2.
 _SHARPNESS = 3.0
-# The share of people for whom offers go with Phi(q)^2: who was unlucky early would otherwise stay
-# with the second-best point for ever.
+# The share of people for whom offers go with Phi(q)^2: a run that was unlucky early would otherwise
+# stay with the second-best point for good.
 _DOUBT = 0.1
 
 

@@ -43,6 +43,7 @@ from discreet.learners.gp_ucb.reports import NoisyRows, Observations
 from discreet.learners.gp_ucb.rows import row_sensitivity, row_size
 from discreet.learners.gp_ucb.statistics import KernelStatistics
 from discreet.learners.messages import Reports
+from discreet.learners.restoring import check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.accounting import gaussian_noise_multiplier, padded_multiplier
@@ -201,7 +202,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             raise InvalidInput(
                 f"the horizon is used up: {self.people} people have taken part and "
                 f"{statistics.reports} more came, but the horizon is {self.horizon}. Start a new "
-                "learner for further people, or leave the horizon away."
+                "learner for further people, or leave the horizon out."
             )
 
     def _publish(self) -> GPPolicy:
@@ -326,9 +327,10 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             self._stream.size != asked.size
             or self._stream.sensitivity < asked.sensitivity * (1.0 - 1e-12)
             or self._stream.noise_multiplier < asked.noise_multiplier * (1.0 - 1e-9)
+            or self._stream.scale > asked.scale * (1.0 + 1e-6)
         ):
             raise InvalidInput(
-                "the saved stream has less noise than this learner's budget asks for; read it as "
+                "the saved stream has other noise than this learner's budget asks for; read it as "
                 "save() wrote it, with the same version of discreet."
             )
         encoder, decoder = fields["design"]
@@ -341,6 +343,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         people = self._stream.people
         if sum(self._counts) != people or self._released.reports != people:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
+        check_released(f"the {self.name} learner", people, self._published_at)
 
 
 def _features(

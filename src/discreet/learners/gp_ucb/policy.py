@@ -174,7 +174,9 @@ class SetPolicy(GPPolicy):
         features = self.model.features
         if self.local is None:
             features.check(points)
-        return features.compute(points) / self.model.norm
+        # Numbers that were sent may overflow for some people; warnings would tell for whom.
+        with np.errstate(all="ignore"):
+            return features.compute(points) / self.model.norm
 
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         arms = np.empty(len(people), dtype=np.int64)
@@ -185,7 +187,8 @@ class SetPolicy(GPPolicy):
             points = people.points[some]
             flat = points.reshape(-1, points.shape[2])
             phi = self._features(flat)
-            scores = self.scores(phi.reshape(len(points), width, -1), tickets[some])
+            with np.errstate(all="ignore"):
+                scores = self.scores(phi.reshape(len(points), width, -1), tickets[some])
             arms[some] = np.where(people.present[some], scores, -np.inf).argmax(axis=1)
         odds = np.full(len(people), np.nan if self.thompson else 1.0)
         return arms, odds

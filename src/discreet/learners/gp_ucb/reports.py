@@ -2,8 +2,8 @@
 
 | array   | shape     | meaning                                                         |
 |---------|-----------|-----------------------------------------------------------------|
-| points  | (n, d)    | the points given; (n, 0) where tickets tell them                |
-| tickets | (n,)      | the tickets; (0,) where points are told                         |
+| points  | (n, d)    | the points given; (n, 0) where the tickets determine them                |
+| tickets | (n,)      | the tickets; (0,) where points are given                         |
 | rows    | (n, size) | each person's row with noise on it                              |
 """
 
@@ -23,8 +23,8 @@ class Observations(Reports):
     """What happened to n people, as it was: for a learner that they trust.
 
     Attributes:
-        points: (n, d) the points given; (n, 0) where tickets tell them.
-        tickets: (n,) the tickets; (0,) where points are told.
+        points: (n, d) the points given; (n, 0) where the tickets determine them.
+        tickets: (n,) the tickets; (0,) where points are given.
         rewards: (n,) in [0, 1].
     """
 

@@ -51,7 +51,7 @@ RESOLUTION = 2.0**_BITS
 UNIT = 2.0 ** (-2 * _BITS)
 # So many products of two numbers below 2^18 add up exactly in float64.
 _EXACT = 2 ** (53 - 2 * _BITS)
-# Integer sums of so many people fit into 64 bits, with room for a second copy.
+# Integer sums of this many people fit into 64 bits, with room for a second copy.
 MOST_PEOPLE = 2 ** (61 - 2 * _BITS)
 SYMMETRIC = math.sqrt(2.0)
 
@@ -97,9 +97,11 @@ class RowWeights:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> RowWeights:
-        """The weights as JSON values tell them."""
+        """The weights from their JSON form."""
         if not isinstance(fields["with_squares"], bool):
-            raise InvalidInput(f"with_squares was {fields['with_squares']!r}; it must be a truth.")
+            raise InvalidInput(
+                f"with_squares was {fields['with_squares']!r}; it must be true or false."
+            )
         return cls(
             positive_number(fields["rewards"], "rewards"),
             positive_number(fields["off_diagonal"], "off_diagonal"),

@@ -39,7 +39,7 @@ CONSTANT_VARIANCE, VARYING_VARIANCE = 0.2, 0.3
 _PER_AXIS, _REACH = 12, 1.25
 # Features are kept by their prior variance at this length scale where there are too many.
 _RANKED_AT = 0.25
-# At most so many features per arm, and numbers in all of theta.
+# At most this many features per arm, and numbers in all of theta.
 _MOST_FEATURES, _MOST_COEFFICIENTS, _FEWEST = 250, 1200, 30
 # Grids (see the module): |phi| <= 2^3, |coefficient| < 2^3 and sums of up to 2^11 products leave
 # 53 - 11 - 6 = 36 bits behind the point of a product.

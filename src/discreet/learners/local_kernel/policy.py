@@ -13,9 +13,9 @@ each other value with p e^-eps.
 
 *Claim.* A, g, C and G depend on the ticket and on earlier reports only. So for a ticket drawn
 without looking at the person, any two contexts in the domain and rewards in their bounds, with the
-arms that follow, make no report more than e^epsilon times as likely one as the other. What it does
-not cover is as in partition/policy.py: tickets drawn again until the arm pleases, a second report,
-actions that others can watch, and silence.
+arms that follow, make no report more than e^epsilon times as likely from one as from the other.
+What it does not cover is as in partition/policy.py: tickets drawn again until the arm pleases, a
+second report, actions that others can watch, and silence.
 
 *What a device does.* With its ticket it needs one pair of functions, 2 K m numbers, and one
 partition of at most 3 (2G - 1) numbers; it evaluates m features and as many multiplications.
@@ -57,7 +57,7 @@ from discreet.validation import (
 
 # Where a ticket's uniform numbers are used (public_uniforms).
 _FUNCTION, _PARTITION = np.array([0]), np.array([1])
-# People are evaluated in portions of so many numbers, which bounds the memory it takes.
+# People are evaluated in portions of this many numbers, which bounds memory.
 _NUMBERS_AT_ONCE = 2**22
 
 

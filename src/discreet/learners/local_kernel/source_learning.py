@@ -91,7 +91,7 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
     def source_trust(self) -> Mapping[str, float]:
         """For each source that reported, the probability that it shares the reward functions; 0
         for those that were given up."""
-        with self._lock:
+        with self.lock:
             return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._trust()}
 
     @property

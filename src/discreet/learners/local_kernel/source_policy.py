@@ -13,7 +13,7 @@ reported by 2G-ary randomised response.
 
 *Claim.* The question does not depend on the person. Given it, for any two people with contexts in
 the domain, any arms and rewards in their bounds, the mechanism sees one of 2G values, so no report
-is more than e^epsilon times as likely of one as of the other. What it does not cover: questions
+is more than e^epsilon times as likely from one as from the other. What it does not cover: questions
 drawn again until the answer pleases, a second report, and silence.
 """
 

@@ -49,7 +49,7 @@ from discreet.validation import (
 # A source that is believed less than this is given up. One that does share the reward functions
 # falls so low by chance with probability e^-5 at most.
 _LEAST_TRUST = 0.1
-# Where sources were heard, an arm must lie so many standard deviations behind by the target's own
+# Where sources were heard, an arm must lie this many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.
 _AGREEMENT = 0.5
 
@@ -164,16 +164,19 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
 
     def beliefs(self) -> tuple[Bins, Posterior]:
         """The present bins and what is believed of each arm in each: for plots and for auditors."""
-        return self._bins, self._posterior(self._view().joint)[0]
+        with self.lock:
+            return self._bins, self._posterior(self._view().joint)[0]
 
     def source_trust(self) -> Mapping[str, float]:
         """For each source that reported, the probability that it shares the reward functions; 0
         for those that were given up."""
-        return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._view().trust}
+        with self.lock:
+            return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._view().trust}
 
     def masses(self) -> FloatArray:
         """(L,) the estimated share of people in each present bin."""
-        return self._view().mass[self._bins.tree.leaves]
+        with self.lock:
+            return self._view().mass[self._bins.tree.leaves]
 
     def _publish(self) -> PartitionPolicy:
         # Nobody of the target reported yet: what sources say is all there is.
@@ -206,7 +209,7 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         )
 
     def _start_anew(self) -> None:
-        """Begin with one bin again; what the target told so far is told on the new bins."""
+        """Begin again with one bin; what the target reported so far is carried over to it."""
         self._left_behind.append(self._bins.tree)
         self._started.append(len(self._policies))
         self._bins = Bins.whole(self.domain.dimension, self.arms)

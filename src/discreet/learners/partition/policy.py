@@ -11,7 +11,7 @@ rewards in their bounds, with the arms that follow, make no report more than e^e
 likely under one as under the other: the mechanism sees one of 2J values and reaches e^epsilon.
 What it does not cover: tickets drawn again until the arm pleases, a second report (it costs a
 second epsilon), actions that others can watch (the ticket tells which bins fit an arm), and
-silence: who refuses to report because of their data tells something by it.
+silence: a person who refuses to report because of their data reveals something.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from discreet.validation import (
     whole_vector,
 )
 
-# People are counted in portions of so many (person, bin) pairs, which bounds the memory it takes.
+# People are counted in portions of this many (person, bin) pairs, which bounds memory.
 _CELLS_AT_ONCE = 2**21
 
 

@@ -40,7 +40,7 @@ _LENGTH_SCALES = (0.05, 0.1, 0.2, 0.4, 0.8, 3.2)
 # Those less likely than the best by a factor e^4 are left out of the average, as are all but six.
 _LOG_RATIO = 4.0
 _MOST_SCALES = 6
-# One call for all arms is faster than one for each that knows of triangles, up to so many leaves.
+# One call for all arms is faster than one for each that knows of triangles, up to this many leaves.
 _FEW_LEAVES = 24
 # No child is believed to hold less than this share of its parent.
 _LEAST_SHARE = 0.02

@@ -1,4 +1,4 @@
-"""What was learnt on one partition, told on another.
+"""What was learnt on one partition, expressed on another.
 
 Sources, and the target before it started anew, reported on trees of their own. Their observations
 of boxes are averages of f over boxes, so on other leaves they are observations of mixtures:

@@ -2,7 +2,7 @@
 
 Arms are chosen uniformly among those that are left. A report holds U and V for every active bin and
 every arm active in it, with Laplace(4 / epsilon) noise on each number, whether the person is in the
-bin or not: that a bin hears nothing would tell that they are not in it.
+bin or not: silence in a bin would reveal that they are not in it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All sources report on one tree, which is theirs: it is refined by what they say, as the target's is
 by what the target says. So a weak or wrong source cannot tie the target to bins that it would not
-have made. What sources say is then told on the target's leaves (projection.py).
+have made. What sources say is then expressed on the target's leaves (projection.py).
 """
 
 from __future__ import annotations

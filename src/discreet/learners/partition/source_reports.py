@@ -5,7 +5,8 @@ the cell (bin, arm) and the sign of the rounded reward, by signed subset selecti
 where an arm is still wanted, and one more for all the rest, whose sign is always +.
 
 *Claim.* Any two people with contexts in the domain, any arms and rewards in their bounds, make no
-report more than e^epsilon times as likely one as the other: the mechanism sees one of 2C values.
+report more than e^epsilon times as likely from one as from the other: the mechanism sees one of 2C
+values.
 
 Over the n people of a source, for every wanted cell, whoever they are (see statistics.py):
 

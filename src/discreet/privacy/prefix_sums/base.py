@@ -116,7 +116,7 @@ class PrefixMechanism(ABC):
         if self.rows is not None and rows >= self.rows:
             raise InvalidInput(
                 f"the horizon is used up: {self.name} was made for {self.rows} rows and all of "
-                "them came; start a new stream with a horizon of its own (who is in both pays for "
+                "them came; start a new stream with a horizon of its own (people in both pay for "
                 "both), or use Doubling where the horizon is not known."
             )
         if before + people > MOST_PEOPLE:

@@ -122,7 +122,7 @@ class GeometricEpochs(PrefixMechanism):
         if self.horizon is not None and after > self.horizon:
             raise InvalidInput(
                 f"the horizon is used up: {before} people came, {people} more make {after}, but "
-                f"the horizon is {self.horizon}; start a new stream (who is in both pays for both)."
+                f"the horizon is {self.horizon}; start a new stream (people in both pay for both)."
             )
         if after < planned:
             raise InvalidInput(

@@ -8,7 +8,7 @@ says which. Two scores are tried, on the published release and on ours:
 * likelihood ratio: for Gaussian noise, log p(Z | X) - log p(Z | X'). No score is better (Neyman and
   Pearson 1933), so what it proves is what 10,000 trials can prove.
 
-Who knows only some rows can reconstruct the rest from the published release (`reconstructed`).
+Anyone who knows some rows can reconstruct the rest from the published release (`reconstructed`).
 
 | array    | shape     | meaning                                                  | symbol |
 |----------|-----------|----------------------------------------------------------|--------|
@@ -30,7 +30,7 @@ from discreet.privacy import SimulatedNoise
 from discreet.reproduction.kharkovskii2020.transformation import RADIUS, RandomProjection
 from discreet.validation import FloatArray, InvalidInput, whole_number
 
-# Releases of so many trials are held at a time.
+# Releases of this many trials are held at a time.
 _AT_ONCE = 1000
 
 Release = Callable[[FloatArray, int, np.random.Generator], FloatArray]

@@ -106,7 +106,7 @@ class Searches:
         if not names:
             raise InvalidInput(
                 f"no table is left of data sets {', '.join(wish.data_sets)} and tables "
-                f"{', '.join(map(str, wish.tables))}; leave one of the two wishes away."
+                f"{', '.join(map(str, wish.tables))}; leave one of the two out."
             )
         return list(dict.fromkeys(names))
 
@@ -252,8 +252,8 @@ PO_GP_UCB_FIGURES = Searches(
     title="Kharkovskii et al. (2020), Figures 2 and 3: simple regret over questions",
     parts=FIGURES,
     note=(
-        f"{_NOTE} Paper: what the text says that the published method has more simple regret than "
-        "GP-UCB without privacy, in units of sigma_y."
+        f"{_NOTE} Paper: by how much, according to its text, the simple regret of the published "
+        "method exceeds that of GP-UCB without privacy, in units of sigma_y."
     ),
     figure="questions",
 )

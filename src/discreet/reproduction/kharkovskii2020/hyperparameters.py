@@ -26,10 +26,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from discreet.reproduction.kharkovskii2020.settings import LARGEST_NORM
 from discreet.validation import FloatArray
 
-# The likelihood of so many random rows takes some seconds to maximise.
+# The likelihood of this many random rows takes some seconds to maximise.
 _SUBSET = 1000
 _SUBSET_SEED = 0
-# In standard deviations of a column: beyond the second it tells nothing, below the first no row has
+# In standard deviations of a column: beyond the second it says nothing, below the first no row has
 # neighbours.
 _LENGTHS = (0.1, 10.0)
 # In variances of the outcome; the smallest noise is that of the paper's synthetic functions.
@@ -74,7 +74,7 @@ def fit(columns: FloatArray, outcome: FloatArray) -> Hyperparameters:
     kernel = ConstantKernel(1.0, _SIGNAL) * RBF(np.ones(columns.shape[1]), _LENGTHS)
     process = GaussianProcessRegressor(kernel + WhiteKernel(0.1, _NOISE))
     with warnings.catch_warnings():
-        # A length scale at its bound is an answer: the column tells nothing.
+        # A length scale at its bound is an answer: the column says nothing.
         warnings.simplefilter("ignore", ConvergenceWarning)
         process.fit(columns[subset] / spread, (outcome[subset] - centre) / unit)
     found = process.kernel_

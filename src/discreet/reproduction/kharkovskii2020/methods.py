@@ -5,8 +5,8 @@ modeler sees is made of the table once, before the first question:
 
     published           Algorithm 1, then GP-UCB (Algorithm 2) on its points as if they were rows
     ours                X + N(0, scale^2) on every number; a belief about every row that knows the
-                        noise and the public box; the modeler's own rule (mean + sqrt(2 log n)
-                        deviations), or GP-UCB as published
+                        noise and the public box; the modeler's own rule (expected improvement
+                        of what rows share), or GP-UCB as published
     non-private         the rows as they are; GP-UCB as published, or expected improvement
     random              rows drawn without replacement; nothing of the table is looked at
 """

@@ -53,7 +53,7 @@ RADIUS = 1.0
 REASON = (
     "Algorithm 1 is not differentially private where a table has more rows than columns. All "
     "columns of Z lie in the column space of X, a d-dimensional subspace of R^n that moves when "
-    "one row moves; who knows X and its neighbour tells them apart with certainty, in both "
+    "one row moves; anyone who knows X and its neighbour tells them apart with certainty, in both "
     "branches. "
     "The proof of Theorem 1 compares densities on R^n as if both had the same support: it takes "
     "X X' + omega^2 I as the covariance of a column, but that of the lifted table is "

@@ -158,8 +158,8 @@ class PublishedElimination(Elimination):
     the noise really holds is in the guarantee, like everything else.
 
     Attributes:
-        deviations: give an arm up when it is so many deviations of the posterior from all releases
-            behind the best, instead of 4 Delta_r in the last release; None for 4 Delta_r.
+        deviations: give an arm up when it is this many deviations of the posterior (from all
+            releases) behind the best, instead of 4 Delta_r in the last release; None for 4 Delta_r.
         regulariser: tau.
         failure: delta_err, the probability that widths may fail with.
     """
@@ -179,7 +179,7 @@ class PublishedElimination(Elimination):
         if self.design != "uniform":
             raise InvalidInput(
                 f"design was {self.design!r:.80}; the published algorithm offers active arms "
-                "uniformly, so leave it away."
+                "uniformly, so leave it out."
             )
 
     def rows(

@@ -54,7 +54,7 @@ class Descent:
     Attributes:
         step: c / K. Larger follows the gradients faster and the noise too.
         scale: how far parameters are expected to lie from where they start.
-        warm_up: so many people, in reports of the target, explore; afterwards the share of
+        warm_up: this many people of the target explore at first; afterwards the share of
             people who do is warm_up / t (Auer, Cesa-Bianchi and Fischer 2002). By default
             50 + 0.3 t0.
         averaging: q.
@@ -103,7 +103,7 @@ class Descent:
         return warm_up / time
 
     def batch_after(self, people: int) -> int:
-        """How many reports the next policy waits for, when so many came before the last one."""
+        """How many reports the next policy waits for, when this many came before the last one."""
         return max(self.batch, int(self.growth * people))
 
 

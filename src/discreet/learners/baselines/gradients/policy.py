@@ -112,8 +112,8 @@ class GradientPolicy(ArmPolicy):
     ) -> GradientReports:
         """One private gradient each, for the arm that each says they got.
 
-        Who explores was given an arm by their ticket, in public, so theirs is for that arm whatever
-        they say. The mechanism hides any other arm (privacy.py).
+        Someone who explores was given an arm by their ticket, in public, so their report is for
+        that arm whatever they say. The mechanism hides any other arm (privacy.py).
         """
         explorers, given = self.lots(actions.tickets)
         arms = np.where(explorers, given, actions.arms)
@@ -139,7 +139,7 @@ class GradientPolicy(ArmPolicy):
         if not self.mechanism.private:
             return self.as_it_is(_DATA)
         return Release(
-            mechanism=f"{self.mechanism.of_matrix.mechanism}; for who explores on "
+            mechanism=f"{self.mechanism.of_matrix.mechanism}; for those who explore on "
             f"{self.model.size} of them",
             event=PureEvent(self.epsilon),
             sensitivity=self.mechanism.of_matrix.sensitivity,

@@ -8,18 +8,18 @@
 
 *Claim.* Given the policy and the ticket, which are drawn without looking at the person, no two
 people with contexts in the domain, any arm that could be theirs and rewards in their bounds make
-any report more than e^epsilon times as likely one as the other.
+any report more than e^epsilon times as likely from one as from the other.
 
-*Why.* The arm of who explores is public. Their report is one draw of an epsilon-private mechanism
-for vectors of length at most 1 (privacy/vectors.py) on the p numbers of g; the other rows are 0
-for everyone with that ticket. The greedy arm is a function of the context, and the arm of a person
-of a source was chosen by others who knew the context, so these arms are private too. Such a report
-is one draw of the same mechanism on all K p numbers of the matrix that holds g in the row of the
-arm and 0 elsewhere. That matrix has length |g| <= 1 whichever row it is, so any other context, arm
-and reward are just another vector of length at most 1, and one draw hides all of them at once.
+*Why.* The arm of someone who explores is public. Their report is one draw of an epsilon-private
+mechanism for vectors of length at most 1 (privacy/vectors.py) on the p numbers of g; the other rows
+are 0 for everyone with that ticket. The greedy arm is a function of the context, and the arm of a
+person of a source was chosen by others who knew the context, so these arms are private too. Such a
+report is one draw of the same mechanism on all K p numbers of the matrix that holds g in the row of
+the arm and 0 elsewhere. That matrix has length |g| <= 1 whichever row it is, so any other context,
+arm and reward are just another vector of length at most 1, and one draw hides all of them at once.
 
-Who does not explore may therefore report on any of the K arms. Whether theirs is the one that the
-policy gives is not checked: that arm depends on the context, and so would a refusal.
+Anyone who does not explore may therefore report on any of the K arms. Whether theirs is the one
+that the policy gives is not checked: that arm depends on the context, and so would a refusal.
 
 (Han et al. 2021 hide the arm too, by updates of all arms of which most are synthetic.) A number of
 a report has about the same variance among K p numbers as among p, but the row of arm k carries
@@ -136,8 +136,8 @@ class GradientMechanism:
         others = np.where(explorers, arms, -1)[:, None] != np.arange(self.arms)
         if (others & explorers[:, None] & (rows > 0.0)).any():
             raise InvalidInput(
-                "reports had gradients of an arm that the ticket did not give; who explores "
-                "reports on that arm alone."
+                "reports had gradients of an arm that the ticket did not give; those who explore "
+                "report on that arm alone."
             )
         found = np.sqrt((rows**2).sum(axis=1))
         wanted = np.where(explorers, self.lengths[1], self.lengths[0])

@@ -1,0 +1,168 @@
+"""Blocks about learners that choose among arms."""
+
+from __future__ import annotations
+
+from measured.layout import Block, Column, Printed, Row, Table
+from measured.pictures import of_report
+
+LEARNERS = "docs/learners.md"
+EARNINGS = "discreet run examples/earnings.toml --report earnings.html"
+ADULT = "discreet run examples/adult.toml --data DIR"
+LOANS = "discreet run examples/loan_quotes.toml"
+GRID = "discreet run examples/kernel_grid.toml"
+SOURCES = "discreet reproduce ldpmab-figure-7 --method ours --epsilon 1 --trials 15"
+SOURCES += " --rounds 10000 --rounds 80000"
+ORDER = "discreet reproduce ldpmab-figure-9c --method ours --epsilon 1 --trials 15"
+ORDER += " --rounds 10000 --auxiliary 10000"
+RARE = "discreet reproduce ldpmab-figure-9a --method ours --epsilon 2 --trials 15"
+RARE += " --auxiliary-epsilon 1 --kappa 0.2 --gamma 0.2 --gamma 2"
+
+
+def _synthetic(name: str) -> str:
+    return f"discreet run examples/synthetic_{name}.toml"
+
+
+def _lines(command: str, what: str, *learners: str) -> list[Row]:
+    """A row for each learner of a study; the first says which study it is."""
+    return [
+        Row((what if learner == learners[0] else "", f"`{learner}`"), command, {"learner": learner})
+        for learner in learners
+    ]
+
+
+_WITHOUT = {"epsilon": None, "trust_model": "none"}
+_BY_EPSILON = (
+    Column("epsilon 1", {"epsilon": 1.0}),
+    Column("2", {"epsilon": 2.0}),
+    Column("4", {"epsilon": 4.0}),
+    Column("non-private", _WITHOUT),
+)
+_BY_TRUST_MODEL = (
+    Column("joint, epsilon 1", {"epsilon": 1.0, "trust_model": "joint"}),
+    Column("joint, 4", {"epsilon": 4.0, "trust_model": "joint"}),
+    Column("local, epsilon 1", {"epsilon": 1.0, "trust_model": "local"}),
+    Column("local, 4", {"epsilon": 4.0, "trust_model": "local"}),
+    Column("non-private", _WITHOUT),
+)
+_LOCAL = ("local_kernel", "partition")
+_EPOCHS = ("released_thompson", "capri")
+_TWO = {"n_auxiliary": 10_000}
+
+ARMS: tuple[Block, ...] = (
+    Printed(
+        name="earnings",
+        page="README.md",
+        seconds=760,
+        command=EARNINGS,
+        picture=of_report("earnings.html", "earnings.svg"),
+    ),
+    Table(
+        name="arms",
+        page=LEARNERS,
+        seconds=530,
+        heads=("study", "learner"),
+        rows=(
+            *_lines(
+                _synthetic("exponential"),
+                "`synthetic_exponential`, regret",
+                *_LOCAL,
+                "published_partition",
+                "abse",
+                "uniform",
+            ),
+            *_lines(_synthetic("small"), "`synthetic_small`, regret", *_LOCAL, "uniform"),
+            *_lines(_synthetic("symmetric"), "`synthetic_symmetric`, regret", *_LOCAL, "uniform"),
+            *_lines(_synthetic("beta"), "`synthetic_beta`, regret", *_LOCAL, "uniform"),
+            *_lines(EARNINGS, "`earnings`, reward", *_LOCAL, "uniform", "best_fixed", "oracle"),
+        ),
+        columns=_BY_EPSILON,
+    ),
+    Table(
+        name="adult",
+        page=LEARNERS,
+        seconds=40,
+        heads=("study", "learner"),
+        rows=tuple(_lines(ADULT, "`adult`, reward", "partition", "uniform", "best_fixed")),
+        columns=_BY_EPSILON,
+    ),
+    Printed(
+        name="local-kernel",
+        page=LEARNERS,
+        seconds=230,
+        command="python benchmarks/local_kernel.py --replicates 4",
+    ),
+    Table(
+        name="epochs",
+        page=LEARNERS,
+        seconds=160,
+        heads=("study", "learner"),
+        rows=(
+            *_lines(GRID, "`kernel_grid`, regret", *_EPOCHS, "uniform", "best_fixed"),
+            *_lines(LOANS, "`loan_quotes`, reward", *_EPOCHS, "uniform", "best_fixed", "oracle"),
+        ),
+        columns=_BY_TRUST_MODEL,
+    ),
+    Printed(
+        name="few-arms-or-a-line",
+        page=LEARNERS,
+        seconds=150,
+        command="python benchmarks/local_learners.py --replicates 4",
+    ),
+    Printed(
+        name="partition-speed",
+        page=LEARNERS,
+        seconds=40,
+        command="python benchmarks/partition_speed.py",
+    ),
+    Printed(
+        name="epoch-speed",
+        page=LEARNERS,
+        seconds=100,
+        command="python benchmarks/epoch_speed.py",
+    ),
+    Table(
+        name="sources",
+        page=LEARNERS,
+        seconds=225,
+        heads=("epsilon", "people", "sources"),
+        rows=(
+            Row(("1", "10,000", "none"), SOURCES, {"rounds": 10_000, "n_auxiliary": 0}),
+            Row(
+                ("1", "10,000", "two of 5,000, epsilon 8"),
+                SOURCES,
+                {"rounds": 10_000, "n_auxiliary": 5_000, "sources": 2},
+            ),
+            Row(("1", "80,000", "none"), SOURCES, {"rounds": 80_000, "n_auxiliary": 0}),
+            Row(
+                ("1", "80,000", "two of 5,000, epsilon 8"),
+                SOURCES,
+                {"rounds": 80_000, "n_auxiliary": 5_000, "sources": 2},
+            ),
+            Row(
+                ("1", "10,000", "two of 10,000, epsilon 2 and then 8"),
+                ORDER,
+                {"order": "low quality first", **_TWO},
+            ),
+            Row(
+                ("1", "10,000", "two of 10,000, epsilon 8 and then 2"),
+                ORDER,
+                {"order": "high quality first", **_TWO},
+            ),
+            Row(("2", "40,000", "none"), RARE, {"n_auxiliary": 0}),
+            Row(
+                ("2", "40,000", "two of 10,000, epsilon 1, kappa 0.2, gamma 0.2"),
+                RARE,
+                {"gamma": 0.2, **_TWO},
+            ),
+            Row(
+                ("2", "40,000", "two of 10,000, epsilon 1, kappa 0.2, gamma 2"),
+                RARE,
+                {"gamma": 2.0, **_TWO},
+            ),
+        ),
+        columns=(
+            Column("regret of `partition`"),
+            Column("logged by the published program", show="paper"),
+        ),
+    ),
+)

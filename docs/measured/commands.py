@@ -1,0 +1,118 @@
+"""Commands that measure: each runs once, as a reader would run it, and leaves records.
+
+Commands are the text that stands on the page. They run at the root of a folder that has `examples`
+and `benchmarks` and nothing else, so what they write disturbs nothing. `DIR` in a command stands
+for the folder of data that no package brings (`--data`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from measured.markers import ROOT
+
+# Columns of the terminal whose output is shown.
+WIDTH = 80
+_PROGRAMS = {
+    "discreet": [sys.executable, "-c", "from discreet.cli import main; main()"],
+    "python": [sys.executable],
+}
+# What tells one line of a study from another.
+_LINE = ("study", "label", "learner", "trust_model", "epsilon", "delta", "rounds", "metric")
+
+
+class NeedsData(Exception):
+    """A command needs a folder of data, and none was given."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a command printed, its records, and the folder with whatever else it wrote."""
+
+    printed: str
+    records: list[dict[str, Any]]
+    folder: Path
+
+
+@dataclass
+class Runner:
+    """Runs commands, each once.
+
+    Attributes:
+        work: an empty folder.
+        jobs: processes of a command that can have several.
+        data: stands for `DIR`.
+    """
+
+    work: Path
+    jobs: int = 1
+    data: Path | None = None
+    done: dict[str, Measured] = field(default_factory=dict)
+
+    def run(self, command: str) -> Measured:
+        """The result of a command.
+
+        Raises:
+            NeedsData: if it names `DIR` and there is none.
+            subprocess.CalledProcessError: if it fails.
+        """
+        if command not in self.done:
+            self.done[command] = self._run(command)
+        return self.done[command]
+
+    def _run(self, command: str) -> Measured:
+        words = shlex.split(command)
+        if "DIR" in words and self.data is None:
+            raise NeedsData(command)
+        words = [str(self.data) if word == "DIR" else word for word in words]
+        program, *arguments = words
+        folder = self.work / str(len(self.done))
+        folder.mkdir()
+        for name in ("examples", "benchmarks"):
+            (folder / name).symlink_to(ROOT / name)
+        records = folder / "records.jsonl"
+        if program == "discreet":
+            arguments += ["--json", records.name]
+        environment = {
+            **os.environ,
+            "COLUMNS": str(WIDTH),
+            "LOKY_MAX_CPU_COUNT": str(self.jobs),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        printed = subprocess.run(
+            [*_PROGRAMS[program], *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        lines = records.read_text(encoding="utf-8").splitlines() if records.exists() else []
+        return Measured(printed, gathered([json.loads(line) for line in lines]), folder)
+
+
+def gathered(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One record for each line: the replicates of a study become a mean and a standard error."""
+    if not records or "replicate" not in records[0]:
+        return records
+    groups = pd.DataFrame(records).groupby(list(_LINE), dropna=False, sort=False)
+    frame = groups.agg(
+        mean=("value", "mean"),
+        standard_error=("value", "sem"),
+        trials=("value", "size"),
+        seconds=("seconds", "mean"),
+    ).reset_index()
+    return [
+        {key: None if pd.isna(value) else value for key, value in row.items()}
+        for row in frame.to_dict("records")
+    ]

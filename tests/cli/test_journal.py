@@ -1,0 +1,341 @@
+"""A run that is stopped goes on where it was, and ends as if it had not been stopped."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import discreet.cli.journal
+import discreet.cli.running
+import discreet.cli.study
+from discreet.cli.journal import digest_of, meaning_of, open_journal
+from discreet.learners.schema import encode
+from discreet.simulation import Outcome, simulate_all
+from discreet.studies import Study, load_study
+from discreet.validation import InvalidInput
+from tests.cli.cases import RUNS, STUDY, invoke, records, write_study
+
+# `discreet run` of a study that stands still after three replicates.
+STANDING = """
+import itertools, time
+import discreet.cli.running as command
+from discreet.cli import main
+
+def three(*arguments, simulate_all=command.simulate_all, **keywords):
+    yield from itertools.islice(simulate_all(*arguments, **keywords), 3)
+    print("standing", flush=True)
+    while True:
+        time.sleep(1)
+
+command.simulate_all = three
+main()
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return write_study(tmp_path)
+
+
+def journals(folder: Path) -> list[Path]:
+    return list(folder.glob(".*.partial.jsonl"))
+
+
+def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next run be interrupted by Ctrl-C after so many replicates."""
+
+    def stopped(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        yield from itertools.islice(simulate_all(*arguments, **keywords), count)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(discreet.cli.running, "simulate_all", stopped)
+
+
+def interrupted(study: Path, monkeypatch: pytest.MonkeyPatch, count: int = 3) -> Path:
+    """The journal of a run that was interrupted after so many replicates."""
+    stop_after(count, monkeypatch)
+    assert invoke("run", study, "--jobs", 1)[0] == 130
+    (journal,) = journals(study.parent)
+    return journal
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGTERM")
+def test_a_terminated_run_is_resumed_to_the_same_records(study: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STANDING, "run", str(study), "--jobs", "1"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "standing\n"
+    run.send_signal(signal.SIGTERM)
+    out, err = run.communicate()
+    assert run.returncode == 128 + signal.SIGTERM
+    assert "partition" in out
+    (journal,) = journals(tmp_path)
+    assert err.splitlines()[-3:] == [
+        f"Terminated: this is what was finished (3 of {RUNS} runs).",
+        f"{journal} keeps 3 replicates. To go on:",
+        f"discreet run {study} --jobs 1 --resume",
+    ]
+    resumed, whole = tmp_path / "resumed.jsonl", tmp_path / "whole.jsonl"
+    code, _, err = invoke("run", study, "--jobs", 1, "--json", resumed, "--resume")
+    assert code == 0
+    assert f"Going on after 3 of {RUNS} replicates." in err
+    assert journals(tmp_path) == []
+    assert invoke("run", study, "--jobs", 1, "--json", whole)[0] == 0
+    assert journals(tmp_path) == []
+    assert len(records(whole)) == RUNS
+    assert records(resumed) == records(whole)
+
+
+def of(study: Path) -> tuple[Study, list[Outcome]]:
+    loaded = load_study(study)
+    arguments = (loaded.rounds, loaded.replicates, loaded.seed)
+    return loaded, list(simulate_all(loaded.problem, loaded.settings, *arguments))
+
+
+def test_outcomes_are_read_back_to_the_last_bit(study: Path) -> None:
+    loaded, outcomes = of(study)
+    with open_journal(study, loaded, resume=False) as journal:
+        for outcome in outcomes:
+            journal.add(outcome)
+    with open_journal(study, loaded, resume=True) as journal:
+        for was, now in zip(outcomes, journal.outcomes, strict=True):
+            assert (now.setting, now.record, now.guarantee) == (
+                was.setting, was.record, was.guarantee,
+            )  # fmt: skip
+            assert np.array_equal(now.rounds, was.rounds)
+            assert np.array_equal(now.trace, was.trace)
+            assert (now.policy is None) == (was.policy is None)
+            if was.policy is not None and now.policy is not None:
+                assert encode(now.policy) == encode(was.policy)
+
+
+def test_records_know_their_study_seed_and_replicate(study: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    assert invoke("run", study, "--jobs", 1, "--json", path)[0] == 0
+    digest = digest_of(meaning_of(load_study(study)))
+    known = [(one["digest"], one["seed"], one["replicate"]) for one in records(path)]
+    assert known == [(digest, 0, 0), (digest, 0, 1)] * 3
+
+
+def test_the_digest_is_of_what_decides_the_results(study: Path, tmp_path: Path) -> None:
+    def digest(path: Path = study) -> str:
+        return digest_of(meaning_of(load_study(path)))
+
+    first = digest()
+    study.write_text(STUDY.replace('name = "small"', 'name = "s"\ntitle = "Other words"'))
+    assert digest() == first
+    # Neither where it lies, nor defaults that are written out, nor how many replicates there are.
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    text = STUDY.replace("upper = 9 }", 'upper = 9, missing = "error" }')
+    assert digest(write_study(other, text.replace("replicates = 2", "replicates = 3"))) == first
+    for old, new in (
+        ("rounds = 300", "rounds = 299"),
+        ("[1.0, 2.0]", "[1.0, 2.5]"),
+        ("upper = 9", "upper = 10"),
+        ("replicates = 2", "seed = 1"),
+    ):
+        study.write_text(STUDY.replace(old, new))
+        assert digest() != first
+    study.write_text(STUDY)
+    table = tmp_path / "people.csv"
+    table.write_text(table.read_text().replace("0,a", "0,b", 1))
+    assert digest() != first
+
+
+def test_an_interrupted_run_is_not_lost_by_starting_anew(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = interrupted(study, monkeypatch)
+    before = journal.read_bytes()
+    code, _, err = invoke("run", study, "--jobs", 1)
+    assert code == 2
+    assert "stopped after 3 replicates. Add --resume" in err
+    assert f"remove {journal} to begin anew" in err
+    assert journal.read_bytes() == before
+    # A short run meanwhile has a journal of its own.
+    assert invoke("run", study, "--jobs", 1, "--rounds", 50)[0] == 0
+    assert journals(study.parent) == [journal]
+    assert journal.read_bytes() == before
+
+
+def test_a_changed_study_is_not_resumed(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = interrupted(study, monkeypatch)
+    before = journal.read_bytes()
+    study.write_text(STUDY.replace("rounds = 300", "rounds = 200").replace(", 2.0]", "]"))
+    table = study.parent / "people.csv"
+    table.write_text(table.read_text().replace("0,a", "0,b", 1))
+    code, _, err = invoke("run", study, "--jobs", 1, "--resume")
+    assert code == 2
+    for change in (
+        "the data files hold something else",
+        "learners: partition, epsilon 2 is gone",
+        "rounds was 300 and is 200",
+    ):
+        assert change in err
+    assert journal.read_bytes() == before
+
+
+def test_other_libraries_do_not_resume(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = interrupted(study, monkeypatch)
+    before = journal.read_bytes()
+    monkeypatch.setattr(discreet.cli.journal, "version", lambda name: "9.9.9")
+    code, _, err = invoke("run", study, "--jobs", 1, "--resume")
+    assert code == 2
+    assert "and is '9.9.9'" in err
+    assert journal.read_bytes() == before
+
+
+def test_half_a_line_is_dropped_and_a_damaged_one_refused(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = interrupted(study, monkeypatch)
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-20])
+    copy = tmp_path / "resumed.jsonl"
+    code, _, err = invoke("run", study, "--jobs", 1, "--resume", "--json", copy)
+    assert code == 0
+    assert f"Going on after 2 of {RUNS} replicates." in err
+    assert len(records(copy)) == RUNS
+    head, *lines = whole.splitlines(keepends=True)
+    journal.write_bytes(b"".join([head, lines[0][:-20] + b"\n", *lines[1:]]))
+    code, _, err = invoke("run", study, "--jobs", 1, "--resume")
+    assert code == 2
+    assert f"line 2 of the journal {journal} is damaged" in err
+
+
+def test_resuming_may_ask_for_more_or_fewer_replicates(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = interrupted(study, monkeypatch)
+    path = tmp_path / "r.jsonl"
+    resume = ("run", study, "--jobs", 1, "--resume", "--json", path)
+    assert invoke(*resume, "--replicates", 1)[0] == 0
+    assert {one["replicate"] for one in records(path)} == {0}
+    assert journal.exists()  # it also holds replicates that this run did not want
+    assert invoke(*resume, "--replicates", 3)[0] == 0
+    assert [one["replicate"] for one in records(path)] == [0, 1, 2] * 3
+    assert not journal.exists()
+
+
+def test_resume_without_an_earlier_run_begins(study: Path) -> None:
+    code, out, err = invoke("run", study, "--jobs", 1, "--resume")
+    assert code == 0
+    assert "beginning anew" in err
+    assert "uniform" in out
+
+
+def test_two_runs_at_once(study: Path) -> None:
+    pytest.importorskip("fcntl")
+    loaded, outcomes = of(study)
+    with open_journal(study, loaded, resume=False) as journal:
+        journal.add(outcomes[0])
+        (path,) = journals(study.parent)
+        before = path.read_bytes()
+        code, _, err = invoke("run", study, "--jobs", 1)
+        assert code == 0
+        assert "is being run already" in err
+        code, _, err = invoke("run", study, "--jobs", 1, "--resume")
+        assert code == 2
+        assert "still going on" in err
+        assert path.read_bytes() == before
+        journal.finish()
+    assert journals(study.parent) == []
+
+
+def test_a_folder_that_cannot_be_written_to(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    unwritable = [study.parent]
+    original = os.open
+
+    def opened(path: str | Path, *arguments: int) -> int:
+        if Path(path).parent in unwritable:
+            raise PermissionError(13, "Permission denied", str(path))
+        return original(path, *arguments)
+
+    monkeypatch.setattr(discreet.cli.journal.os, "open", opened)
+    loaded, outcomes = of(study)
+    with open_journal(study, loaded, resume=False) as journal:
+        journal.add(outcomes[0])
+        (path,) = journals(here)
+    path.unlink()
+    unwritable.append(Path())
+    with open_journal(study, loaded, resume=False) as journal:
+        journal.add(outcomes[0])
+        assert "Nothing could be kept" in journal.stopped("command")
+    assert journals(here) == []
+
+
+def test_a_full_disk_ends_the_journal_and_not_the_run(
+    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded, outcomes = of(study)
+    original, room = os.write, [2]
+
+    def written(handle: int, line: bytes) -> int:
+        room[0] -= 1
+        return original(handle, line if room[0] >= 0 else line[:10])
+
+    with open_journal(study, loaded, resume=False) as journal:
+        monkeypatch.setattr(discreet.cli.journal.os, "write", written)
+        for outcome in outcomes:
+            journal.add(outcome)
+        monkeypatch.undo()
+    assert "No more replicates can be kept" in capsys.readouterr().err
+    (path,) = journals(study.parent)
+    assert [json.loads(line) for line in path.read_text().splitlines()][1:] != []
+    with open_journal(study, loaded, resume=True) as journal:
+        assert len(journal.outcomes) == 2
+
+
+def test_a_result_that_cannot_be_written_can_be_written_later(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(discreet.cli.study, "write_records", full)
+    path = tmp_path / "r.jsonl"
+    code, _, err = invoke("run", study, "--jobs", 1, "--json", path)
+    assert code == 2
+    assert "No space left" in err
+    monkeypatch.undo()
+
+    def never(*arguments: object, **keywords: object) -> Iterator[Outcome]:
+        settings, done = arguments[1], arguments[-1]
+        assert settings == []
+        assert len(done) == RUNS  # type: ignore[arg-type]
+        return iter(())
+
+    monkeypatch.setattr(discreet.cli.running, "simulate_all", never)
+    assert invoke("run", study, "--jobs", 1, "--json", path, "--resume")[0] == 0
+    assert len(records(path)) == RUNS
+
+
+def test_a_replicate_written_twice_counts_once(study: Path) -> None:
+    loaded, outcomes = of(study)
+    with open_journal(study, loaded, resume=False) as journal:
+        for outcome in (outcomes[0], outcomes[0], outcomes[1]):
+            journal.add(outcome)
+    with open_journal(study, loaded, resume=True) as journal:
+        assert [one.record for one in journal.outcomes] == [one.record for one in outcomes[:2]]
+    with (
+        pytest.raises(InvalidInput, match="2 replicates"),
+        open_journal(study, replace(loaded, replicates=1), resume=False),
+    ):
+        pass

