@@ -49,7 +49,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_specimens_are_caught_with_records_and_a_figure() -> None:
     code, shown, _ = invoke(
-        "specimens", "--trials", 2000, "--jobs", 1, "--json", "a.jsonl", "--plot", "a.png"
+        *("specimens", "--trials", 2000, "--jobs", 1),
+        *("--json", "a.jsonl", "--plot", "a.png", "--report", "a.html"),
     )
     assert code == 0
     assert "9 of 9 broken designs were caught." in shown
@@ -60,6 +61,12 @@ def test_specimens_are_caught_with_records_and_a_figure() -> None:
     assert all(record["fault"] or record["exact"] > record["epsilon"] for record in records)
     assert all(record["overall_confidence"] == 0.999 for record in records)
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    page = Path("a.html").read_text()
+    assert "9 of 9 broken designs were caught." in page
+    assert "is no proof" in page
+    for record in records:
+        assert record["name"] in page
+        assert record["fault"] in page
 
 
 @pytest.mark.chance(RARE)  # one of the two draws from OpenDP

@@ -22,7 +22,7 @@ from discreet.cli.console import (
     progress,
     refusing,
 )
-from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
+from discreet.cli.outputs import FIGURE, PAGE, RECORDS, check_outputs, write_results
 from discreet.cli.stopping import STOPPED, stop_of
 from discreet.validation import InvalidInput
 
@@ -56,6 +56,9 @@ def audit(
     jobs: JobsOption = None,
     json: RecordsOption = None,
     plot: PlotOption = None,
+    report: Annotated[
+        Path | None, typer.Option(help="File for the report (one HTML file), for who decides.")
+    ] = None,
     data: DataOption = None,
 ) -> None:
     """Try to break every promise: by exact replay on neighbours, and by trials.
@@ -65,7 +68,8 @@ def audit(
     """
     with refusing():
         study = _study(name, data)
-        check_outputs([(json, RECORDS), (plot, FIGURE)], () if study is None else study.files)
+        outputs = [(json, RECORDS), (plot, FIGURE), (report, PAGE)]
+        check_outputs(outputs, () if study is None else study.files)
         checks = _named(name) if study is None else _deployed(study)
         stream = run_audit(checks, trials, confidence, seed, jobs or cores())
         findings = _findings(stream, steps(checks, trials))
@@ -89,6 +93,11 @@ def audit(
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
     with refusing():
         write_results(json, audit_records(findings, confidence), plot, lambda: _figure(findings))
+        if report is not None:
+            from discreet.reporting.audit_report import write_audit_report
+
+            write_audit_report(name, findings, confidence, report)
+            out.print(plain(f"Report:  {report}"))
     if any(finding.failed for finding in findings):
         raise typer.Exit(1)
 
