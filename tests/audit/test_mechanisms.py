@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit import mechanisms, outsourced, sources
+from discreet.audit import mechanisms, outsourced, sources, streams
 from discreet.audit.catalog import all_checks, checks_named
 from discreet.audit.games import Check, Claim
 from discreet.audit.mechanisms import mechanism_checks
@@ -136,18 +136,18 @@ def test_a_forgotten_level_of_a_tree_is_noticed(kind: Any, monkeypatch: pytest.M
     norm = kind(12).column_norm
     smaller = np.sqrt(norm**2 - 1.0)
     monkeypatch.setattr(kind, "column_norm", property(lambda self: smaller))
-    found = mechanisms._stream(kind(12), kind(50))
+    found = streams._stream(kind(12), kind(50))
     assert found.broken
 
 
 def test_a_stream_that_shows_its_sums_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = mechanisms.PrivateStream.release
+    take = streams.PrivateStream.release
 
     def leaking(self: Any, row: Any, people: int = 1) -> Any:
         estimate = take(self, row, people)
         return replace(estimate, values=estimate.values + 1e-12 * np.asarray(row))
 
-    monkeypatch.setattr(mechanisms.PrivateStream, "release", leaking)
+    monkeypatch.setattr(streams.PrivateStream, "release", leaking)
     assert "depends on the data" in finding(named("prefix_sums, independent"), 0).fault
 
 

@@ -10,7 +10,7 @@ the guarantee, or the code, is wrong.
 | exact.py, values.py               | the worst neighbours of code in a state                     |
 | people.py, runs.py, reports.py    | who takes part; runs of learners, and reports to them       |
 | states.py, makers.py, learners.py | the states that learners are attacked in, and all learners  |
-| mechanisms.py, selections.py      | all mechanisms                                              |
+| mechanisms.py, streams.py, ...    | all mechanisms                                              |
 | sources.py                        | noise sources                                               |
 | outsourced.py                     | the curator                                                 |
 | enumeration.py                    | the exact law of code with finitely many outcomes           |

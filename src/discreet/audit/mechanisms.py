@@ -16,19 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
 
 import numpy as np
 
 from discreet.audit.enumeration import exact_epsilon, law_of
 from discreet.audit.exact import Facts, Promise
-from discreet.audit.games import Check, Claim, Exact, Game, NotAudited, Seed
+from discreet.audit.games import Check, Claim, Exact, Game, Seed
 from discreet.audit.played import Additive, Stated
-from discreet.audit.selections import drawn_as_said
-from discreet.audit.sources import tested
+from discreet.audit.selections import selection_checks
+from discreet.audit.sources import secure, tested
+from discreet.audit.streams import stream_checks
 from discreet.audit.values import exact_of, promised
-from discreet.privacy import NoiseSource, OnceEach, SecureNoise, SimulatedNoise
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import (
     Event,
     GaussianEvent,
@@ -42,18 +42,6 @@ from discreet.privacy.frequency import (
     UnaryEncoding,
     k_ary_response,
 )
-from discreet.privacy.prefix_sums import (
-    BinaryTree,
-    BufferedToeplitz,
-    Doubling,
-    GeometricEpochs,
-    Honaker,
-    Independent,
-    PrefixMechanism,
-    PrivateStream,
-    SquareRootToeplitz,
-)
-from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import FloatArray
 
@@ -81,18 +69,7 @@ def mechanism_checks() -> list[Check]:
 
     add("gaussian", "joint", _gaussian, _gaussian_trials, "one release, Gaussian noise")
     add("gaussian, secure", "joint", None, _gaussian_stated, "the same, OpenDP")
-    for make in (
-        lambda rows: Independent(),
-        BinaryTree,
-        Honaker,
-        SquareRootToeplitz,
-        BufferedToeplitz,
-        lambda rows: Doubling(first_rows=4),
-        lambda rows: GeometricEpochs(1.5, horizon=rows),
-    ):
-        stream = make(_ROWS)
-        exact, game = partial(_stream, stream, make(_LONG)), partial(_stream_trials, stream)
-        add(f"prefix_sums, {stream.name}", "joint", exact, game, f"a stream of {_ROWS} rows")
+    found.extend(stream_checks())
     add("laplace", "local", _laplace, _laplace_trials, "one number, Laplace noise")
     add("laplace, secure", "local", None, _laplace_stated, "the same, OpenDP")
     add("laplace_on_cells", "local", _cells, _cells_trials, "U and V of every pair (bin, arm)")
@@ -103,7 +80,7 @@ def mechanism_checks() -> list[Check]:
     many = SignedSubsetSelection.best(16, EPSILON)
     label = "signed_subset_selection, many bins"
     add(label, "local", _subsets, partial(_subset, many, SimulatedNoise), "up to 200 bins")
-    add("signed_subset_selection, secure", "local", None, partial(_subset, many, _secure), "")
+    add("signed_subset_selection, secure", "local", None, partial(_subset, many, secure), "")
     add("k_ary_response", "local", partial(_enumerated, k_ary_response(4, EPSILON)))
     add("unary_encoding", "local", partial(_enumerated, UnaryEncoding(_VALUES, EPSILON)))
     for name, make_vector, asked in (
@@ -114,26 +91,16 @@ def mechanism_checks() -> list[Check]:
     ):
         exact = partial(_vectors_of, make_vector, asked)
         add(name, "local", exact, partial(_sphere, make_vector(asked), SimulatedNoise))
-    add("privunit, secure", "local", None, partial(_sphere, PrivUnit(2, 2.0), _secure))
+    add("privunit, secure", "local", None, partial(_sphere, PrivUnit(2, 2.0), secure))
     gaussian = GaussianVector(_DIMENSION, EPSILON, DELTA)
     exact = partial(
         _vectors_of, lambda epsilon: GaussianVector(_DIMENSION, epsilon, DELTA), EPSILON
     )
     add("gaussian_vector", "local", exact, partial(_vector_trials, gaussian))
-    add("exponential, outcomes", "joint", _selection_law, None, "the law that is drawn from")
-    add("exponential, integers", "joint", _selection_drawn, None, "that this law is drawn")
-    add("exponential, trials", "joint", None, partial(_selection, SimulatedNoise))
-    add("exponential, secure", "joint", None, partial(_selection, _secure))
+    found.extend(selection_checks())
     add("noise, simulated", "none", lambda: tested(SimulatedNoise(5)), None, "draws of each kind")
-    add("noise, secure", "none", lambda: tested(_secure(Seed(0))), None, "draws of each kind")
+    add("noise, secure", "none", lambda: tested(secure(Seed(0))), None, "draws of each kind")
     return found
-
-
-def _secure(seed: Seed) -> NoiseSource:
-    """The deployed source; what it draws cannot be repeated, whatever the seed."""
-    if find_spec("opendp") is None:
-        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
-    return SecureNoise()
 
 
 def _delta(event: Event) -> float:
@@ -178,12 +145,12 @@ def _opposite(multiplier: float, first: bool, trials: int, noise: NoiseSource) -
 
 def _gaussian_stated(exact: None) -> Stated:
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    held = _secure(Seed(0)).gaussian_multiplier(1.0, multiplier, 1)
+    held = secure(Seed(0)).gaussian_multiplier(1.0, multiplier, 1)
     return Stated(
         _held(GaussianEvent(held)),
         partial(_along, multiplier),
         "the number, of numbers 1 apart",
-        _secure,
+        secure,
         "gaussian",
         0.0,
     )
@@ -192,77 +159,6 @@ def _gaussian_stated(exact: None) -> Stated:
 def _along(multiplier: float, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     value = 0.5 if first else -0.5
     return noise.add_gaussian(np.full(trials, value), multiplier)
-
-
-def _stream(short: PrefixMechanism, long: PrefixMechanism) -> Exact:
-    groups = []
-    for mechanism, rows in ((short, _ROWS), (long, _LONG)):
-        for place in range(rows) if rows == _ROWS else (0, rows // 2, rows - 2, rows - 1):
-            label = f"row {place + 1} of {rows}"
-            groups.append(
-                [(f"{label}: {sign}", (mechanism, rows, place, sign)) for sign in (0.5, -0.5, 0.0)]
-            )
-    return exact_of(_streamed, *groups)
-
-
-def _streamed(data: tuple[PrefixMechanism, int, int, float], facts: Facts) -> Promise:
-    mechanism, rows, place, value = data
-    multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    source = _Failing(2)
-    stream = PrivateStream(mechanism, 1, 1.0, multiplier, source)
-    came = 0
-    while came < rows:
-        stop = min(max(stream.due, came + 1), rows)
-        row = np.full(1, value if came <= place < stop else 0.0)
-        source.fails = came == place
-        try:
-            estimate = stream.release(row, stop - came)
-        except OSError:
-            # Whoever runs it tries again, with the row that did not come out.
-            source.fails = False
-            estimate = stream.release(row, stop - came)
-        facts.add("an estimate", estimate.values.tobytes())
-        came = stop
-    record = stream.record("a row", OnceEach("a stream"))
-    assert record is not None
-    return promised(Claim(EPSILON, DELTA), [record.event], [record])
-
-
-class _Failing(SimulatedNoise):
-    """Fails once, when the person's row is released."""
-
-    fails = False
-
-    def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
-        if self.fails:
-            raise OSError("no randomness")
-        return super().add_gaussian(values, scale)
-
-
-def _stream_trials(mechanism: PrefixMechanism, exact: Exact) -> Additive:
-    multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    place = exact.pair[0].data[2] if exact.pair[0].data[1] == _ROWS else 0
-    side = partial(_rows, mechanism, multiplier, place)
-    return Additive(exact.claim, f"row {place + 1} of {_ROWS}", side, trials_last=True)
-
-
-def _rows(
-    mechanism: PrefixMechanism,
-    multiplier: float,
-    place: int,
-    first: bool,
-    trials: int,
-    noise: NoiseSource,
-) -> None:
-    """A stream whose every coordinate is a trial of its own, because noise is independent."""
-    stream = PrivateStream(mechanism, trials, 1.0, multiplier, noise)
-    came = 0
-    while came < _ROWS:
-        stop = min(max(stream.due, came + 1), _ROWS)
-        moved = came <= place < stop
-        row = np.full(trials, (0.5 if first else -0.5) if moved else 0.0)
-        stream.release(row, stop - came)
-        came = stop
 
 
 def _laplace() -> Exact:
@@ -283,7 +179,7 @@ def _noisy_number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
 
 
 def _laplace_stated(exact: None) -> Stated:
-    return Stated(Claim(EPSILON), _number, "the number, of numbers 1 apart", _secure)
+    return Stated(Claim(EPSILON), _number, "the number, of numbers 1 apart", secure)
 
 
 def _number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
@@ -445,52 +341,3 @@ def _vector_trials(mechanism: GaussianVector, exact: Exact) -> Additive:
 
 def _reported(mechanism: VectorReport, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return mechanism.privatise(_vectors(first, trials), noise)
-
-
-def _scores() -> list[tuple[FloatArray, FloatArray]]:
-    """Scores (1, K) of two neighbours, whose difference has the range 1."""
-    two = [
-        (np.array([[-depth, 0.0]]), np.array([[-depth - 1.0, 0.0]]))
-        for depth in (0.0, _DEPTH, 20.0)
-    ]
-    three = np.array([[0.5, 0.0, -_DEPTH]])
-    return [*two, (three, three + np.array([[-0.5, 0.5, 0.2]]))]
-
-
-def _selection_law() -> Exact:
-    groups = [
-        [(f"scores {one[0]}, epsilon {epsilon:g}", (epsilon, one)) for one in pair]
-        for epsilon in _EPSILONS
-        for pair in _scores()
-    ]
-    return exact_of(_selected, *groups)
-
-
-def _selected(data: tuple[float, FloatArray], facts: Facts) -> Promise:
-    epsilon, scores = data
-    mechanism = ExponentialMechanism(epsilon)
-    facts.add("the option", mechanism.select(scores, 1.0, SimulatedNoise(8)).tobytes())
-    return promised(Claim(epsilon), [mechanism.event()])
-
-
-def _selection_drawn() -> Exact:
-    fault = "".join(
-        drawn_as_said(ExponentialMechanism(epsilon), one)
-        for epsilon in _EPSILONS
-        for pair in _scores()
-        for one in pair
-    )
-    return Exact(Claim(0.0), 0.0, "the integers at which the option changes", fault)
-
-
-def _selection(source: Callable[[Seed], NoiseSource], exact: None) -> Stated:
-    source(Seed(0))
-    words = "which option was drawn; scores that differ by their range"
-    return Stated(Claim(EPSILON), _option, words, source)
-
-
-def _option(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    scores = np.repeat(_scores()[1][0 if first else 1], trials, axis=0)
-    chosen = ExponentialMechanism(EPSILON).select(scores, 1.0, noise)
-    first_option: FloatArray = (chosen == 0).astype(np.float64)
-    return first_option

@@ -1,4 +1,4 @@
-"""That the exponential mechanism draws with the probabilities that it says it does.
+"""The exponential mechanism: its law, and that it draws with the probabilities that it says.
 
 `select` looks an integer of 106 bits, drawn in two parts, up in sums of weights. Handed integers of
 the audit's choice, it shows where one option ends and the next begins; so it is known how many
@@ -7,14 +7,91 @@ integers each option has, and their share is its probability.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import numpy as np
 
+from discreet.audit.exact import Facts, Promise
+from discreet.audit.games import Check, Claim, Exact, Seed
+from discreet.audit.played import Stated
+from discreet.audit.sources import secure
+from discreet.audit.values import exact_of, promised
+from discreet.privacy import NoiseSource
 from discreet.privacy.noise import Shape, SimulatedNoise
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.validation import FloatArray, IntArray
 
+EPSILON = 1.0
+_EPSILONS = (0.1, EPSILON, 16.0)
+# Scores this many ranges apart, where the mechanism is nearly tight.
+_DEPTH = 2.5
+Source = Callable[[Seed], NoiseSource]
+
 # Shares of weights and probabilities are equal but for the rounding of a float.
 _ROUNDING = 1e-12
+
+
+def selection_checks() -> Iterator[Check]:
+    """The law, that it is drawn, and trials."""
+
+    def named(name: str, exact: Callable[[], Exact] | None, source: Source | None = None) -> Check:
+        game = None if source is None else partial(_selection, source)
+        return Check(f"exponential, {name}", "mechanism", "joint", exact, game)
+
+    yield named("outcomes", _selection_law)
+    yield named("integers", _selection_drawn)
+    yield named("trials", None, SimulatedNoise)
+    yield named("secure", None, secure)
+
+
+def _scores() -> list[tuple[FloatArray, FloatArray]]:
+    """Scores (1, K) of two neighbours, whose difference has the range 1."""
+    two = [
+        (np.array([[-depth, 0.0]]), np.array([[-depth - 1.0, 0.0]]))
+        for depth in (0.0, _DEPTH, 20.0)
+    ]
+    three = np.array([[0.5, 0.0, -_DEPTH]])
+    return [*two, (three, three + np.array([[-0.5, 0.5, 0.2]]))]
+
+
+def _selection_law() -> Exact:
+    groups = [
+        [(f"scores {one[0]}, epsilon {epsilon:g}", (epsilon, one)) for one in pair]
+        for epsilon in _EPSILONS
+        for pair in _scores()
+    ]
+    return exact_of(_selected, *groups)
+
+
+def _selected(data: tuple[float, FloatArray], facts: Facts) -> Promise:
+    epsilon, scores = data
+    mechanism = ExponentialMechanism(epsilon)
+    facts.add("the option", mechanism.select(scores, 1.0, SimulatedNoise(8)).tobytes())
+    return promised(Claim(epsilon), [mechanism.event()])
+
+
+def _selection_drawn() -> Exact:
+    fault = "".join(
+        drawn_as_said(ExponentialMechanism(epsilon), one)
+        for epsilon in _EPSILONS
+        for pair in _scores()
+        for one in pair
+    )
+    return Exact(Claim(0.0), 0.0, "the integers at which the option changes", fault)
+
+
+def _selection(source: Source, exact: None) -> Stated:
+    source(Seed(0))
+    words = "which option was drawn; scores that differ by their range"
+    return Stated(Claim(EPSILON), _first_option, words, source)
+
+
+def _first_option(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+    scores = np.repeat(_scores()[1][0 if first else 1], trials, axis=0)
+    chosen = ExponentialMechanism(EPSILON).select(scores, 1.0, noise)
+    first_option: FloatArray = (chosen == 0).astype(np.float64)
+    return first_option
 
 
 class _Handed(SimulatedNoise):

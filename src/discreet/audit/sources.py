@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from importlib.util import find_spec
 
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import kstest
 
-from discreet.audit.games import Claim, Exact
+from discreet.audit.games import Claim, Exact, NotAudited, Seed
 from discreet.privacy import NoiseSource, SecureNoise
 from discreet.privacy.noise import Shape, Words
 from discreet.validation import FloatArray
@@ -24,6 +25,13 @@ _DRAWS = 20_000
 # Tests that may fail, each with at most this probability; 7 deviations of a normal are 2.6e-12.
 _FAILURE, _DEVIATIONS = 1e-10, 7.0
 _SCALE = 0.7
+
+
+def secure(seed: Seed) -> NoiseSource:
+    """The deployed source; what it draws cannot be repeated, whatever the seed."""
+    if find_spec("opendp") is None:
+        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
+    return SecureNoise()
 
 
 def tested(source: NoiseSource) -> Exact:
