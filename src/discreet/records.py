@@ -99,7 +99,7 @@ class ReproductionRecord:
         clash = sorted(set(setting) & set(values))
         if clash:
             raise InvalidInput(
-                f"a setting had the key {clash[0]!r}, which every record has; name it otherwise."
+                f"a setting had the key {clash[0]!r}, which every record has; give it another name."
             )
         return {**setting, **values}
 
@@ -122,7 +122,7 @@ class AuditRecord:
         true_positive_rate: how often the first data set was recognised; null for an exact answer.
         false_positive_rate: how often the second was taken for the first.
         confidence: of this bound.
-        overall_confidence: with which all verdicts of the audit hold together.
+        overall_confidence: the confidence that all verdicts of the audit hold together.
     """
 
     name: str

@@ -189,7 +189,7 @@ def feed_sources(
     if not isinstance(learner, SourceLearner):
         raise InvalidInput(
             f"{learner.name} was given {len(sources)} sources, but it hears from none; use a "
-            "learner that does, such as partition, or leave the sources away."
+            "learner that does, such as partition, or leave the sources out."
         )
     for source in sources:
         learner.open_source(source.name, source.epsilon)

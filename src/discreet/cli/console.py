@@ -76,7 +76,7 @@ def refusing() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """Text that rich shall print as it is, not interpret."""
+    """Text that rich prints as it is, without interpreting it."""
     return escape(text)
 
 

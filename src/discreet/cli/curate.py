@@ -56,7 +56,7 @@ def release(
         typer.Option(help="How far one row may move, in units of distance; if left out, any row."),
     ] = None,
     project: Annotated[
-        int | None, typer.Option(min=1, help="Project rows to so many columns; saves space only.")
+        int | None, typer.Option(min=1, help="Project rows to this many columns; saves space only.")
     ] = None,
     answers_epsilon: Annotated[
         float | None,
