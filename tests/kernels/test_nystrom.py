@@ -201,7 +201,7 @@ class Uneven(Kernel):
         (lambda: nystrom_features(MATERN, SQUARE, basis=grid(9), most_features=50), "81 points"),
         (lambda: nystrom_features(Uneven(), SQUARE), "largest k.* is unknown"),
         (lambda: nystrom_features(RBF() + WhiteKernel(), SQUARE), "noise"),
-        (lambda: nystrom_features(CompoundKernel([RBF()]), SQUARE), "no similarity"),
+        (lambda: nystrom_features(CompoundKernel([RBF()]), SQUARE), "not a similarity"),
         (lambda: nystrom_features("RBF", SQUARE), "scikit-learn"),
         (lambda: nystrom_features(RBF([1, 1, 1]), SQUARE), "length scale"),
         (lambda: nystrom_features(RBF(0.3) ** -1.0, SQUARE), "power"),

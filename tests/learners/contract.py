@@ -6,7 +6,7 @@ import copy
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -260,8 +260,13 @@ def state(learner: Learner) -> str:
 def taught(row: Row, batches: int = 6) -> Learner:
     """A learner that has published a few policies; a copy of one that is taught once."""
     learner = _taught(row, batches)
-    # Policies cannot be changed, so copies share them.
-    return copy.deepcopy(learner, {id(policy): policy for policy in learner._policies})
+    # What cannot be changed is shared by copies: policies, sums, maps, domains.
+    frozen = [
+        value
+        for value in (*learner._policies, *vars(learner).values())
+        if is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    ]
+    return copy.deepcopy(learner, {id(value): value for value in frozen})
 
 
 @cache

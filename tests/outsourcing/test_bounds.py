@@ -264,7 +264,7 @@ class TestFiles:
         ("text", "message"),
         [
             (COLUMN, "id is missing"),
-            (ID, "columns is missing"),
+            (ID, "\\[columns\\] is missing"),
             (ID + "[columns]", "columns"),
             (ID + "columns = 3", "columns"),
             (ID + 'key = "x"\n' + COLUMN, "key is not a key"),

@@ -26,6 +26,7 @@ def policy(version: int, *active: bool) -> PublishedPolicy:
     bins = Bins.whole(2, 3)
     return PublishedPolicy(
         version=version,
+        learner_id="probed",
         domain=unit_cube(2),
         reward_bounds=RewardBounds(),
         public_seed=0,

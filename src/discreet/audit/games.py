@@ -130,7 +130,7 @@ class Check:
         exact: replays it exactly; None where only trials can tell. Called in the process that
             prepares the check, as is `game`.
         game: makes the game of the second line, trials, from what exact replay said; None for none.
-        cost: so many trials of the usual kind are one of this one; whole runs are dear.
+        cost: how many trials of the usual kind one of these counts for; whole runs are dear.
         about: what is audited, in one line.
     """
 

@@ -138,7 +138,7 @@ def audit(
         checks: to make.
         trials: on each data set, for checks of the usual cost; dear ones get fewer. 0 for exact
             replay alone, without the checks that have none.
-        confidence: with which all verdicts hold together.
+        confidence: that all verdicts hold together.
         seed: of everything that is drawn.
         jobs: processes.
 

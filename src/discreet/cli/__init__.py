@@ -25,7 +25,7 @@ _COMMANDS = (
     (
         "audit",
         "audit:audit",
-        "Try to break every promise: lower bounds on epsilon beside the certified ones.",
+        "Try to break every promise: by exact replay on neighbours, and by trials.",
     ),
     (
         "model",

@@ -50,9 +50,9 @@ def audit(
         ),
     ] = TRIALS,
     confidence: Annotated[
-        float, typer.Option(help="With which all verdicts hold together.")
+        float, typer.Option(help="Confidence that all verdicts hold together.")
     ] = CONFIDENCE,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = SEED,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = SEED,
     jobs: JobsOption = None,
     json: RecordsOption = None,
     plot: PlotOption = None,

@@ -2,8 +2,8 @@
 
 `SecureNoise` is for deployment: OpenDP's floating-point-safe Laplace and Gaussian samplers, and
 the operating system's generator with integer comparisons for reports over finite alphabets.
-`SimulatedNoise` is NumPy's generator: fast and reproducible, for simulation only, because anyone who
-knows the seed can take the noise off again and because floating-point tails are not exact.
+`SimulatedNoise` is NumPy's generator: fast and reproducible, for simulation only, because anyone
+who knows the seed can take the noise off again and because floating-point tails are not exact.
 
 | method   | law                    | under SecureNoise                                |
 |----------|------------------------|--------------------------------------------------|

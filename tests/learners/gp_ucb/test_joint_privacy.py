@@ -215,7 +215,7 @@ class TestGuarantee:
         assert guarantee.epsilon >= budget.epsilon * (1.0 - 1e-6)
         assert guarantee.trust_model == "joint"
         assert guarantee.delta == budget.delta
-        assert "everything that other people can see" in guarantee.sentence
+        assert "Nothing that other people can see" in guarantee.sentence
         assert made.adjacency.record in guarantee.sentence
 
     @pytest.mark.chance(0)

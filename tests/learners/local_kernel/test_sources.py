@@ -195,7 +195,9 @@ def test_sources_have_two_cells_for_each_arm() -> None:
 
 
 def made(seed: int = 0) -> LocalKernel:
-    return LocalKernel(exponential().domain, ARMS, Local(1.0), public_seed=seed)
+    return LocalKernel(
+        exponential().domain, ARMS, Local(1.0), public_seed=seed, identity=f"made {seed}"
+    )
 
 
 def feed(
