@@ -89,7 +89,7 @@ ARMS: tuple[Block, ...] = (
         name="local-kernel",
         page=LEARNERS,
         seconds=230,
-        command="python benchmarks/local_kernel.py --replicates 4",
+        command="python benchmarks/local_kernel.py --replicates 3",
     ),
     Table(
         name="epochs",
@@ -106,7 +106,7 @@ ARMS: tuple[Block, ...] = (
         name="few-arms-or-a-line",
         page=LEARNERS,
         seconds=150,
-        command="python benchmarks/local_learners.py --replicates 4",
+        command="python benchmarks/local_learners.py --replicates 3",
     ),
     Printed(
         name="partition-speed",

@@ -156,7 +156,7 @@ def cell(records: Sequence[Mapping[str, Any]], row: Row, column: Column) -> str:
 
 def with_band(mean: float, half: float | None) -> str:
     """A mean and half its interval, both to the second digit of the latter: 1,234 ± 56."""
-    if not half:
+    if not half or half < 1e-9 * abs(mean):  # nothing but rounding
         digits = 3 - math.floor(math.log10(abs(mean))) if mean else 0
         return f"{mean:,.{min(max(digits, 0), 4)}f}"
     digits = max(0, 1 - math.floor(math.log10(half)))

@@ -12,11 +12,11 @@ OUTSOURCING = "docs/outsourcing.md"
 
 FIGURE_1 = "discreet reproduce dubey-figure-1 --trials 20 --plot figure.png"
 SMALL_DELTA = "discreet reproduce dubey-figure-1 --trials 10 --delta 1e-5"
-TABLE_1 = "discreet reproduce dubey-table-1 --trials 4 --method ours --method non-private"
+TABLE_1 = "discreet reproduce dubey-table-1 --trials 3 --method ours --method non-private"
 TABLE_1 += " --method uniform"
-CAPRI = "discreet reproduce capri-regret --trials 4"
+CAPRI = "discreet reproduce capri-regret --trials 3"
 USCA = "discreet reproduce usca-error-rate --trials 6"
-SEARCHES = "discreet reproduce po-gp-ucb-figures --runs 15 --data DIR"
+SEARCHES = "discreet reproduce po-gp-ucb-figures --runs 10 --data DIR"
 ATTACK = "discreet reproduce po-gp-ucb-attack --trials 10000"
 
 _FREE = Column("no privacy", {"epsilon": None})
