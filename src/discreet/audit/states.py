@@ -71,9 +71,9 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     for place in (maker.people // 4, last):
         state = f"half of every batch reports late, person {place + 1}"
         yield replace(plain, state=state, variant="late", place=place)
-    for place in (0, maker.people // 4):
-        state = f"saved and loaded, person {place + 1}"
-        yield replace(plain, state=state, variant="saved", place=place)
+    place = maker.people // 4
+    state = f"saved and loaded, person {place + 1}"
+    yield replace(plain, state=state, variant="saved", place=place)
     if secure():
         yield replace(plain, state="under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:
