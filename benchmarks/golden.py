@@ -1,4 +1,4 @@
-"""Whether two checkouts learn the same: final results of every learner and trust model, side by side.
+"""Whether two checkouts learn the same: results of every learner and trust model, side by side.
 
     python benchmarks/golden.py --write golden.json                 of this checkout
     python benchmarks/golden.py --source ../old/src --write old.json
