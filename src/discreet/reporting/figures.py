@@ -232,7 +232,9 @@ def number_axis(axis: MatplotlibAxis, what: Axis, most: int | None = None) -> No
         axis.set_major_locator(LogLocator(subs=(1.0,)))
         axis.set_minor_locator(NullLocator())
     else:
-        axis.set_major_locator(MaxNLocator(most or what.most, integer=what.whole))
+        axis.set_major_locator(
+            MaxNLocator(most or what.most, integer=what.whole, steps=[1, 2, 2.5, 5, 10])
+        )
     axis.set_major_formatter(FuncFormatter(thousands))
 
 

@@ -40,9 +40,9 @@ from discreet.validation import FloatArray
 WIDE, NARROW, PAPER = 9.3, 3.8, 10.4  # inches: a page, a telephone, a reproduction
 _DOTS = 200  # to the inch, in PNG files
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
-_CHARACTER = 0.58 / 72.0  # inches of an average character for each point of its size
+_CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
 _END = "end label"
-_NAMES = 0.28  # of the width of a figure, for the names of lines
+_NAMES = 0.31  # of the width of a figure, for the names of lines
 _LEADER = 11.0  # points between the axes and the names of lines
 
 
@@ -173,24 +173,16 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
         for text in figure.findobj(Text):
             cast(Text, text).set_parse_math(False)
         layout.execute(figure)
-        box = panels[0].get_position()
-        have = box.height * figure.get_figheight()
-        wanted = min(height, aspect * box.width * figure.get_figwidth())
-        needed = [_stacked(axes) * have / _inches(axes) for axes in panels]
-        wanted = max(wanted, *needed)
+        sizes = [figure.get_size_inches() * axes.get_position().size for axes in panels]
+        width, have = sizes[0]
+        needed = [_stacked(axes) * have / size[1] for axes, size in zip(panels, sizes, strict=True)]
+        wanted = max(min(height, aspect * width), *needed)
+        for axes, size in zip(panels, sizes, strict=True):
+            _part(axes, size[1] * wanted / have)
         figure.set_figheight(figure.get_figheight() + (wanted - have) * sum(ratios) / ratios[0])
-        for axes in panels:
-            _part(axes, _inches(axes) * wanted / have)
     layout.execute(figure)
     figure.set_layout_engine("none")
     return figure
-
-
-def _inches(axes: Axes) -> float:
-    """How high axes are, or would be before the figure was given another height."""
-    figure = axes.get_figure()
-    assert figure is not None
-    return float(axes.get_position().height * figure.get_figheight())  # type: ignore[union-attr]
 
 
 def _ends(axes: Axes) -> list[Annotation]:
