@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from discreet.experiments import Outcome, Setting, simulate_all
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Budget, Guarantee, Local, NonPrivate
 from discreet.problems.base import Metric
 from discreet.records import RunRecord
-from discreet.simulation import Outcome, Setting, simulate_all
 from discreet.studies import Study, load_study
 
 ROUNDS = 100
