@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from discreet.experiments import Outcome, Setting, simulate_all
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Budget, Guarantee, Local, NonPrivate
 from discreet.problems.base import Metric
 from discreet.records import RunRecord
-from discreet.simulation import Outcome, Setting, simulate_all
 from discreet.studies import Study, load_study
 
 ROUNDS = 100

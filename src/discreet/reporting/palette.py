@@ -15,8 +15,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
 
+from discreet.experiments import BEST_FIXED, ORACLE
 from discreet.reporting.summary import UNIFORM, Line, Summary
-from discreet.simulation import BEST_FIXED, ORACLE
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 VERMILLION, SKY, YELLOW, BLACK = "#D55E00", "#56B4E9", "#F0E442", "#000000"
