@@ -411,6 +411,13 @@ class ArmPolicy(Policy[FloatArray]):
         """
         return self._probabilities(self.domain.to_unit(contexts))
 
+    def chances(self, unit: FloatArray) -> FloatArray:
+        """(n, K) the probability of each arm at points (n, d) of [0, 1]^d; for maps.
+
+        Unlike `probabilities`, also where nobody can come from.
+        """
+        return self.probabilities(self.domain.from_unit(unit))
+
     def _read(self, contexts: Any) -> FloatArray:
         return self.domain.people_to_unit(contexts)
 

@@ -158,6 +158,10 @@ class FunctionProblem(Problem):
     def metric(self) -> Metric:
         return "regret"
 
+    def mean_rewards(self, points: FloatArray) -> FloatArray:
+        values: FloatArray = self.function(points)
+        return values
+
     def sample(self, people: int, rng: np.random.Generator) -> FunctionCrowd:
         self.check_size(people)
         bernoulli = self.noise == BERNOULLI

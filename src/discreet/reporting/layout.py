@@ -22,7 +22,7 @@ import textwrap
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -143,7 +143,7 @@ def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str)
         handleheight=0.9,
         handletextpad=0.5,
         columnspacing=1.3,
-        labelspacing=0.25,
+        labelspacing=0.45,
     )
 
 
@@ -164,14 +164,15 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
             color=GREY,
         )  # fmt: skip
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
-    ratios = panels[0].get_subplotspec().get_gridspec().get_height_ratios()  # type: ignore[union-attr]
+    spec: Any = panels[0].get_subplotspec()
+    ratios = spec.get_gridspec().get_height_ratios()
     layout = figure.get_layout_engine()
     assert layout is not None
     for axes in panels:
         _part(axes, height)
     for _ in range(3):
         for text in figure.findobj(Text):
-            cast(Text, text).set_parse_math(False)
+            text.set_parse_math(False)
         layout.execute(figure)
         sizes = [figure.get_size_inches() * axes.get_position().size for axes in panels]
         width, have = sizes[0]
@@ -182,7 +183,22 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
         figure.set_figheight(figure.get_figheight() + (wanted - have) * sum(ratios) / ratios[0])
     layout.execute(figure)
     figure.set_layout_engine("none")
+    for axes in panels:
+        _thin_out(axes)
     return figure
+
+
+def _thin_out(axes: Axes) -> None:
+    """Leave out numbers along the horizontal axis for which there is no room."""
+    end = -math.inf
+    for label in axes.get_xticklabels():
+        if not label.get_text():
+            continue
+        box = label.get_window_extent()
+        if box.x0 < end:
+            label.set_visible(False)
+        else:
+            end = box.x1 + 0.03 * label.get_figure(root=True).dpi  # type: ignore[union-attr]
 
 
 def _ends(axes: Axes) -> list[Annotation]:

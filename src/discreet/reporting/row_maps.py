@@ -16,8 +16,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from discreet.reporting.figures import EVEN_IN_LIGHTNESS as COLORS
 from discreet.reporting.map_heads import head
-from discreet.reporting.model_maps import COLORS
 from discreet.reporting.palette import INK, SMALL, literal
 from discreet.reporting.row_axes import EvenTicks, RowAxis, tick_width
 from discreet.reporting.row_marks import MOST_VECTORS, draw_marks, legend

@@ -8,7 +8,7 @@ from discreet.reporting.column_units import number_text
 from discreet.reporting.row_curve import MOST_TICKS
 from discreet.reporting.row_maps import MOST_DOTS, shown_columns
 from discreet.reporting.search_view import SearchView
-from discreet.reporting.table import listed
+from discreet.reporting.words import listed
 
 _NAMED = 6  # this many of the columns not shown are named
 

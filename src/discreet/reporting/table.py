@@ -1,4 +1,4 @@
-"""The result of a study as a table of 80 columns, and the promise in a few sentences.
+"""The result of a study as a table of 80 columns.
 
 `table_rows` makes the texts that the terminal and the HTML report both show.
 """
@@ -6,25 +6,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from discreet.experiments import REFERENCES
-from discreet.privacy import Guarantee
 from discreet.reporting.summary import UNIFORM, Difference, Line, Summary
 
 ABSENT = "–"  # noqa: RUF001
-
-# What a guarantee's sentence says at another epsilon (there numbers are rounded up).
-_NUMBERS = re.compile(
-    r"more than (?P<factor>\S+) times .*?\(epsilon = (?P<epsilon>[^,;)]+)"
-    r"(?:.*?at most (?P<sure>\S+) sure)?"
-)
 
 
 @dataclass(frozen=True)
@@ -138,43 +130,9 @@ def has_best_fixed(summary: Summary) -> bool:
     return any("fixed" in line.over for line in summary.lines)
 
 
-def promise(summary: Summary) -> str:
-    """What the private learners promise, said once for guarantees that differ only in epsilon."""
-    groups: dict[Guarantee, set[float]] = {}
-    for line in summary.private:
-        if line.guarantee is not None:
-            kind = replace(line.guarantee, epsilon=0.0, data=(), releases=1)
-            groups.setdefault(kind, set()).add(line.guarantee.epsilon)
-    if not groups:
-        return "No learner shown here is private: each person's data is used as it is."
-    return "\n".join(_promise(kind, sorted(values)) for kind, values in groups.items())
-
-
 def percent(share: float) -> str:
     """0.684 as 68%."""
     return f"{100.0 * share:.0f}%"
-
-
-def listed(items: Sequence[str]) -> str:
-    """1, 2 and 4."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
-    """The sentence of the smallest epsilon, and the numbers of the others as theirs has them."""
-    first, *rest = [replace(kind, epsilon=epsilon) for epsilon in epsilons]
-    text = replace(first, noise=()).sentence
-    warning = first.sentence.removeprefix(text)
-    numbers = [_NUMBERS.search(other.sentence) for other in rest]
-    if not all(numbers):
-        return "\n".join(promised.sentence for promised in (first, *rest))
-    if rest:
-        values = listed([match["epsilon"] for match in numbers if match])
-        factors = listed([match["factor"] for match in numbers if match])
-        text += f" At epsilon = {values} the factor is {factors}"
-        sure = [match["sure"] for match in numbers if match and match["sure"]]
-        text += f", and the certainty at most {listed(sure)}." if sure else "."
-    return text + warning
 
 
 def _epsilon(line: Line) -> str:

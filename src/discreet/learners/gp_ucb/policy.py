@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from discreet.action_space import Candidates, DecisionSets, PublicSet
@@ -75,6 +76,10 @@ class GPPolicy(PointPolicy):
     @property
     def reports_are_private(self) -> bool:
         return self.local is not None
+
+    def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        """Mean reward and its standard deviation at points of the domain, as `KernelModel` has."""
+        return self.model.predict(X)
 
     @property
     @abstractmethod
@@ -288,6 +293,11 @@ class PublicPolicy(GPPolicy):
                 )
             for array in (grid, offers):
                 array.setflags(write=False)
+
+    def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
+        """Where people are sent: for each group, which are drawn independently of each other, its
+        columns, points (N_g, d_g) in the units of the domain, and their probabilities (N_g,)."""
+        return tuple(zip(self.columns, self.grids, self.offers, strict=True))
 
     @cached_property
     def _cumulative(self) -> tuple[FloatArray, ...]:
