@@ -412,10 +412,7 @@ class ArmPolicy(Policy[FloatArray]):
         return self._probabilities(self.domain.to_unit(contexts))
 
     def chances(self, unit: FloatArray) -> FloatArray:
-        """(n, K) the probability of each arm at points (n, d) of [0, 1]^d; for maps.
-
-        Unlike `probabilities`, also where nobody can come from.
-        """
+        """(n, K) as `probabilities`, at points of [0, 1]^d, even where nobody comes from."""
         return self.probabilities(self.domain.from_unit(unit))
 
     def _read(self, contexts: Any) -> FloatArray:
