@@ -191,14 +191,15 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
 def _thin_out(axes: Axes) -> None:
     """Leave out numbers along the horizontal axis for which there is no room."""
     end = -math.inf
-    for label in axes.get_xticklabels():
-        if not label.get_text():
+    for tick in axes.xaxis.get_major_ticks():
+        if not tick.label1.get_text():
             continue
-        box = label.get_window_extent()
+        box = tick.label1.get_window_extent()
         if box.x0 < end:
-            label.set_visible(False)
+            tick.label1.set_visible(False)
+            tick.label2.set_visible(False)
         else:
-            end = box.x1 + 0.03 * label.get_figure(root=True).dpi  # type: ignore[union-attr]
+            end = box.x1 + 3.0
 
 
 def _ends(axes: Axes) -> list[Annotation]:

@@ -39,7 +39,7 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput
 _GRID = 61  # places along each column
 _CELLS = 41  # along each column; points that share one are one dot
 _LEAST = 0.02  # dots with less than this share of the largest are left out
-_FINEST = 2001  # places along each column where it is looked whether anybody can be sent there
+_FINEST = 2801  # places along each column where it is looked whether anybody can be sent there
 _FINE = 121  # places along each column where the best point is searched for
 _MOST_BEST = 6  # more best points than this are a plateau, which no marks can show
 _PEOPLE = 15  # people along a column for whom it is shown what they are given

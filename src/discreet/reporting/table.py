@@ -1,4 +1,4 @@
-"""The result of a study as a table of 80 columns.
+"""Tables: how all of them look on a terminal of 80 columns, and the result of a study.
 
 `table_rows` makes the texts that the terminal and the HTML report both show.
 """
@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -35,6 +36,31 @@ class Row:
     private: bool
 
 
+def terminal_table(
+    heads: Sequence[str], left: Collection[str] | None = None, **options: Any
+) -> Table:
+    """A table without rows yet, in the look of all tables.
+
+    Args:
+        heads: of the columns; the first is folded where there is no room, the others never.
+        left: the columns whose texts stand at the left; the first if left out.
+        options: of Rich's `Table`.
+    """
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", **options
+    )
+    for place, head in enumerate(heads):
+        at_left = place == 0 if left is None else head in left
+        table.add_column(
+            head,
+            justify="left" if at_left else "right",
+            overflow="fold",
+            no_wrap=place > 0,
+            vertical="bottom",
+        )
+    return table
+
+
 def table_rows(summary: Summary) -> list[Row]:
     """Private learners first, then everything without privacy, each in the study's order."""
     lines = [*summary.private, *summary.references]
@@ -59,16 +85,6 @@ def table_rows(summary: Summary) -> list[Row]:
 
 def result_table(summary: Summary) -> Table:
     """The table for a terminal of 80 columns."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        caption=Text(table_note(summary)),
-        caption_justify="left",
-        header_style="bold",
-    )
-    table.add_column("learner", overflow="fold", vertical="bottom")
     rows = table_rows(summary)
     columns = {
         "epsilon": [row.epsilon for row in rows],
@@ -81,8 +97,12 @@ def result_table(summary: Summary) -> Table:
         columns["± "] = [row.over_half_width for row in rows]
     columns["gain\nkept"] = [row.share for row in rows]
     columns["seconds"] = [row.seconds for row in rows]
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    table = terminal_table(
+        ("learner", *columns),
+        padding=(0, 1, 0, 0),
+        caption=Text(table_note(summary)),
+        caption_justify="left",
+    )
     for position, row in enumerate(rows):
         last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
         cells = [texts[position] for texts in columns.values()]
