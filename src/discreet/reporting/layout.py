@@ -29,6 +29,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.text import Annotation, Text
 from sklearn.isotonic import isotonic_regression
@@ -60,12 +61,27 @@ def sheet(
         width: of the figure.
         heights: of the rows in relation to each other; the same if left out.
     """
-    figure = Figure(figsize=(width, 3.0 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(width, rows)
     grid = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
     for axes in grid.flat:
         plain(axes)
     return figure, grid
+
+
+def mosaic(rows: Sequence[Sequence[str]], width: float = PAPER) -> tuple[Figure, dict[str, Axes]]:
+    """As `sheet`, for panels of several widths: names in rows of equally many cells, the name of a
+    panel in all the cells that it spans."""
+    figure = _figure(width, len(rows))
+    panels = figure.subplot_mosaic([list(row) for row in rows])
+    for axes in panels.values():
+        plain(axes)
+    return figure, panels
+
+
+def _figure(width: float, rows: int) -> Figure:
+    figure = Figure(figsize=(width, 3.0 * rows), layout=ConstrainedLayoutEngine(h_pad=0.07))
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def plain(axes: Axes) -> None:
