@@ -30,7 +30,7 @@ import numpy as np
 from discreet.experiments import Source
 from discreet.problems.auxiliary import draw_auxiliary
 from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential, symmetric
-from discreet.validation import InvalidInput, positive_number, whole_number
+from discreet.validation import positive_number, whole_number
 
 # Base of the trials' seeds; nothing was ever tuned on it.
 SEED = 20250901
@@ -189,11 +189,3 @@ def logged_mean(
     key = "" if kappa is None else f"{kappa:g}"
     setting = (epsilon, gamma, rounds, n_auxiliary, sources, key)
     return _logs().get((experiment, rewards, which, *setting))
-
-
-def check_known(asked: str, known: tuple[str, ...], what: str) -> None:
-    """Refuse a name that there is not."""
-    if asked not in known:
-        raise InvalidInput(
-            f"the {what} was {asked!r}; it must be one of {', '.join(map(repr, known))}."
-        )
