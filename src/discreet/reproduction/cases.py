@@ -132,14 +132,13 @@ def plan_of(
         if case.probe is not None:
             Probe(case.probe, case.problem)
     whole_number(trials, "trials", minimum=1)
-    made = finish or results_of
     return Plan(
         serve,
         [{"case": case} for case in cases],
         [case.method for case in cases],
         trials,
         seed,
-        lambda done: made(cases, frame_of(done)),
+        lambda done: (finish or results_of)(cases, frame_of(done)),
     )
 
 

@@ -25,7 +25,7 @@ from discreet.reproduction.base import Plan, Reproduction, Results, check_known
 from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
 from discreet.reproduction.kharkovskii2020.methods import (
     Method,
-    NonPrivate,
+    NonPrivateSearch,
     Ours,
     Published,
     Random,
@@ -53,11 +53,15 @@ RAW_REGRET = "simple regret in the unit of the outcome"
 ABOVE = "simple regret above non-private"
 
 Part = PaperTable | PaperFigure
-REFERENCES: tuple[Method, ...] = (NonPrivate(), NonPrivate(published_rule=False), Random())
+REFERENCES: tuple[Method, ...] = (
+    NonPrivateSearch(),
+    NonPrivateSearch(published_rule=False),
+    Random(),
+)
 
 
 @dataclass(frozen=True)
-class Entry:
+class SearchEntry:
     """A row of a table, or a line of a figure: one method on one data set.
 
     Attributes:
@@ -158,7 +162,7 @@ class Searches(Reproduction):
 
     def entries(
         self, parts: Sequence[Part], data: Mapping[str, DataSet], methods: Sequence[str] = ()
-    ) -> list[Entry]:
+    ) -> list[SearchEntry]:
         """What is run of some parts, by the named methods (all if none), on data that are there.
 
         Raises:
@@ -176,7 +180,7 @@ class Searches(Reproduction):
 
 
 def plan_of(
-    entries: Sequence[Entry],
+    entries: Sequence[SearchEntry],
     data: Mapping[str, DataSet],
     runs: int,
     seed: int,
@@ -231,7 +235,7 @@ def search(seed: Seed, data: DataSet, method: Method, rounds: int) -> list[Row]:
 
 
 def results_of(
-    entries: Sequence[Entry],
+    entries: Sequence[SearchEntry],
     searches: Sequence[tuple[str, Method]],
     data: Mapping[str, DataSet],
     frame: pd.DataFrame,
@@ -264,7 +268,7 @@ def results_of(
         if entry.search not in runs:
             continue
         table, mine, final = data[entry.data_set], runs[entry.search], finals[entry.search]
-        free = (entry.data_set, NonPrivate())
+        free = (entry.data_set, NonPrivateSearch())
         # Run by run, in the runs that both finished.
         above = (final - finals[free]).dropna() if free in finals and free != entry.search else []
         measured = {REGRET: final, RAW_REGRET: table.deviation * final}
@@ -303,7 +307,7 @@ def results_of(
     return Results(records, pd.DataFrame(ends).astype({"paper": float}), pd.concat(curves))
 
 
-def _facts(entry: Entry, data: DataSet, rounds: int, seconds: float) -> Row:
+def _facts(entry: SearchEntry, data: DataSet, rounds: int, seconds: float) -> Row:
     """The setting of an entry, as records say it."""
     method, guarantee = entry.method, entry.method.guarantee(data)
     return {
@@ -321,7 +325,7 @@ def _facts(entry: Entry, data: DataSet, rounds: int, seconds: float) -> Row:
     }
 
 
-def entries_of(part: Part, data: DataSet) -> Iterator[Entry]:
+def entries_of(part: Part, data: DataSet) -> Iterator[SearchEntry]:
     """What is run for a table or figure: published, in its own branch and in the paper's; ours."""
     setting: dict[str, Any]
     # Epsilon, r, the branch that the paper reports for them, and the number that it prints.
@@ -350,8 +354,8 @@ def entries_of(part: Part, data: DataSet) -> Iterator[Entry]:
         again = [line for line in published if line[2] == "if"]
         own = list(part.epsilons.values())
 
-    def entry(method: Method, paper: float | None = None) -> Entry:
-        return Entry(group, part.data_set, method, paper, metric, setting)
+    def entry(method: Method, paper: float | None = None) -> SearchEntry:
+        return SearchEntry(group, part.data_set, method, paper, metric, setting)
 
     for epsilon, r, _, paper in published:
         yield entry(Published(epsilon, r), paper)
