@@ -16,8 +16,7 @@ from discreet.privacy import Joint
 from discreet.problems.functions import BERNOULLI, camelback
 from discreet.reporting.layout import save_figure
 from discreet.reporting.reproduction import regret_figure
-from discreet.reproduction.cases import Case, plan_of, results_of, serve
-from discreet.reproduction.curves import RegretFigure, Request
+from discreet.reproduction.cases import Case, RegretFigure, Request, plan_of, results_of, serve
 from discreet.reproduction.dubey2021.figures import FIGURE_1, FIGURE_2, TABLE_1, figure_1
 from discreet.reproduction.dubey2021.settings import (
     BEST_OF_BOX,
