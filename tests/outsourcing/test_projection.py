@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.outsourcing.bounds import GRID
-from discreet.outsourcing.projection import KINDS, Projection, ProjectionKind
+from discreet.outsourcing.release import KINDS, Projection, ProjectionKind
 from discreet.validation import InvalidInput
 
 SHAPES = [(1, 1), (3, 3), (5, 2), (40, 7), (200, 20)]

@@ -12,11 +12,11 @@ from scipy import stats
 
 from discreet.audit.lower_bound import attack
 from discreet.outsourcing.bounds import GRID, PublicBounds
-from discreet.outsourcing.projection import Projection
 from discreet.outsourcing.release import (
     AT_ONCE,
     DrawnRows,
     Mechanism,
+    Projection,
     draw_rows,
     mechanism_for,
     noise_scale,

@@ -10,8 +10,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from discreet.outsourcing.curator import AnswerRules
-from discreet.outsourcing.learning import column_spread
-from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.posterior import RowPrior, column_spread
 from discreet.outsourcing.search import SearchSettings
 from discreet.reporting.answers_figure import answers_figure
 from discreet.reporting.plots import NARROW, WIDE

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from discreet.outsourcing.acquisition import ACQUISITIONS
-from discreet.outsourcing.answering import times_text
+from discreet.outsourcing.answers import times_text
 from discreet.outsourcing.bounds import PublicColumn
+from discreet.outsourcing.modeler import ACQUISITIONS
 from discreet.privacy.guarantee import rounded_up
 from discreet.reporting.column_units import (
     aligned_texts,

@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.learning import column_spread
+from discreet.outsourcing.posterior import column_spread
 from discreet.outsourcing.search import Search, Status, Turn
 from discreet.validation import BoolArray, FloatArray, IntArray
 
