@@ -117,7 +117,7 @@ def play(
         )
     )
     curator.publish(certificate.release, folder / "release")
-    search = Search(ReleasedTable.read(folder / "release"), folder / "state.json", settings)
+    search = Search(ReleasedTable.read(folder / "release"), folder / "state.sqlite", settings)
     ask, tell = folder / "ask.csv", folder / "answers.csv"
     turn = search.step(ask, tell, rounds=rounds, batch=batch)
     for _ in range(turns - 1):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.outsourcing.curator import AnswerRules
+from discreet.outsourcing.answers import AnswerRules
 from discreet.outsourcing.posterior import RowPrior
 from discreet.outsourcing.search import SearchSettings
 from discreet.privacy import SecureNoise

@@ -174,6 +174,11 @@ class SearchView:
         regret: FloatArray = np.where(np.abs(gap) <= _ROUNDING * size, 0.0, gap)
         return regret
 
+    @property
+    def final_regret(self) -> float:
+        """How far the best answer is from the optimum."""
+        return float(self.regret(self.so_far)[-1])
+
     @cached_property
     def by_relevance(self) -> tuple[int, ...]:
         """The released numbers, the one on which outcomes depend most first.
