@@ -22,13 +22,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, TrustModel
 from discreet.validation import InvalidInput, whole_number
-
-TrustModel = Literal["local", "joint", "outsourced", "none"]
 
 GUARANTEE_SCHEMA = 1
 

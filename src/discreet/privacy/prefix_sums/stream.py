@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.calibration import SLACK, least_scale
 from discreet.privacy.guarantee import OnceEach, Release, Rounds
 from discreet.privacy.noise import NoiseSource
 from discreet.privacy.prefix_sums.base import Decoder, Encoder, Estimate, PrefixMechanism
@@ -36,10 +37,6 @@ from discreet.validation import FloatArray, InvalidInput, positive_number, read_
 # themselves many times as large as one person's share. This part of the sensitivity pays for sums
 # of up to a million people or so; it also covers the rounding of |C| itself.
 _MARGIN = 1e-9
-
-# Epsilon is solved from the multiplier to about a part in 10^10; so much more noise keeps the
-# epsilon that is derived from a record at or under the epsilon that was asked for.
-_SLACK = 1e-9
 
 
 def _achieved(
@@ -62,18 +59,13 @@ def _calibrated(
             f"noise was {type(noise).__name__}(), which adds none; a stream is released with "
             "noise, so pass SecureNoise()."
         )
-    target = asked * (1.0 + _SLACK)
-    scale = sensitivity * mechanism.column_norm * (1.0 + _MARGIN) * target
-    # r grows with the scale up to 1 and not beyond, so the steps lead upwards to a fixed point.
-    for _ in range(200):
-        achieved = _achieved(mechanism, size, sensitivity, scale, noise)
-        if achieved >= target:
-            return scale
-        scale *= target / achieved * (1.0 + 2.0**-50)
-    raise InvalidInput(
-        f"no scale gives noise_multiplier {asked} over {mechanism.entries} releases of {size} "
-        "numbers; ask for less noise, or for fewer rows."
-    )
+    target = asked * (1.0 + SLACK)
+
+    def achieved(scale: float) -> float:
+        return _achieved(mechanism, size, sensitivity, scale, noise)
+
+    start = sensitivity * mechanism.column_norm * (1.0 + _MARGIN) * target
+    return least_scale(target, start, achieved)
 
 
 class PrivateStream:
