@@ -17,7 +17,7 @@ from dataclasses import fields as fields_of
 from functools import cached_property
 from typing import Any
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.outsourcing.answers import AnswerNoise, sensible_number
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.release import Mechanism, Projection, stretch
