@@ -140,10 +140,15 @@ class TestRelease:
         assert "25 rows in a random order; z1; noise of" in out
         assert "a row and its outcome both replaced" in out
         fields = json.loads(Path("release/certificate.json").read_text())
-        assert fields["budget"] == {"epsilon": 4.0, "delta": 1e-5, "radius": 2.0}
+        assert fields["budget"] == {
+            "trust_model": "outsourced",
+            "epsilon": 4.0,
+            "delta": 1e-5,
+            "radius": 2.0,
+        }
         assert fields["answers"]["upper"] == 200.0
         assert fields["repeats"] == 2
-        assert np.shape(fields["projection"]) == (2, 1)
+        assert np.shape(fields["projection"]["matrix"]) == (2, 1)
         assert Path("secret-simulated/key.sqlite").exists()
         assert not Path("secret").exists()
         assert not Path("key").exists()

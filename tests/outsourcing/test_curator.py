@@ -142,7 +142,7 @@ class TestReleases:
         assert [len(one.earlier) for one in made] == [0, 1, 2]
         assert made[2].earlier == (made[0].mechanism, made[1].mechanism)
         assert len({one.release for one in made}) == 3
-        total = math.sqrt(sum((one.mechanism.noise_multiplier(1.0)) ** -2 for one in made))
+        total = math.sqrt(sum((one.mechanism.event(1.0).noise_multiplier) ** -2 for one in made))
         expected = gaussian_epsilon(1.0 / total, 1e-5)
         assert made[2].guarantee.epsilon == pytest.approx(expected)
 

@@ -13,12 +13,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.release import noise_scale
+from discreet.codec import Coded, Range
+from discreet.outsourcing.release import NoiseName, Sensible, noise_scale
 from discreet.privacy import NoiseSource, Outsourced, Release, Rounds, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.noise import gaussian_multiplier
@@ -32,12 +33,11 @@ from discreet.validation import (
     whole_number,
 )
 
-# Numbers in a certificate lie between this and its inverse, so that nothing overflows.
-MOST = 2.0**200
+_WIDEST = 1e60
 
 
 @dataclass(frozen=True)
-class AnswerNoise:
+class AnswerNoise(Coded):
     """Gaussian noise on every answer.
 
     Each person's outcome leaves at most `repeats` times, so the total costs (epsilon, delta).
@@ -52,44 +52,21 @@ class AnswerNoise:
         noise: name of the noise source.
     """
 
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, Range(above=0.0)]
+    delta: Annotated[float, Range(above=0.0, below=1.0)]
     lower: float
     upper: float
-    repeats: int
-    scale: float
-    noise: str
+    repeats: Annotated[int, Range(1)]
+    scale: Sensible
+    noise: NoiseName
 
     def __post_init__(self) -> None:
-        positive_number(self.epsilon, "epsilon of the answers")
-        probability(self.delta, "delta of the answers")
-        low = finite_number(self.lower, "the lower bound of answers")
-        high = finite_number(self.upper, "the upper bound of answers")
-        if not (low < high and high - low <= MOST):
+        super().__post_init__()
+        if not (self.lower < self.upper and self.upper - self.lower <= _WIDEST):
             raise InvalidInput(
-                f"answers had the bounds [{low}, {high}]; the lower must be below the upper bound, "
-                f"by at most {MOST:.0e}."
+                f"answers had the bounds [{self.lower}, {self.upper}]; the lower must be below the "
+                f"upper bound, by at most {_WIDEST:.0e}."
             )
-        whole_number(self.repeats, "repeats", minimum=1)
-        sensible_number(self.scale, "the scale of the answers")
-
-    @classmethod
-    def calibrated(
-        cls,
-        epsilon: float,
-        delta: float,
-        bounds: tuple[float, float],
-        repeats: int,
-        noise: NoiseSource,
-    ) -> AnswerNoise:
-        """The least noise that keeps (epsilon, delta) over all `repeats`.
-
-        Gaussian releases compose by their squared multipliers, so each of m answers needs sqrt(m)
-        times the scale that one would need.
-        """
-        blank = cls(epsilon, delta, bounds[0], bounds[1], repeats, 1.0, noise.name)
-        scale = noise_scale(Outsourced(epsilon, delta), blank.sensitivity, noise, 1, repeats)
-        return replace(blank, scale=scale)
 
     @property
     def sensitivity(self) -> float:
@@ -168,10 +145,18 @@ class AnswerRules:
             object.__setattr__(self, "delta", probability(self.delta, "delta of answers"))
 
     def calibrated(self, noise: NoiseSource) -> AnswerNoise | None:
-        """The noise on answers; None for answers as they are."""
+        """The least noise that keeps (epsilon, delta) over all `repeats`; None for answers as they
+        are.
+
+        Gaussian releases compose by their squared multipliers, so each of m answers needs sqrt(m)
+        times the scale that one would need.
+        """
         if self.epsilon is None or self.delta is None or self.bounds is None:
             return None
-        return AnswerNoise.calibrated(self.epsilon, self.delta, self.bounds, self.repeats, noise)
+        low, high = self.bounds
+        blank = AnswerNoise(self.epsilon, self.delta, low, high, self.repeats, 1.0, noise.name)
+        budget = Outsourced(self.epsilon, self.delta)
+        return replace(blank, scale=noise_scale(budget, high - low, noise, 1, self.repeats))
 
 
 @dataclass(frozen=True, order=True)
@@ -338,11 +323,3 @@ def drawn_answers(
 def times_text(count: int) -> str:
     """Once, or how many times."""
     return "once" if count == 1 else f"{count} times"
-
-
-def sensible_number(value: Any, name: str) -> float:
-    """A number above 0 with which sums and squares do not overflow."""
-    number = positive_number(value, name)
-    if not 1.0 / MOST <= number <= MOST:
-        raise InvalidInput(f"{name} was {value}; it must be between {1 / MOST:.0e} and {MOST:.0e}.")
-    return number

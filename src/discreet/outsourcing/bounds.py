@@ -172,7 +172,7 @@ class PublicColumn:
             lengths = (values - self.column.lower) / self.scale
         return lengths
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The column as JSON values."""
         shown: dict[str, Any] = {"name": self.name}
         if self.column.values:
@@ -272,15 +272,15 @@ class PublicBounds:
         labelled = (one.name for one in self.columns if one.column.values)
         return (self.id, *labelled)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The bounds as JSON values; names of the columns that stay at home are left out."""
-        return {"columns": [column.to_dict() for column in self.columns]}
+        return {"columns": [column.to_fields() for column in self.columns]}
 
     @classmethod
-    def from_dict(
+    def from_fields(
         cls, fields: Mapping[str, Any], id: str = "id", outcome: str | None = None
     ) -> PublicBounds:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_fields`."""
         columns = []
         for given in fields["columns"]:
             entry = dict(given)

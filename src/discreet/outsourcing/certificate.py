@@ -12,13 +12,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from dataclasses import fields as fields_of
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from discreet.codec import decode_array, encode_array
-from discreet.outsourcing.answers import AnswerNoise, sensible_number
+from discreet import codec
+from discreet.codec import Coded, Range
+from discreet.outsourcing.answers import AnswerNoise
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.release import Mechanism, Projection, stretch
 from discreet.privacy import (
@@ -31,23 +31,23 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.accounting import composed_epsilon
+from discreet.privacy.budget import budget_from_fields
 from discreet.privacy.guarantee import rounded_up
-from discreet.privacy.noise import NO_NOISE, check_noise_name
-from discreet.validation import InvalidInput, whole_number
+from discreet.validation import InvalidInput
 
 SCHEMA = 1
 # What reading a file that somebody edited may run into.
 DAMAGE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError)
-FILES = ("rows.csv", "rows.parquet")
-_ID = re.compile(r"[0-9a-f]{32}")
+_HEADER = {"kind": "outsourced release", "schema": SCHEMA}
 # What reading a certificate forgives: OpenDP may be absent here and present there, and its grid
 # changes the last digits.
 _FORGIVEN = 1e-6
 _ROW, _ROW_AND_OUTCOME = "row", "row and outcome"
+codec.register(Outsourced, Outsourced.to_fields, budget_from_fields, "budget of a release")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Coded):
     """A release and what it promises.
 
     Attributes:
@@ -65,29 +65,31 @@ class Certificate:
     """
 
     release: str
-    rows: int
+    rows: Annotated[int, Range(1)]
     bounds: PublicBounds
     budget: Outsourced
     mechanism: Mechanism
     earlier: tuple[Mechanism, ...]
     projection: Projection | None
     answers: AnswerNoise | None
-    repeats: int
-    file: str
+    repeats: Annotated[int, Range(1)]
+    file: Literal["rows.csv", "rows.parquet"]
     sha256: str
 
     def __post_init__(self) -> None:
-        if not _ID.fullmatch(self.release):
+        super().__post_init__()
+        if not re.fullmatch(r"[0-9a-f]{32}", self.release):
             raise InvalidInput(f"the release was {self.release!r:.80}; it must be 32 hex digits.")
-        whole_number(self.rows, "rows", minimum=1)
-        whole_number(self.repeats, "repeats", minimum=1)
         if self.answers is not None and self.answers.repeats != self.repeats:
             raise InvalidInput(
                 f"a row may be asked for {self.repeats} times, but the noise on answers is for "
                 f"{self.answers.repeats}; they must be equal."
             )
-        if self.file not in FILES:
-            raise InvalidInput(f"the file was {self.file!r:.80}; it must be one of {FILES}.")
+        if self.projection is not None and len(self.projection.matrix) != len(self.bounds.columns):
+            raise InvalidInput(
+                f"the projection has {len(self.projection.matrix)} rows for "
+                f"{len(self.bounds.columns)} columns."
+            )
 
     @property
     def radius(self) -> float:
@@ -193,34 +195,12 @@ class Certificate:
         }
 
     def to_json(self) -> str:
-        """The certificate as JSON, figures included."""
-        projection = None if self.projection is None else encode_array(self.projection.matrix)
-        promise = {
-            name: None if guarantee is None else json.loads(guarantee.to_json())
-            for name, guarantee in self.promises.items()
-        }
-        fields = {
-            "kind": "outsourced release",
-            "schema": SCHEMA,
-            "release": self.release,
-            "rows": self.rows,
-            "columns": self.names,
-            "bounds": self.bounds.to_dict(),
-            "budget": {
-                "epsilon": self.budget.epsilon,
-                "delta": self.budget.delta,
-                "radius": self.budget.radius,
-            },
-            "diameter": self.bounds.diameter,
-            "mechanism": asdict(self.mechanism),
-            "earlier": [asdict(mechanism) for mechanism in self.earlier],
-            "projection": projection,
-            "answers": None if self.answers is None else asdict(self.answers),
-            "repeats": self.repeats,
-            "file": self.file,
-            "sha256": self.sha256,
-            "promise": {"sentences": self.sentences, **promise},
-        }
+        """The certificate as JSON: facts, and the figures that follow from them."""
+        promise: dict[str, Any] = {"sentences": self.sentences}
+        for name, guarantee in self.promises.items():
+            promise[name] = None if guarantee is None else json.loads(guarantee.to_json())
+        figures = {"columns": self.names, "diameter": self.bounds.diameter, "promise": promise}
+        fields = {**_HEADER, **codec.to_json(self), **figures}
         return json.dumps(fields, indent=1, allow_nan=False) + "\n"
 
     @classmethod
@@ -233,30 +213,16 @@ class Certificate:
         """
         try:
             fields = json.loads(text)
-            if not isinstance(fields, dict) or fields.get("kind") != "outsourced release":
+            if not isinstance(fields, dict) or fields.pop("kind", None) != _HEADER["kind"]:
                 raise InvalidInput("this is not the certificate of an outsourced release.")
-            if fields.get("schema") != SCHEMA:
+            schema = fields.pop("schema", None)
+            if schema != SCHEMA:
                 raise InvalidInput(
-                    f"the certificate has schema {fields.get('schema')!r}; this version reads "
-                    f"schema {SCHEMA}."
+                    f"the certificate has schema {schema!r}; this version reads schema {SCHEMA}."
                 )
-            matrix, answers = fields["projection"], fields["answers"]
-            certificate = cls(
-                release=fields["release"],
-                rows=fields["rows"],
-                bounds=PublicBounds.from_dict(fields["bounds"]),
-                budget=Outsourced(**fields["budget"]),
-                mechanism=_mechanism(fields["mechanism"]),
-                earlier=tuple(map(_mechanism, fields["earlier"])),
-                projection=None
-                if matrix is None
-                else Projection(decode_array(matrix, "the projection", 2)),
-                answers=None if answers is None else AnswerNoise(**_noisy(answers)),
-                repeats=fields["repeats"],
-                file=fields["file"],
-                sha256=fields["sha256"],
-            )
-            certificate._check_figures(fields)
+            figures = {name: fields.pop(name) for name in ("columns", "diameter", "promise")}
+            certificate: Certificate = codec.from_json(fields, cls, "the certificate")
+            certificate._check_figures(figures)
         except InvalidInput:
             raise
         except (*DAMAGE, RecursionError) as error:
@@ -265,16 +231,11 @@ class Certificate:
             ) from error
         return certificate
 
-    def _check_figures(self, fields: Mapping[str, Any]) -> None:
+    def _check_figures(self, figures: Mapping[str, Any]) -> None:
         """Refuse figures that do not follow from the facts."""
-        if self.projection is not None and len(self.projection.matrix) != len(self.bounds.columns):
+        if tuple(figures["columns"]) != self.names:
             raise InvalidInput(
-                f"the projection has {len(self.projection.matrix)} rows for "
-                f"{len(self.bounds.columns)} columns."
-            )
-        if tuple(fields["columns"]) != self.names:
-            raise InvalidInput(
-                f"the certificate names the columns {fields['columns']}; they are {self.names}."
+                f"the certificate names the columns {figures['columns']}; they are {self.names}."
             )
         gain, rounding = stretch(self.bounds.extent, self.projection)
         # Where mu is beyond all sense epsilon is infinite, and nothing is promised.
@@ -282,7 +243,7 @@ class Certificate:
         least = {
             "gain": (self.mechanism.gain, gain, 2.0**-40),
             "rounding": (self.mechanism.rounding, rounding, 2.0**-40),
-            "diameter": (fields["diameter"], self.bounds.diameter, 2.0**-40),
+            "diameter": (figures["diameter"], self.bounds.diameter, 2.0**-40),
             "epsilon of the release": (self.budget.epsilon, alone, _FORGIVEN),
         }
         if self.answers is not None:
@@ -295,7 +256,7 @@ class Certificate:
                     "trust this release."
                 )
         for name, guarantee in self.promises.items():
-            claim = fields["promise"][name]
+            claim = figures["promise"][name]
             read = claim and Guarantee.from_json(json.dumps(claim))
             if read is not None and (guarantee is None or not _follows(read, guarantee)):
                 raise InvalidInput(
@@ -333,19 +294,3 @@ def _figures(guarantee: Guarantee | None) -> str:
         f"epsilon = {guarantee.epsilon:g}, delta = {guarantee.delta:g}, radius = {reach}, noise = "
         f"{', '.join(guarantee.noise)}"
     )
-
-
-def _mechanism(fields: Mapping[str, Any]) -> Mechanism:
-    if set(fields) != {field.name for field in fields_of(Mechanism)}:
-        raise InvalidInput(f"a mechanism had the fields {sorted(fields)}; it has five.")
-    for name in ("scale", "gain", "rounding"):
-        sensible_number(fields[name], name)
-    whole_number(fields["numbers"], "numbers", minimum=1, maximum=2**31 - 1)
-    return Mechanism(**_noisy(fields))
-
-
-def _noisy(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields of a mechanism that has noise."""
-    if check_noise_name(fields["noise"]) == NO_NOISE:
-        raise InvalidInput("the certificate names no noise source; nothing protects this release.")
-    return fields

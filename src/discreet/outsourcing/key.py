@@ -178,7 +178,7 @@ def key_in(state: Connection, folder: Path) -> Key | None:
         return Key(
             folder,
             fingerprint,
-            PublicBounds.from_dict(json.loads(bounds), id, outcome),
+            PublicBounds.from_fields(json.loads(bounds), id, outcome),
             tuple(name for name, _ in people),
             None if outcome is None else np.array(measured, dtype=np.float64),
             tuple(
@@ -197,7 +197,7 @@ def keep_source(state: Connection, key: Key) -> None:
     outcomes = [None] * len(key.ids) if key.outcomes is None else key.outcomes.tolist()
     state.execute(
         "INSERT INTO source VALUES (?, ?, ?, ?)",
-        (key.fingerprint, json.dumps(bounds.to_dict()), bounds.id, bounds.outcome),
+        (key.fingerprint, json.dumps(bounds.to_fields()), bounds.id, bounds.outcome),
     )
     # SQLite keeps NaN as NULL.
     state.executemany(

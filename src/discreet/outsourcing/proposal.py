@@ -197,7 +197,7 @@ def propose(
         projection=projection,
         answers=rules.calibrated(noise),
         repeats=rules.repeats,
-        file=f"rows.{form}",
+        file="rows.csv" if form == "csv" else "rows.parquet",
         sha256="",
     )
     asked = {

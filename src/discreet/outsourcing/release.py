@@ -33,15 +33,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from discreet.codec import Coded, Range, Shape
+from discreet.codec.values import Check
 from discreet.outsourcing.bounds import ROUNDING
 from discreet.privacy import NoiseSource, Outsourced
-from discreet.privacy.accounting import GaussianEvent, composed_epsilon
+from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier, least_scale
-from discreet.privacy.noise import gaussian_multiplier
+from discreet.privacy.noise import NO_NOISE, check_noise_name, gaussian_multiplier
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_matrix, whole_number
 
 # Numbers drawn in one call. A row stays within one call, so this is the size that counts.
@@ -52,25 +54,31 @@ KINDS = ("orthonormal", "gaussian")
 _MARGIN = 1.0 + 2.0**-36
 
 
+def _of_noise(name: str) -> str:
+    if check_noise_name(name) == NO_NOISE:
+        raise InvalidInput("a mechanism names no noise source; nothing protects this release.")
+    return name
+
+
+# Numbers with which sums and squares do not overflow.
+Sensible = Annotated[float, Range(1e-60, 1e60)]
+NoiseName = Annotated[str, Check(_of_noise)]
+
+
 @dataclass(frozen=True, eq=False)
-class Projection:
+class Projection(Coded):
     """A public linear map of rows.
 
     Attributes:
         matrix: M, (d, r).
     """
 
-    matrix: FloatArray
+    matrix: Annotated[FloatArray, Shape("columns", "kept")]
 
     def __post_init__(self) -> None:
-        matrix = np.asarray(self.matrix, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
-            raise InvalidInput(
-                f"the projection had shape {matrix.shape}; it must be a finite matrix (d, r)."
-            )
-        matrix = matrix.copy()
-        matrix.setflags(write=False)
-        object.__setattr__(self, "matrix", matrix)
+        super().__post_init__()
+        if self.matrix.size == 0:
+            raise InvalidInput(f"matrix had shape {self.matrix.shape}; it must not be empty.")
 
     @classmethod
     def draw(
@@ -118,7 +126,7 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Mechanism(Coded):
     """How the rows of a table were released; enough to derive what that costs.
 
     Attributes:
@@ -129,27 +137,21 @@ class Mechanism:
         noise: the name of the noise source.
     """
 
-    scale: float
-    gain: float
-    rounding: float
-    numbers: int
-    noise: str
+    scale: Sensible
+    gain: Sensible
+    rounding: Sensible
+    numbers: Annotated[int, Range(1, 2**31 - 1)]
+    noise: NoiseName
 
     def sensitivity(self, distance: float) -> float:
         """How far a release without noise moves (l2) if one row moves by `distance`."""
         return distance * self.gain + self.rounding
 
-    def noise_multiplier(self, distance: float) -> float:
-        """scale / sensitivity as the noise source achieves it."""
-        return gaussian_multiplier(self.noise, self.sensitivity(distance), self.scale, self.numbers)
-
     def event(self, distance: float) -> GaussianEvent:
-        """What the release costs a person whose row may move by `distance`."""
-        return GaussianEvent(self.noise_multiplier(distance))
-
-    def epsilon(self, distance: float, delta: float) -> float:
-        """Epsilon at `delta` for rows within `distance` of each other."""
-        return composed_epsilon([self.event(distance)], delta)
+        """What the release costs a person whose row may move by `distance`: scale / sensitivity as
+        the noise source achieves it."""
+        law = self.noise, self.sensitivity(distance), self.scale, self.numbers
+        return GaussianEvent(gaussian_multiplier(*law))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,14 +13,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from discreet import codec
 from discreet.durable import StateFile
 from discreet.outsourcing.answers import Answer, Question
 from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.certificate import DAMAGE
 from discreet.outsourcing.exchange import (
     ASK_COLUMNS,
     ReleasedTable,
@@ -316,7 +316,7 @@ class Search:
         with _state(self.path).changing() as state:
             state.execute("DELETE FROM search")
             state.execute("DELETE FROM asked")
-            settings = json.dumps(asdict(self.settings), allow_nan=False)
+            settings = json.dumps(codec.to_json(self.settings), allow_nan=False)
             state.execute("INSERT INTO search VALUES (?, ?)", (self.release, settings))
             state.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", asked)
         self._kept = (self.settings, self.asked)
@@ -353,11 +353,7 @@ def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Asked, ...]] 
             "file."
         )
     try:
-        fields: dict[str, Any] = json.loads(settings)
-        prior = fields.pop("prior")
-        prior = None if prior is None else RowPrior(**prior)
-        return SearchSettings(prior=prior, **fields), tuple(questions)
-    except InvalidInput:
-        raise
-    except DAMAGE as error:
-        raise InvalidInput(f"the search in {path} is damaged ({error!r}).") from error
+        begun = codec.from_json(json.loads(settings), SearchSettings, "the settings")
+    except ValueError as error:
+        raise InvalidInput(f"the search in {path} is damaged ({error}); restore it.") from error
+    return begun, tuple(questions)
