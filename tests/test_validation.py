@@ -60,8 +60,8 @@ REFUSES: list[tuple[Callable[[Any], Any], Any, str]] = [
     (lambda x: instance_of(x, "it", dict, "a table"), 3, "it was a int; give a table."),
     (lambda x: distinct(x, "they"), ["a", "a"], "they were ['a', 'a']; give at least one, each"),
     (lambda x: distinct(x, "they", 2), ["a"], "give at least two, each once."),
-    (lambda x: ordered(*x, "bounds"), (1.0, 1.0), "bounds were [1.0, 1.0]; the lower must be"),
-    (lambda x: ordered(*x, "bounds"), (-1.7e308, 1.7e308), "bounds were"),
+    (lambda x: ordered(*x, "bounds were"), (1.0, 1.0), "bounds were [1.0, 1.0]; the lower must be"),
+    (lambda x: ordered(*x, "bounds were"), (-1.7e308, 1.7e308), "bounds were"),
     (
         lambda x: equally_long("rewards", x, "contexts", [1]),
         [],

@@ -192,12 +192,13 @@ def instance_of(value: Any, name: str, kind: type[Kind], wanted: str) -> Kind:
     return value
 
 
-def ordered(lower: float, upper: float, name: str) -> None:
-    """Refuse bounds that are not in order, or further apart than float64 can tell."""
+def ordered(lower: float, upper: float, subject: str) -> None:
+    """Refuse bounds that are not in order, or further apart than float64 can tell.
+
+    `subject` is how the message begins, such as `reward bounds were`.
+    """
     if not (lower < upper and math.isfinite(upper - lower)):
-        raise InvalidInput(
-            f"{name} were [{lower}, {upper}]; the lower must be below the upper bound."
-        )
+        raise InvalidInput(f"{subject} [{lower}, {upper}]; the lower must be below the upper bound.")
 
 
 def distinct(values: Iterable[Choice], name: str, least: int = 1) -> tuple[Choice, ...]:

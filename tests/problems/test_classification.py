@@ -8,9 +8,9 @@ import pytest
 
 from discreet.domain import RewardBounds, unit_cube
 from discreet.problems.classification import (
-    BracketLabels,
     ClassificationProblem,
     ClassLabels,
+    RewardColumns,
     TableBandit,
     bandit_from_table,
     classification_from_table,
@@ -136,19 +136,21 @@ def test_arrays_that_are_refused(make, message) -> None:
 
 
 def test_brackets_are_closed_below() -> None:
-    label = BracketLabels("earnings", (13, 20))
+    label = ClassLabels("earnings", thresholds=(13, 20))
     assert label.names == ("under 13", "13 to 20", "20 or more")
     frame = pd.DataFrame({"earnings": [12.99, 13.0, 19.99, 20.0, 72.0, -1.0]})
     encoded = label.encode(frame)
     np.testing.assert_array_equal(encoded.values[:, 0], [0, 1, 1, 2, 2, 0])
     assert encoded.kept.all()
-    assert BracketLabels("x", (2.5,)).names == ("under 2.5", "2.5 or more")
+    assert ClassLabels("x", thresholds=(2.5,)).names == ("under 2.5", "2.5 or more")
 
 
 def test_rows_must_be_kept_by_contexts_and_label() -> None:
     frame = pd.DataFrame({"x": [0.1, 9.0, 0.3, 0.4], "y": [1.0, 2.0, None, 8.0]})
     column = Column("x", 0, 1, outside="drop")
-    problem = classification_from_table(frame, [column], BracketLabels("y", (5,), "drop"), "test")
+    problem = classification_from_table(
+        frame, [column], ClassLabels("y", thresholds=(5,), missing="drop"), "test"
+    )
     np.testing.assert_array_equal(problem.contexts[:, 0], [0.1, 0.4])
     np.testing.assert_array_equal(problem.labels, [0, 1])
     assert problem.source == "test"
@@ -169,10 +171,12 @@ def test_class_labels_keep_their_declared_order() -> None:
 def test_people_who_are_left_out_are_counted() -> None:
     frame = pd.DataFrame({"x": [0.1, None, 0.3, 0.4], "y": [1, 2, None, 4], "z": [0, 0, 0, 9]})
     columns = [Column("x", 0, 1, missing="drop")]
-    bracket = classification_from_table(frame, columns, BracketLabels("y", (3,), "drop"), "test")
+    bracket = classification_from_table(
+        frame, columns, ClassLabels("y", thresholds=(3,), missing="drop"), "test"
+    )
     assert bracket.rows == RowCounts(4, 2, (("x", 1), ("y", 1)))
     bandit = bandit_from_table(
-        frame, columns, ("y", "z"), RewardBounds(0, 5), "test", "drop", "drop"
+        frame, columns, RewardColumns(("y", "z"), 0, 5, "drop", "drop"), "test"
     )
     assert bandit.rows == RowCounts(4, 1, (("x", 1), ("y", 1)), (("z", 1),))
 
@@ -181,15 +185,17 @@ def test_an_outcome_among_the_context_columns_is_refused() -> None:
     frame = pd.DataFrame({"x": [0, 1], "y": [0, 1]})
     columns = [Column("x", 0, 1), Column("y", 0, 1)]
     with pytest.raises(InvalidInput, match="'y' is both a context column and the label"):
-        classification_from_table(frame, columns, BracketLabels("y", (1,)), "test")
+        classification_from_table(frame, columns, ClassLabels("y", thresholds=(1,)), "test")
     with pytest.raises(InvalidInput, match="'x' is both a context column and the reward"):
-        bandit_from_table(frame, columns, ("x", "z"), RewardBounds(0, 1), "test")
+        bandit_from_table(frame, columns, RewardColumns(("x", "z"), 0, 1), "test")
 
 
 def test_columns_and_label_that_do_not_fit_are_named_together() -> None:
     frame = pd.DataFrame({"x": [0, 7], "y": [0, None]})
     with pytest.raises(InvalidInput) as refused:
-        classification_from_table(frame, [Column("x", 0, 1)], BracketLabels("y", (1,)), "test")
+        classification_from_table(
+            frame, [Column("x", 0, 1)], ClassLabels("y", thresholds=(1,)), "test"
+        )
     assert [text.split()[1] for text in refused.value.args] == ["'x'", "'y'"]
 
 
@@ -211,7 +217,7 @@ def test_a_column_that_gives_the_label_away_is_warned_of() -> None:
         Column("age", 0, 99),
         Column("group", 0, 2, 3),
     ]
-    label = BracketLabels("pay", (10, 20, 90))
+    label = ClassLabels("pay", thresholds=(10, 20, 90))
     problem = classification_from_table(frame, columns, label, "test")
     assert len(problem.warnings) == 3
     assert "Nobody in the table has the pay '90 or more'" in problem.warnings[0]
@@ -223,22 +229,25 @@ def test_bandit_from_table_follows_the_rules() -> None:
     frame = pd.DataFrame({"x": [0, 1, 1], "a": [1.0, 9.0, None], "b": [2.0, 3.0, 4.0]})
     column = [Column("x", 0, 1)]
     problem = bandit_from_table(
-        frame, column, ("a", "b"), RewardBounds(0, 5), "test", "clip", "drop"
+        frame, column, RewardColumns(("a", "b"), 0, 5, "clip", "drop"), "test"
     )
     assert problem.arm_names == ("a", "b")
     np.testing.assert_array_equal(problem.rewards_of(np.arange(2)), [[1, 2], [5, 3]])
     with pytest.raises(InvalidInput, match="'a' was outside its declared bounds"):
-        bandit_from_table(frame, column, ("a", "b"), RewardBounds(0, 5), "test", "error", "drop")
+        bandit_from_table(frame, column, RewardColumns(("a", "b"), 0, 5, missing="drop"), "test")
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: BracketLabels("y", ()), "at least one"),
-        (lambda: BracketLabels("y", (2, 1)), "increasing"),
-        (lambda: BracketLabels("y", (1, 1)), "increasing"),
-        (lambda: BracketLabels("y", (float("inf"),)), "threshold was inf"),
-        (lambda: BracketLabels("y", (1,), "clip"), "missing of column 'y' was 'clip'"),
+        (lambda: ClassLabels("y", thresholds=()), "at least one"),
+        (lambda: ClassLabels("y", thresholds=(2, 1)), "increasing"),
+        (lambda: ClassLabels("y", thresholds=(1, 1)), "increasing"),
+        (lambda: ClassLabels("y", thresholds=(float("inf"),)), "threshold was inf"),
+        (
+            lambda: ClassLabels("y", thresholds=(1,), missing="clip"),
+            "missing of column 'y' was 'clip'",
+        ),
         (lambda: ClassLabels("y", ("a",)), "at least two"),
         (lambda: ClassLabels("y", ("a", "b"), outside="clip"), "no nearest bound"),
     ],
@@ -250,4 +259,4 @@ def test_labels_that_are_refused(make, message) -> None:
 
 def test_a_label_column_that_is_not_there() -> None:
     with pytest.raises(InvalidInput, match="'pay' is not in the table, which has: x"):
-        BracketLabels("pay", (1,)).encode(pd.DataFrame({"x": [1]}))
+        ClassLabels("pay", thresholds=(1,)).encode(pd.DataFrame({"x": [1]}))

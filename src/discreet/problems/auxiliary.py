@@ -26,9 +26,9 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     finite_matrix,
-    finite_number,
     finite_vector,
     freeze_arrays,
+    number_from,
     whole_number,
     whole_vector,
 )
@@ -93,10 +93,7 @@ class BehaviourPolicy:
 
     def __post_init__(self) -> None:
         whole_number(self.arms, "arms", minimum=2)
-        if not 0.0 <= finite_number(self.kappa, "kappa") <= 1.0:
-            raise InvalidInput(
-                f"kappa was {self.kappa!r}; an exploration coefficient lies from 0 to 1."
-            )
+        number_from(self.kappa, "kappa", 0.0, 1.0)
 
     @cached_property
     def probabilities(self) -> FloatArray:

@@ -17,37 +17,36 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from pydantic import ConfigDict
 
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
 from discreet.problems.columns import (
     Column,
-    Label,
+    Labels,
     MissingRule,
+    Number,
     OutsideRule,
     box_of,
-    check_rule,
+    label_text,
     label_texts,
 )
-from discreet.problems.tables import (
-    Encoded,
-    RowCounts,
-    column_of,
-    encode_columns,
-    encoded_together,
-    numbers_of,
-)
+from discreet.problems.tables import Encoded, RowCounts, column_of, encode_columns, numbers_of
 from discreet.validation import (
     BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
+    Refusals,
+    equally_long,
     finite_matrix,
     finite_number,
+    one_of,
     whole_vector,
 )
 
@@ -180,11 +179,7 @@ class TableBandit(TableProblem):
     ) -> None:
         super().__init__(contexts, domain, arm_names, reward_bounds, source, rows)
         self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
-        if len(self._rewards) != self.size:
-            raise InvalidInput(
-                f"rewards had {len(self._rewards)} rows and contexts {self.size}; give one row of "
-                "each for every person."
-            )
+        equally_long("rewards", self._rewards, "contexts", self._contexts)
         for column in self._rewards.T:
             reward_bounds.to_unit(column, self.size)
 
@@ -195,105 +190,162 @@ class TableBandit(TableProblem):
 
 @dataclass(frozen=True)
 class ClassLabels:
-    """Classes from a column of labels; `classes` in their order are the arms."""
-
-    column: str
-    classes: tuple[Label, ...]
-    outside: OutsideRule = "error"
-    missing: MissingRule = "error"
-
-    def __post_init__(self) -> None:
-        classes = label_texts(self.classes, f"the classes of the label {self.column!r}")
-        object.__setattr__(self, "classes", classes)
-        self._as_column()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The K class names."""
-        return self._as_column().values
-
-    def _as_column(self) -> Column:
-        return Column.category(self.column, self.classes, self.outside, self.missing)
-
-    def encode(self, frame: pd.DataFrame) -> Encoded:
-        """The classes (n, 1) of all rows, NaN in rows left out."""
-        return encode_columns(frame, [self._as_column()])
-
-
-@dataclass(frozen=True)
-class BracketLabels:
-    """Classes from a numeric column cut at public thresholds t_1 < ... < t_m.
+    """Classes from one column: its labels, or numbers cut at public thresholds t_1 < ... < t_m.
 
     Class 0 is below t_1, class k is t_k <= value < t_(k+1), and class m is t_m or more.
+
+    Attributes:
+        column: the column's name in the table.
+        classes: the labels, which in their order are the arms.
+        outside: what happens to a label that is not one of them.
+        missing: what happens where there is no value.
+        thresholds: in place of `classes`.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     column: str
-    thresholds: tuple[float, ...]
+    classes: Labels | None = None
+    outside: Literal["error", "drop"] = "error"
     missing: MissingRule = "error"
+    thresholds: tuple[Number, ...] | None = None
 
     def __post_init__(self) -> None:
-        numbers = tuple(finite_number(t, "a threshold") for t in self.thresholds)
-        if not numbers or any(a >= b for a, b in pairwise(numbers)):
+        if (self.classes is None) == (self.thresholds is None):
             raise InvalidInput(
-                f"thresholds were {list(self.thresholds)}; give at least one, in increasing "
-                "order, each once."
+                f"the label {self.column!r} needs either classes = [...] (a column of labels) or "
+                "thresholds = [...] (numbers that are cut into classes); give one of the two."
             )
-        check_rule(self.missing, f"missing of column {self.column!r}", ("error", "drop"))
-        object.__setattr__(self, "thresholds", numbers)
+        one_of(self.missing, f"missing of column {self.column!r}", ("error", "drop"))
+        if self.classes is not None:
+            classes = label_texts(self.classes, f"the classes of the label {self.column!r}")
+            object.__setattr__(self, "classes", classes)
+            self._as_column()
+            return
+        if self.outside != "error":
+            raise InvalidInput(
+                f"the label {self.column!r} has thresholds and outside = {self.outside!r}; every "
+                "number falls into a bracket, so leave outside out."
+            )
+        cuts = tuple(finite_number(t, "a threshold") for t in self.thresholds or ())
+        if not cuts or any(a >= b for a, b in pairwise(cuts)):
+            raise InvalidInput(
+                f"thresholds were {list(cuts)}; give at least one, in increasing order, each once."
+            )
+        object.__setattr__(self, "thresholds", cuts)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The K bracket names, for example `under 13`, `13 to 20`, `20 or more`."""
-        cuts = [_plain(t) for t in self.thresholds]
+        """The K class names; of brackets for example `under 13`, `13 to 20`, `20 or more`."""
+        if self.thresholds is None:
+            return self._as_column().values
+        cuts = [label_text(t) for t in self.thresholds]
         between = [f"{a} to {b}" for a, b in pairwise(cuts)]
         return (f"under {cuts[0]}", *between, f"{cuts[-1]} or more")
 
+    def _as_column(self) -> Column:
+        return Column.category(self.column, self.classes or (), self.outside, self.missing)
+
     def encode(self, frame: pd.DataFrame) -> Encoded:
         """The classes (n, 1) of all rows, NaN in rows left out."""
+        if self.thresholds is None:
+            return encode_columns(frame, [self._as_column()])
         values = numbers_of(column_of(frame, self.column), self.missing)
         kept = ~np.isnan(values)
         codes = np.where(kept, np.digitize(values, self.thresholds), np.nan)
         return Encoded(codes[:, None], kept, ((self.column, int((~kept).sum())),))
 
 
-def _plain(number: float) -> str:
-    return str(int(number)) if number.is_integer() else repr(number)
+@dataclass(frozen=True)
+class RewardColumns:
+    """One column of rewards for each arm, all within the same public bounds and by the same rules.
+
+    Attributes:
+        columns: the names of the columns, which are the arms.
+        lower, upper: the bounds of a reward.
+        outside, missing: as in `Column`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    columns: tuple[str, ...]
+    lower: Number
+    upper: Number
+    outside: OutsideRule = "error"
+    missing: MissingRule = "error"
+
+    def __post_init__(self) -> None:
+        names = label_texts(self.columns, "the reward columns")
+        object.__setattr__(self, "columns", names)
+        RewardBounds(self.lower, self.upper)
+
+    @property
+    def bounds(self) -> RewardBounds:
+        """The public bounds of a reward."""
+        return RewardBounds(self.lower, self.upper)
+
+    def encode(self, frame: pd.DataFrame) -> Encoded:
+        """The rewards (n, K) of all rows, NaN in rows left out."""
+        arms = [
+            Column(name, self.lower, self.upper, outside=self.outside, missing=self.missing)
+            for name in self.columns
+        ]
+        return encode_columns(frame, arms)
 
 
 def classification_from_table(
-    frame: pd.DataFrame,
-    columns: Sequence[Column],
-    label: ClassLabels | BracketLabels,
-    source: str,
+    frame: pd.DataFrame, columns: Sequence[Column], label: ClassLabels, source: str
 ) -> ClassificationProblem:
     """A classification problem from the rows which both the columns and the label keep.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
-    domain = box_of(columns)
-    _check_apart(columns, [label.column], "label")
-    contexts, classes = encoded_together(
-        lambda: encode_columns(frame, columns), lambda: label.encode(frame)
-    )
-    rows = RowCounts.of([contexts, classes])
-    kept = contexts.kept & classes.kept
-    labels = classes.values[kept, 0].astype(np.int64)
-    problem = ClassificationProblem(
-        contexts.values[kept], labels, domain, label.names, source, rows
-    )
+    contexts, classes, rows = _encoded(frame, columns, label, [label.column], "label")
+    labels = classes[:, 0].astype(np.int64)
+    problem = ClassificationProblem(contexts, labels, box_of(columns), label.names, source, rows)
     problem.warnings = (*_never(problem, label.column), *_giveaways(problem, label.column))
     return problem
 
 
-def _check_apart(columns: Sequence[Column], outcomes: Sequence[str], kind: str) -> None:
-    """Refuse an outcome among the context columns, which a learner sees before it chooses."""
-    both = [column.name for column in columns if column.name in outcomes]
+def bandit_from_table(
+    frame: pd.DataFrame, columns: Sequence[Column], rewards: RewardColumns, source: str
+) -> TableBandit:
+    """A bandit whose arms are the reward columns of a table.
+
+    Raises:
+        InvalidInput: for a column that is not in the table or whose values its rules refuse.
+    """
+    outcomes = rewards.columns
+    contexts, paid, rows = _encoded(frame, columns, rewards, outcomes, "reward of an arm")
+    domain = box_of(columns)
+    return TableBandit(contexts, paid, domain, outcomes, rewards.bounds, source, rows)
+
+
+def _encoded(
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    outcome: ClassLabels | RewardColumns,
+    names: Sequence[str],
+    kind: str,
+) -> tuple[FloatArray, FloatArray, RowCounts]:
+    """The contexts and outcomes of the rows that both keep, and how many rows those are."""
+    box_of(columns)
+    both = [column.name for column in columns if column.name in names]
     if both:
         raise InvalidInput(
             f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
             "outcome before it chooses, and the result would mean nothing. Take it out of columns."
         )
+    refusals, parts = Refusals(), []
+    with refusals.collected():
+        parts.append(encode_columns(frame, columns))
+    with refusals.collected():
+        parts.append(outcome.encode(frame))
+    refusals.raise_if_any()
+    contexts, outcomes = parts
+    kept = contexts.kept & outcomes.kept
+    return contexts.values[kept], outcomes.values[kept], RowCounts.of(parts)
 
 
 def _never(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
@@ -328,35 +380,6 @@ def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
                 "before the choice? If not, take it out of columns; the result would mean nothing."
             )
     return tuple(found)
-
-
-def bandit_from_table(
-    frame: pd.DataFrame,
-    columns: Sequence[Column],
-    reward_columns: Sequence[str],
-    reward_bounds: RewardBounds,
-    source: str,
-    outside: OutsideRule = "error",
-    missing: MissingRule = "error",
-) -> TableBandit:
-    """A bandit whose arms are the reward columns of a table.
-
-    Raises:
-        InvalidInput: for a column that is not in the table or whose values its rules refuse.
-    """
-    names = label_texts(reward_columns, "the reward columns")
-    domain = box_of(columns)
-    _check_apart(columns, names, "reward of an arm")
-    low, high = reward_bounds.lower, reward_bounds.upper
-    arms = [Column(name, low, high, outside=outside, missing=missing) for name in names]
-    contexts, rewards = encoded_together(
-        lambda: encode_columns(frame, columns), lambda: encode_columns(frame, arms)
-    )
-    rows = RowCounts.of([contexts, rewards])
-    kept = contexts.kept & rewards.kept
-    return TableBandit(
-        contexts.values[kept], rewards.values[kept], domain, names, reward_bounds, source, rows
-    )
 
 
 def in_sample_oracle(problem: TableProblem) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -165,16 +165,6 @@ def encode_columns(
     refusals.raise_if_any()
     kept = np.logical_not(np.isnan(values).any(axis=1))
     return Encoded(values, kept, tuple(lacking), tuple(outside))
-
-
-def encoded_together(*encoders: Callable[[], Encoded]) -> list[Encoded]:
-    """What several functions encode; `InvalidInput` with all that they refuse."""
-    refusals, parts = Refusals(), []
-    for encode in encoders:
-        with refusals.collected():
-            parts.append(encode())
-    refusals.raise_if_any()
-    return parts
 
 
 def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:

@@ -9,7 +9,7 @@ import pytest
 from discreet.action_space import ArmPoints
 from discreet.problems.catalog import find_entry, load_problem
 from discreet.problems.classification import in_sample_oracle
-from discreet.problems.loans import LoanQuotes, loan_quotes
+from discreet.problems.real_data import LoanQuotes, loan_quotes
 from discreet.validation import InvalidInput
 
 
