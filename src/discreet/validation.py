@@ -198,7 +198,9 @@ def ordered(lower: float, upper: float, subject: str) -> None:
     `subject` is how the message begins, such as `reward bounds were`.
     """
     if not (lower < upper and math.isfinite(upper - lower)):
-        raise InvalidInput(f"{subject} [{lower}, {upper}]; the lower must be below the upper bound.")
+        raise InvalidInput(
+            f"{subject} [{lower}, {upper}]; the lower must be below the upper bound."
+        )
 
 
 def distinct(values: Iterable[Choice], name: str, least: int = 1) -> tuple[Choice, ...]:

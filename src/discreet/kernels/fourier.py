@@ -10,6 +10,8 @@ frequencies omega and -omega give the same features, so one of each pair is kept
 | weights     | (q,)   | positive; their sum is k(x, x)                              | a      |
 | centre      | (d,)   | of the box; it changes no norm and no inner product         | c      |
 
+The frequencies are a product of one-dimensional quadrature rules (rules.py), or random.
+
 Sources: Rahimi and Recht 2007 (random), Mutny and Krause 2018 (quadrature), Dubey 2021 section 4.2.
 """
 
@@ -17,23 +19,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
+from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.kernels.additive import Additive
-from discreet.kernels.base import FeatureMap, check_domain, own_matrix
-from discreet.kernels.rules import OutOfReach, Rule, hermite_rule, trapezoid_rule
-from discreet.validation import (
-    FloatArray,
-    InvalidInput,
-    finite_vector,
-    positive_number,
-    whole_number,
-)
+from discreet.kernels.base import FeatureMap, OutOfReach
+from discreet.kernels.rules import Rule, hermite_rule, trapezoid_rule
+from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number, whole_number
 
 # A tensor product larger than this is refused before any memory is taken, and one with more
 # frequencies after pruning because every later step would take long.
@@ -41,8 +38,11 @@ MOST_NODES = 2_000_000
 MOST_FREQUENCIES = 10_000
 
 
+@dataclass(eq=False, repr=False)
 class FourierFeatures(FeatureMap):
     """Cosines and sines of given frequencies; see the module's table.
+
+    The m = 2q features (one fewer with the frequency 0) are all cosines, then all sines.
 
     Args:
         domain: the public box.
@@ -50,47 +50,45 @@ class FourierFeatures(FeatureMap):
         weights: (q,) above 0.
         kernel: what it approximates, for `sup_error`.
 
-    The m = 2q features (one fewer with the frequency 0) are all cosines, then all sines.
+    Attributes:
+        sines: (q,) which frequencies have a sine.
+        scales: (m,) the roots of the weights, of the cosines and then of the sines.
 
     Raises:
         InvalidInput: for wrong shapes, NaN, or weights that are not above 0.
     """
 
-    def __init__(
-        self, domain: Box, frequencies: ArrayLike, weights: ArrayLike, kernel: Any = None
-    ) -> None:
-        self.domain = check_domain(domain)
-        self.frequencies = frequencies
-        self.weights = weights
-        self.kernel = kernel
-        self._omega = own_matrix(frequencies, "frequencies", domain.dimension)
-        a = finite_vector(weights, "weights", len(self._omega))
-        if not (a > 0.0).all():
-            raise InvalidInput(
-                f"a weight was {a.min()}; every weight of a frequency must be above 0."
-            )
-        self._a = a
-        self._centre = 0.5 * (np.asarray(domain.lower) + np.asarray(domain.upper))
-        self._with_sine = (self._omega != 0.0).any(axis=1)
-        self._cos_scale = np.sqrt(a)
-        self._sin_scale = np.sqrt(a[self._with_sine])
-        # The transpose as its own array, so that equal maps take the same path through BLAS.
-        self._columns = np.ascontiguousarray(self._omega.T)
-        self.features = len(a) + int(self._with_sine.sum())
-        self.norm_bound = math.sqrt(math.fsum(a))
+    kind: ClassVar[str] = "fourier"
+    spares_kernel: ClassVar[bool] = True
+
+    domain: Box
+    frequencies: Annotated[FloatArray, Shape("q", "domain.dimension")]
+    weights: Annotated[FloatArray, Shape("q"), Range(above=0.0)]
+    kernel: Kernel | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sines = (self.frequencies != 0.0).any(axis=1)
+        scales = np.concatenate([np.sqrt(self.weights), np.sqrt(self.weights[sines])])
+        low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
+        self._derive(
+            sines=sines,
+            scales=scales,
+            features=len(scales),
+            norm_bound=math.sqrt(math.fsum(self.weights)),
+            _centre=0.5 * (low + high),
+            # The transpose as its own array, so that equal maps take the same path through BLAS.
+            _columns=np.ascontiguousarray(self.frequencies.T),
+        )
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
         angle = (X - self._centre) @ self._columns
-        q = len(self._a)
+        q = len(self.weights)
         phi: FloatArray = np.empty((len(angle), self.features))
         np.cos(angle, out=phi[:, :q])
-        phi[:, :q] *= self._cos_scale
-        np.sin(angle[:, self._with_sine], out=phi[:, q:])
-        phi[:, q:] *= self._sin_scale
+        np.sin(angle[:, self.sines], out=phi[:, q:])
+        phi *= self.scales
         return phi
-
-    def to_fields(self) -> dict[str, Any]:
-        return {"frequencies": self._omega.tolist(), "weights": self._a.tolist()}
 
 
 def quadrature_features(
@@ -123,8 +121,7 @@ def quadrature_features(
     Raises:
         InvalidInput: for another kernel or rule, or more than 10,000 frequencies.
     """
-    check_domain(domain)
-    d = domain.dimension
+    d = instance_of(domain, "the domain", Box, "a discreet.domain.Box").dimension
     nu, scales = stationary_parts(kernel, d)
     counts = [nodes] * d if isinstance(nodes, int | np.integer) else list(nodes)
     if len(counts) != d:
@@ -207,7 +204,6 @@ def random_features(kernel: Kernel, domain: Box, features: int, seed: int = 0) -
     Raises:
         InvalidInput: for another kernel, or an odd number of features.
     """
-    check_domain(domain)
     nu, scales = stationary_parts(kernel, domain.dimension)
     q, odd = divmod(whole_number(features, "features", minimum=2), 2)
     if odd:
@@ -244,7 +240,7 @@ def constant_features(domain: Box, value: float) -> FourierFeatures:
     """The one feature sqrt(c) of the constant kernel c: the frequency 0."""
     zero = np.zeros((1, domain.dimension))
     weight = positive_number(value, "the value of a ConstantKernel")
-    return FourierFeatures(domain, zero, [weight], ConstantKernel(weight))
+    return FourierFeatures(domain, zero, np.array([weight]), ConstantKernel(weight))
 
 
 def product_form(kernel: Kernel, dimension: int) -> Kernel:

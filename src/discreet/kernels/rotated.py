@@ -12,23 +12,24 @@ saves time and noise coordinates; the kernel it stands for changes by at most th
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.kernels.base import FeatureMap, check_map, own_matrix
-from discreet.kernels.points import public_points
-from discreet.kernels.rules import OutOfReach
+from discreet.codec import Shape
+from discreet.kernels.base import FeatureMap, OutOfReach, public_points
 from discreet.validation import (
     FloatArray,
     InvalidInput,
-    finite_vector,
+    instance_of,
     positive_number,
     whole_number,
 )
 
 
+@dataclass(eq=False, repr=False)
 class RotatedFeatures(FeatureMap):
     """Another map's features in fewer, orthonormal directions.
 
@@ -41,47 +42,36 @@ class RotatedFeatures(FeatureMap):
         InvalidInput: for axes of the wrong shape or not orthonormal to 1e-8.
     """
 
-    def __init__(
-        self, base: FeatureMap, axes: ArrayLike, eigenvalues: ArrayLike | None = None
-    ) -> None:
-        self.base = check_map(base, "the map to rotate")
-        self.axes = axes
-        self.eigenvalues = eigenvalues
-        self.domain, self.kernel = base.domain, base.kernel
-        self._axes = own_matrix(axes, "axes")
-        rows, r = self._axes.shape
-        if rows != base.features or r > rows:
-            raise InvalidInput(
-                f"axes had shape {self._axes.shape}; a map with {base.features} features takes "
-                f"({base.features}, r) with r at most {base.features}."
-            )
-        off = float(np.abs(self._axes.T @ self._axes - np.eye(r)).max())
+    kind: ClassVar[str] = "rotated"
+
+    base: FeatureMap
+    axes: Annotated[FloatArray, Shape("base.features", "r")]
+    eigenvalues: Annotated[FloatArray | None, Shape("r")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        off = float(np.abs(self.axes.T @ self.axes - np.eye(self.axes.shape[1])).max())
         if off > 1e-8:
             raise InvalidInput(
                 f"axes were not orthonormal (their inner products are off by {off:.1e}); use the "
                 "axes that `rotate` made, unchanged."
             )
-        if eigenvalues is not None:
-            finite_vector(eigenvalues, "eigenvalues", r)
-        self.features = r
         # Rounding may leave the axes longer than 1 by 1e-16; the bound counts it beyond 1e-12.
-        stretch = float(np.linalg.norm(self._axes, 2))
+        stretch = float(np.linalg.norm(self.axes, 2))
         stretch = 1.0 if abs(stretch - 1.0) <= 1e-12 else stretch
-        self.norm_bound = None if base.norm_bound is None else base.norm_bound * stretch
+        bound = self.base.norm_bound
+        self._derive(
+            domain=self.base.domain,
+            kernel=self.base.kernel,
+            features=self.axes.shape[1],
+            norm_bound=None if bound is None else bound * stretch,
+        )
 
     def check(self, X: ArrayLike) -> None:  # noqa: N803
         self.base.check(X)
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
-        return self.base.compute(X) @ self._axes
-
-    def to_fields(self) -> dict[str, Any]:
-        values = self.eigenvalues
-        return {
-            "base": self.base,
-            "axes": self._axes.tolist(),
-            "eigenvalues": None if values is None else np.asarray(values).tolist(),
-        }
+        return self.base.compute(X) @ self.axes
 
 
 def principal_axes(
@@ -94,7 +84,7 @@ def principal_axes(
         points: (N, d) public points; by default about 1000 of the box, its boundary included.
         seed: of the default points.
     """
-    where = public_points(base.domain, seed=seed) if points is None else base._checked(points)
+    where = public_points(base.domain, seed=seed) if points is None else base.checked(points)
     phi = base.compute(where)
     if phi.shape[1] <= 2 * len(phi):
         _, singular, rows = np.linalg.svd(phi, full_matrices=False)
@@ -133,16 +123,16 @@ def rotate(
     Raises:
         InvalidInput: where the error cannot be reached; the message says which one can.
     """
-    check_map(base, "the map to rotate")
+    instance_of(base, "the map to rotate", FeatureMap, "a FeatureMap")
     axes, values = principal_axes(base, points, seed)
     if features is not None:
         r = whole_number(features, "features", minimum=1, maximum=len(values))
         return RotatedFeatures(base, axes[:, :r], values[:r])
     error = positive_number(error, "error")
     sets = (
-        [base._error_points(seed), base._error_points(seed + 1)]
+        [base.error_points(seed), base.error_points(seed + 1)]
         if points is None
-        else [base._checked(points)]
+        else [base.checked(points)]
     )
     kernels = []
     coordinates = []

@@ -31,13 +31,10 @@ import numpy as np
 from numpy.polynomial.hermite import hermgauss, hermval
 from scipy.special import gamma, kv
 
+from discreet.kernels.base import OutOfReach
 from discreet.validation import FloatArray, InvalidInput
 
 Rule = tuple[FloatArray, FloatArray]
-
-
-class OutOfReach(InvalidInput):
-    """The error asked for needs more nodes, frequencies or features than are allowed."""
 
 
 # Beyond this numpy's Gauss-Hermite nodes are untested.
