@@ -34,8 +34,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.domain import Box
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.registry import LEARNERS, budget_from_fields, learner_class
+from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
+from discreet.privacy.budget import budget_from_fields
 from discreet.problems.base import Problem
 from discreet.problems.catalog import find_entry, load_problem
 from discreet.problems.toml_words import Place, checked, toml_value

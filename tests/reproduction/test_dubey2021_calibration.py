@@ -11,7 +11,8 @@ from discreet.learners.gp_ucb.belief import Sums
 from discreet.learners.gp_ucb.calibration import Seen
 from discreet.learners.gp_ucb.rows import row_sensitivity
 from discreet.privacy import Joint, Local, SimulatedNoise
-from discreet.privacy.accounting import gaussian_epsilon, gaussian_noise_multiplier
+from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.decision_sets import BumpProblem
 from discreet.problems.functions import camelback
 from discreet.reproduction.cases import Case

@@ -34,7 +34,7 @@ from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.questions import Question
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.columns import Column
 from discreet.validation import FloatArray, InvalidInput
 

@@ -21,9 +21,10 @@ from discreet.domain import Box, RewardBounds
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
-from discreet.learners.registry import budget_from_fields, budget_to_fields, learner_class
+from discreet.learners.registry import learner_class
 from discreet.learners.schema import SCHEMA, decode, encode
 from discreet.privacy import NoiseSource
+from discreet.privacy.budget import budget_from_fields
 from discreet.validation import InvalidInput
 
 _SECRET = "SECRET: holds data of people without protection. Do not share; share policies instead."
@@ -48,7 +49,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "identity": learner.identity,
             "domain": learner.domain.to_dict(),
             "arms": space_to_fields(learner.space),
-            "budget": budget_to_fields(learner.budget),
+            "budget": learner.budget.to_fields(),
             "horizon": learner.horizon,
             "reward_bounds": [learner.reward_bounds.lower, learner.reward_bounds.upper],
             "public_seed": learner.public_seed,

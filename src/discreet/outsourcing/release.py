@@ -31,11 +31,8 @@ import numpy as np
 from discreet.outsourcing.bounds import ROUNDING
 from discreet.outsourcing.projection import Projection
 from discreet.privacy import NoiseSource, Outsourced
-from discreet.privacy.accounting import (
-    GaussianEvent,
-    composed_epsilon,
-    gaussian_noise_multiplier,
-)
+from discreet.privacy.accounting import GaussianEvent, composed_epsilon
+from discreet.privacy.calibration import gaussian_noise_multiplier, least_scale
 from discreet.privacy.noise import gaussian_multiplier
 from discreet.validation import FloatArray, InvalidInput, finite_matrix
 
@@ -106,17 +103,10 @@ def noise_scale(
         times: how many releases share the budget; squared multipliers add.
     """
     wanted = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(times)
-    scale = sensitivity * wanted
-    for _ in range(100):
-        achieved = noise.gaussian_multiplier(sensitivity, scale, numbers)
-        if achieved >= wanted:
-            return scale
-        if achieved <= 0.0:
-            break
-        scale *= wanted / achieved * (1.0 + 2.0**-50)
-    raise InvalidInput(
-        f"no scale of noise keeps epsilon = {budget.epsilon:g} at delta = {budget.delta:g} for a "
-        f"sensitivity of {sensitivity:g}; ask for a smaller epsilon."
+    return least_scale(
+        wanted,
+        sensitivity * wanted,
+        lambda scale: noise.gaussian_multiplier(sensitivity, scale, numbers),
     )
 
 

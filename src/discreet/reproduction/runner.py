@@ -17,7 +17,8 @@ import numpy as np
 from discreet.learners.base import Learner
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
-from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
+from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.reproduction.cases import Case, Line, Measured, Trial, lines_of
 from discreet.reproduction.probes import Probe
 from discreet.reproduction.repeats import carried_out

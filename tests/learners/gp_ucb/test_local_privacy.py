@@ -29,7 +29,8 @@ from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
-from discreet.privacy.accounting import gaussian_epsilon, gaussian_noise_multiplier
+from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 from ..spy import Spy

@@ -34,7 +34,7 @@ from discreet.learners.epochs.design import DESIGNS, check_design
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.rows import BOUND, RowMap
 from discreet.privacy import Joint, Local
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, probability
 
 # Ridges that the rigorous rule chooses from, as multiples of n times the mean eigenvalue of Lambda.

@@ -55,7 +55,7 @@ from discreet.learners.messages import Reports
 from discreet.learners.restoring import check_policy, check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Budget, Joint, Local, Release
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import (
     FloatArray,

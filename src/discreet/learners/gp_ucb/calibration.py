@@ -30,7 +30,7 @@ from discreet.learners.gp_ucb.belief import (
 )
 from discreet.learners.gp_ucb.rows import RowWeights
 from discreet.privacy import Joint, Local
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import (
     MECHANISMS,
     BufferedToeplitz,

@@ -46,7 +46,7 @@ from discreet.learners.messages import Reports
 from discreet.learners.restoring import check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.accounting import gaussian_noise_multiplier, padded_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier, padded_multiplier
 from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 

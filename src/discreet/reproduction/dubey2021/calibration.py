@@ -38,11 +38,8 @@ from discreet.privacy import (
     Release,
     derive_guarantee,
 )
-from discreet.privacy.accounting import (
-    GaussianEvent,
-    gaussian_epsilon,
-    gaussian_noise_multiplier,
-)
+from discreet.privacy.accounting import GaussianEvent, gaussian_epsilon
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import BinaryTree, Independent, PrefixMechanism
 from discreet.validation import (
     FloatArray,
