@@ -8,7 +8,6 @@ import pytest
 
 from discreet.action_space import ArmPoints
 from discreet.problems.catalog import find_entry, load_problem
-from discreet.problems.classification import in_sample_oracle
 from discreet.problems.real_data import LoanQuotes, loan_quotes
 from discreet.validation import InvalidInput
 
@@ -84,4 +83,3 @@ def test_the_real_table(rng) -> None:
     assert crowd.best_fixed().sum() / people == pytest.approx(0.3953, abs=5e-5)
     # Contexts matter: the best quote of each cell gains a fifth over the best for everyone.
     assert crowd.oracle().sum() / people == pytest.approx(0.4758, abs=5e-5)
-    assert in_sample_oracle(problem) == pytest.approx(crowd.oracle().sum())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tests.problems.cases import read_contexts
 
 from discreet.problems.columns import Column, box_of
 from discreet.problems.table_files import read_table
-from discreet.problems.tables import RowCounts, encode_columns, read_contexts
+from discreet.problems.tables import RowCounts, encode_columns
 from discreet.validation import InvalidInput
 
 AGE = Column("age", 21, 64, 44)

@@ -8,7 +8,8 @@ the squared exponential.
 Two rules:
 
 - `hermite_rule`: Gauss-Hermite nodes, for the squared exponential only (Mutny and Krause 2018;
-  Dubey 2021, Definition 4, whose weight is misprinted: see `hermite_weights`).
+  Dubey 2021, Definition 4, whose weight is misprinted: the weight of n nodes omega is
+  2^(n-1) n! sqrt(pi) / (n^2 H_(n-1)(omega)^2), not with 2^(n-1/2) and H_(n-1)).
 - `trapezoid_rule`: equally spaced frequencies with weights in proportion to the spectral density,
   which is the kernel made periodic; the period is chosen for the least error. At equal size its
   sup error is far below that of Gauss-Hermite (9 nodes give 7e-4 where Gauss-Hermite needs 14 for
@@ -28,7 +29,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.polynomial.hermite import hermgauss, hermval
+from numpy.polynomial.hermite import hermgauss
 from scipy.special import gamma, kv
 
 from discreet.kernels.base import OutOfReach
@@ -73,17 +74,6 @@ def spectral_density(nu: float, frequency: FloatArray) -> FloatArray:
         return normal
     student: FloatArray = (1.0 + frequency**2 / (2.0 * nu)) ** (-(nu + 0.5))
     return student
-
-
-def hermite_weights(nodes: FloatArray) -> FloatArray:
-    """The weights 2^(n-1) n! sqrt(pi) / (n^2 H_(n-1)(omega)^2) of n Gauss-Hermite nodes.
-
-    Dubey 2021, Definition 4 prints 2^(m-1/2) and H_(m-1) without its square.
-    """
-    n = len(nodes)
-    h = hermval(nodes, np.eye(n)[n - 1])
-    weights: FloatArray = 2.0 ** (n - 1) * math.factorial(n) * math.sqrt(math.pi) / (n * h) ** 2
-    return weights
 
 
 def hermite_rule(nodes: int, length_scale: float) -> Rule:

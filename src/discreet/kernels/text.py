@@ -102,14 +102,10 @@ def kernel_to_text(kernel: Kernel) -> str:
         power = kernel.exponent
         whole = int(power) if power == int(power) else power
         return f"{_bracketed(kernel.kernel, (Sum, Product, Exponentiation))} ** {whole!r}"
-    if kind is RBF:
-        return f"RBF(length_scale={_number(kernel.length_scale)})"
-    if kind is Matern:
-        return f"Matern(length_scale={_number(kernel.length_scale)}, nu={_number(kernel.nu)})"
-    if kind is ConstantKernel:
-        return f"ConstantKernel(constant_value={_number(kernel.constant_value)})"
-    if kind is DotProduct:
-        return f"DotProduct(sigma_0={_number(kernel.sigma_0)})"
+    if kind in (RBF, Matern, ConstantKernel, DotProduct):
+        _, parameters = _PARAMETERS[kind.__name__]
+        given = ", ".join(f"{name}={_number(getattr(kernel, name))}" for name in parameters)
+        return f"{kind.__name__}({given})"
     if kind is Additive:
         parts = [kernel_to_text(part) for part in kernel.kernels]
         shared = not isinstance(kernel.kernel, list | tuple)

@@ -380,16 +380,3 @@ def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
                 "before the choice? If not, take it out of columns; the result would mean nothing."
             )
     return tuple(found)
-
-
-def in_sample_oracle(problem: TableProblem) -> float:
-    """The highest cumulative reward over the whole table of a policy that sees contexts only.
-
-    sum over distinct contexts x of max_k sum_{i: x_i = x} rewards[i, k]: for every distinct
-    context the best arm in hindsight (for classes the most frequent one). No learner reaches it,
-    because it is fitted to the people it is scored on.
-    """
-    _, group = np.unique(problem.contexts, axis=0, return_inverse=True)
-    rewards = problem.rewards_of(np.arange(problem.size))
-    totals = [np.bincount(group.reshape(-1), weights=rewards[:, k]) for k in range(problem.arms)]
-    return float(np.max(totals, axis=0).sum())

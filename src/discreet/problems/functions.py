@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds
-from discreet.problems.base import Chosen, Crowd, Metric, Problem
+from discreet.problems.base import Chosen, Crowd, Problem
 from discreet.validation import FloatArray, InvalidInput, number_from, whole_number
 
 Function = Callable[[FloatArray], FloatArray]
@@ -151,10 +151,6 @@ class FunctionProblem(Problem):
     @property
     def space(self) -> PublicBox | PublicSet:
         return self._space
-
-    @property
-    def metric(self) -> Metric:
-        return "regret"
 
     def sample(self, people: int, rng: np.random.Generator) -> FunctionCrowd:
         self.check_size(people)

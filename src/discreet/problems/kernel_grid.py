@@ -29,7 +29,7 @@ from scipy.special import betainc
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
-from discreet.problems.base import Chosen, Crowd, Metric, Problem
+from discreet.problems.base import Chosen, Crowd, Problem
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -182,10 +182,6 @@ class KernelGridProblem(Problem):
     @property
     def space(self) -> ArmPoints:
         return self._space
-
-    @property
-    def metric(self) -> Metric:
-        return "regret"
 
     def sample(self, people: int, rng: np.random.Generator) -> GridCrowd:
         self.check_size(people)

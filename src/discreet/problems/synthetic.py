@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
 from discreet.domain import RewardBounds, unit_cube
-from discreet.problems.base import Metric, People, Problem
+from discreet.problems.base import People, Problem
 from discreet.problems.columns import Number
 from discreet.validation import (
     FloatArray,
@@ -60,10 +60,6 @@ class SyntheticProblem(Problem):
         self.arm_names = tuple(f"arm {k + 1}" for k in range(count))
         self.reward_bounds = RewardBounds(0.0, 1.0)
         self.source = source
-
-    @property
-    def metric(self) -> Metric:
-        return "regret"
 
     def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
         """(n, K) the mean reward of each arm for each context (n, d)."""

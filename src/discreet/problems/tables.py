@@ -7,7 +7,6 @@ named at once.
 |----------|--------|-----------------------------------------------------------|
 | values   | (n, d) | numbers or label codes; NaN where a rule leaves a row out |
 | kept     | (n,)   | the rows that take part                                   |
-| contexts | (m, d) | the kept rows of `values`                                 |
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.domain import Box
-from discreet.problems.columns import Column, MissingRule, box_of, label_text, same_label
+from discreet.problems.columns import Column, MissingRule, label_text, same_label
 from discreet.validation import (
     BoolArray,
     FloatArray,
@@ -124,19 +122,6 @@ class RowCounts:
         counted = sum(count for _, count in self.lacking + self.outside)
         several = " (some rows count for several columns)"
         return text + several if counted > self.read - self.used else text
-
-
-def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[FloatArray, Box]:
-    """The contexts (m, d) of the people who fit the declared columns, and their domain.
-
-    Raises:
-        InvalidInput: for a column that is not in the table, and for values that a column's rules
-            refuse; the message says how many there are and where the first one is.
-    """
-    domain = box_of(columns)
-    encoded = encode_columns(frame, columns)
-    RowCounts.of([encoded])
-    return encoded.values[encoded.kept], domain
 
 
 def encode_columns(
