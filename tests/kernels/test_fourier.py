@@ -17,7 +17,7 @@ from discreet.kernels import (
     random_features,
     rotate,
 )
-from discreet.kernels.rules import (
+from discreet.kernels.fourier import (
     hermite_rule,
     kernel_profile,
     rule_error,

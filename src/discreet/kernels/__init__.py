@@ -5,11 +5,9 @@
 | `build`     | `feature_map`: from a scikit-learn kernel to a map with a stated error  |
 | `base`      | what every map owes: `FeatureMap`; public points; maps as JSON values   |
 | `fourier`   | Fourier features by quadrature and at random                            |
-| `rules`     | 1-d quadrature rules of spectral densities                              |
 | `nystrom`   | projection onto public points, for any kernel                           |
 | `finite`    | exact features on a finite public set                                   |
-| `rotated`   | principal axes                                                          |
-| `compose`   | coordinate groups side by side, scaling                                 |
+| `compose`   | coordinate groups side by side, scaling, principal axes                 |
 | `additive`  | the scikit-learn kernel on column groups                                |
 | `text`      | kernels as text                                                         |
 """
@@ -25,11 +23,17 @@ from discreet.kernels.base import (
     sub_box,
 )
 from discreet.kernels.build import feature_map
-from discreet.kernels.compose import AdditiveFeatures, scaled, sum_features
+from discreet.kernels.compose import (
+    AdditiveFeatures,
+    RotatedFeatures,
+    principal_axes,
+    rotate,
+    scaled,
+    sum_features,
+)
 from discreet.kernels.finite import FiniteFeatures, finite_features
 from discreet.kernels.fourier import FourierFeatures, quadrature_features, random_features
 from discreet.kernels.nystrom import NystromFeatures, nystrom_features
-from discreet.kernels.rotated import RotatedFeatures, principal_axes, rotate
 from discreet.kernels.text import kernel_from_text, kernel_to_text, read_kernel
 
 __all__ = [

@@ -36,19 +36,18 @@ from sklearn.gaussian_process.kernels import (
 from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach, public_points, sub_box
-from discreet.kernels.compose import AdditiveFeatures, scaled, sum_features
+from discreet.kernels.compose import AdditiveFeatures, rotate, scaled, sum_features
 from discreet.kernels.finite import finite_features
 from discreet.kernels.fourier import (
     FourierFeatures,
     constant_features,
     product_form,
     random_features,
+    smallest_rule,
     stationary_parts,
     tensor_rule,
 )
 from discreet.kernels.nystrom import check_diagonal, nystrom_features
-from discreet.kernels.rotated import rotate
-from discreet.kernels.rules import smallest_rule
 from discreet.kernels.text import MOST_DEGREE
 from discreet.validation import (
     FloatArray,
