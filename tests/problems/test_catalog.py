@@ -14,7 +14,7 @@ from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.problems.catalog import entries, find_entry, load_problem
 from discreet.problems.classification import (
     ClassificationProblem,
-    TableBandit,
+    TableProblem,
 )
 from discreet.problems.functions import FunctionProblem, Michalewicz
 from discreet.problems.kernel_grid import KernelGridProblem, beta_weights
@@ -307,7 +307,7 @@ def test_table_with_thresholds_and_an_absolute_path(table) -> None:
 def test_table_with_rewards(table, rng) -> None:
     rewards = {"columns": ["r1", "r2"], "lower": 0, "upper": 1}
     problem = load_problem("table", table_options(label=None, rewards=rewards), base=table)
-    assert isinstance(problem, TableBandit)
+    assert isinstance(problem, TableProblem)
     assert problem.arm_names == ("r1", "r2")
     assert problem.sample(4, rng).oracle().sum() == pytest.approx(1.0 + 1.0 + 0.5 + 0.8)
 

