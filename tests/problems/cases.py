@@ -16,5 +16,5 @@ def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[np.nd
     """The contexts (m, d) of the people who fit the declared columns, and their domain."""
     domain = box_of(columns)
     encoded = encode_columns(frame, columns)
-    RowCounts.of([encoded])
+    RowCounts.of(encoded)
     return encoded.values[encoded.kept], domain

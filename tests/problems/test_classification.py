@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +18,7 @@ from discreet.problems.classification import (
     classification_from_table,
 )
 from discreet.problems.columns import Column
-from discreet.problems.tables import RowCounts
+from discreet.problems.tables import RowCounts, encode_columns
 from discreet.validation import InvalidInput
 
 NAMES = ("low", "middle", "high")
@@ -135,12 +137,15 @@ def test_arrays_that_are_refused(make, message) -> None:
 
 def test_brackets_are_closed_below() -> None:
     label = ClassLabels("earnings", thresholds=(13, 20))
-    assert label.names == ("under 13", "13 to 20", "20 or more")
+    (column,) = label.declared()
+    assert column.values == ("under 13", "13 to 20", "20 or more")
+    assert (column.lower, column.upper, column.levels) == (0.0, 2.0, 3)
+    assert replace(column, missing="drop").values == column.values
     frame = pd.DataFrame({"earnings": [12.99, 13.0, 19.99, 20.0, 72.0, -1.0]})
-    encoded = label.encode(frame)
+    encoded = encode_columns(frame, [column])
     np.testing.assert_array_equal(encoded.values[:, 0], [0, 1, 1, 2, 2, 0])
     assert encoded.kept.all()
-    assert ClassLabels("x", thresholds=(2.5,)).names == ("under 2.5", "2.5 or more")
+    assert Column("x", thresholds=(2.5,)).values == ("under 2.5", "2.5 or more")
 
 
 def test_rows_must_be_kept_by_contexts_and_label() -> None:
@@ -246,6 +251,10 @@ def test_bandit_from_table_follows_the_rules() -> None:
             lambda: ClassLabels("y", thresholds=(1,), missing="clip"),
             "missing of column 'y' was 'clip'",
         ),
+        (lambda: ClassLabels("y"), "either classes"),
+        (lambda: ClassLabels("y", outside="drop", thresholds=(1,)), "leave outside out"),
+        (lambda: Column("y", 0, 1, thresholds=(1,)), "thresholds and also lower, upper"),
+        (lambda: Column("y", values=("a", "b"), thresholds=(1,)), "thresholds and also values"),
         (lambda: ClassLabels("y", ("a",)), "at least two"),
         (lambda: ClassLabels("y", ("a", "b"), outside="clip"), "no nearest bound"),
     ],
@@ -257,4 +266,4 @@ def test_labels_that_are_refused(make, message) -> None:
 
 def test_a_label_column_that_is_not_there() -> None:
     with pytest.raises(InvalidInput, match="'pay' is not in the table, which has: x"):
-        ClassLabels("pay", thresholds=(1,)).encode(pd.DataFrame({"x": [1]}))
+        encode_columns(pd.DataFrame({"x": [1]}), ClassLabels("pay", thresholds=(1,)).declared())

@@ -181,7 +181,7 @@ def test_people_who_are_left_out_are_counted() -> None:
     frame = pd.DataFrame({"age": [30, None, 99, 40], "sex": ["m", None, "f", "x"]})
     age = Column("age", 21, 64, outside="drop", missing="drop")
     sex = Column.category("sex", ("f", "m"), outside="drop", missing="drop")
-    rows = RowCounts.of([encode_columns(frame, [age]), encode_columns(frame, [sex])])
+    rows = RowCounts.of(encode_columns(frame, [age, sex]))
     assert rows == RowCounts(4, 1, (("age", 1), ("sex", 1)), (("age", 1), ("sex", 1)))
     assert rows.sentence == (
         "1 of 4 rows; 1 lacks age, 1 lacks sex, 1 outside the declared age, 1 outside the declared "

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -33,19 +32,15 @@ from discreet.problems.columns import (
     Number,
     OutsideRule,
     box_of,
-    label_text,
     label_texts,
 )
-from discreet.problems.tables import Encoded, RowCounts, column_of, encode_columns, numbers_of
+from discreet.problems.tables import RowCounts, encode_columns
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    Refusals,
     equally_long,
     finite_matrix,
-    finite_number,
-    one_of,
     whole_vector,
 )
 
@@ -157,16 +152,14 @@ class ClassificationProblem(TableProblem):
 
 @dataclass(frozen=True)
 class ClassLabels:
-    """Classes from one column: its labels, or numbers cut at public thresholds t_1 < ... < t_m.
-
-    Class 0 is below t_1, class k is t_k <= value < t_(k+1), and class m is t_m or more.
+    """Classes from one column: its labels, or the brackets between public thresholds.
 
     Attributes:
         column: the column's name in the table.
         classes: the labels, which in their order are the arms.
         outside: what happens to a label that is not one of them.
         missing: what happens where there is no value.
-        thresholds: in place of `classes`.
+        thresholds: in place of `classes`; see `Column`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -183,44 +176,18 @@ class ClassLabels:
                 f"the label {self.column!r} needs either classes = [...] (a column of labels) or "
                 "thresholds = [...] (numbers that are cut into classes); give one of the two."
             )
-        one_of(self.missing, f"missing of column {self.column!r}", ("error", "drop"))
         if self.classes is not None:
-            classes = label_texts(self.classes, f"the classes of the label {self.column!r}")
-            object.__setattr__(self, "classes", classes)
-            self._as_column()
-            return
-        if self.outside != "error":
-            raise InvalidInput(
-                f"the label {self.column!r} has thresholds and outside = {self.outside!r}; every "
-                "number falls into a bracket, so leave outside out."
-            )
-        cuts = tuple(finite_number(t, "a threshold") for t in self.thresholds or ())
-        if not cuts or any(a >= b for a, b in pairwise(cuts)):
-            raise InvalidInput(
-                f"thresholds were {list(cuts)}; give at least one, in increasing order, each once."
-            )
-        object.__setattr__(self, "thresholds", cuts)
+            label_texts(self.classes, f"the classes of the label {self.column!r}")
+        self.declared()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The K class names; of brackets for example `under 13`, `13 to 20`, `20 or more`."""
-        if self.thresholds is None:
-            return self._as_column().values
-        cuts = [label_text(t) for t in self.thresholds]
-        between = [f"{a} to {b}" for a, b in pairwise(cuts)]
-        return (f"under {cuts[0]}", *between, f"{cuts[-1]} or more")
-
-    def _as_column(self) -> Column:
-        return Column.category(self.column, self.classes or (), self.outside, self.missing)
-
-    def encode(self, frame: pd.DataFrame) -> Encoded:
-        """The classes (n, 1) of all rows, NaN in rows left out."""
-        if self.thresholds is None:
-            return encode_columns(frame, [self._as_column()])
-        values = numbers_of(column_of(frame, self.column), self.missing)
-        kept = ~np.isnan(values)
-        codes = np.where(kept, np.digitize(values, self.thresholds), np.nan)
-        return Encoded(codes[:, None], kept, ((self.column, int((~kept).sum())),))
+    def declared(self) -> tuple[Column, ...]:
+        """The one column, with the K class names as its values."""
+        rules = self.outside, self.missing
+        if self.classes is not None:
+            return (Column.category(self.column, self.classes, *rules),)
+        return (
+            Column(self.column, outside=rules[0], missing=rules[1], thresholds=self.thresholds),
+        )
 
 
 @dataclass(frozen=True)
@@ -246,18 +213,12 @@ class RewardColumns:
         object.__setattr__(self, "columns", names)
         RewardBounds(self.lower, self.upper)
 
-    @property
-    def bounds(self) -> RewardBounds:
-        """The public bounds of a reward."""
-        return RewardBounds(self.lower, self.upper)
-
-    def encode(self, frame: pd.DataFrame) -> Encoded:
-        """The rewards (n, K) of all rows, NaN in rows left out."""
-        arms = [
+    def declared(self) -> tuple[Column, ...]:
+        """The K columns."""
+        return tuple(
             Column(name, self.lower, self.upper, outside=self.outside, missing=self.missing)
             for name in self.columns
-        ]
-        return encode_columns(frame, arms)
+        )
 
 
 def classification_from_table(
@@ -268,9 +229,10 @@ def classification_from_table(
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
-    contexts, classes, rows = _encoded(frame, columns, label, [label.column], "label")
-    labels = classes[:, 0].astype(np.int64)
-    problem = ClassificationProblem(contexts, labels, box_of(columns), label.names, source, rows)
+    (outcome,) = label.declared()
+    contexts, classes, rows = _encoded(frame, columns, [outcome], "label")
+    labels, domain = classes[:, 0].astype(np.int64), box_of(columns)
+    problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows)
     problem.warnings = (*_never(problem, label.column), *_giveaways(problem, label.column))
     return problem
 
@@ -283,36 +245,25 @@ def bandit_from_table(
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
-    outcomes = rewards.columns
-    contexts, paid, rows = _encoded(frame, columns, rewards, outcomes, "reward of an arm")
-    domain = box_of(columns)
-    return TableProblem(contexts, paid, domain, outcomes, rewards.bounds, source, rows)
+    contexts, paid, rows = _encoded(frame, columns, rewards.declared(), "reward of an arm")
+    domain, bounds = box_of(columns), RewardBounds(rewards.lower, rewards.upper)
+    return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows)
 
 
 def _encoded(
-    frame: pd.DataFrame,
-    columns: Sequence[Column],
-    outcome: ClassLabels | RewardColumns,
-    names: Sequence[str],
-    kind: str,
+    frame: pd.DataFrame, columns: Sequence[Column], outcomes: Sequence[Column], kind: str
 ) -> tuple[FloatArray, FloatArray, RowCounts]:
-    """The contexts and outcomes of the rows that both keep, and how many rows those are."""
-    box_of(columns)
+    """The contexts and outcomes of the rows that all columns keep, and how many rows those are."""
+    dimension, names = box_of(columns).dimension, [outcome.name for outcome in outcomes]
     both = [column.name for column in columns if column.name in names]
     if both:
         raise InvalidInput(
             f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
             "outcome before it chooses, and the result would mean nothing. Take it out of columns."
         )
-    refusals, parts = Refusals(), []
-    with refusals.collected():
-        parts.append(encode_columns(frame, columns))
-    with refusals.collected():
-        parts.append(outcome.encode(frame))
-    refusals.raise_if_any()
-    contexts, outcomes = parts
-    kept = contexts.kept & outcomes.kept
-    return contexts.values[kept], outcomes.values[kept], RowCounts.of(parts)
+    encoded = encode_columns(frame, [*columns, *outcomes])
+    kept = encoded.values[encoded.kept]
+    return kept[:, :dimension], kept[:, dimension:], RowCounts.of(encoded)
 
 
 def _never(problem: ClassificationProblem, label: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Strict
@@ -71,6 +72,9 @@ class Column:
         values: category labels in their order, encoded 0..m-1; lower = 0, upper = m - 1 and
             levels = m follow. Texts, whole or other numbers and truth values can be labels and are
             kept as texts: 1 as "1", True as "true". Empty for a numeric column.
+        thresholds: in place of bounds or labels: t_1 < ... < t_m cut numbers into brackets. Bracket
+            0 is below t_1, bracket k is t_k <= value < t_(k+1), and bracket m is t_m or more; they
+            are encoded as labels called, for example, `under 13`, `13 to 20`, `20 or more`.
         outside: what happens to a value outside the bounds or a label that is not declared: an
             error, moved to the nearest bound (numbers only), or the row is left out.
         missing: what happens where a value is missing: an error, or the row is left out.
@@ -88,14 +92,17 @@ class Column:
     values: Labels = ()
     outside: OutsideRule = "error"
     missing: MissingRule = "error"
+    thresholds: tuple[Number, ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise refused(self.name, "a column's name", "a text")
         one_of(self.outside, f"outside of column {self.name!r}", ("error", "clip", "drop"))
         one_of(self.missing, f"missing of column {self.name!r}", ("error", "drop"))
-        if self.values:
-            self._number_labels()
+        if self.thresholds is not None:
+            self._name_brackets(self.thresholds)
+        elif self.values:
+            self._number(label_texts(self.values, f"the values of column {self.name!r}"))
         given = {"lower": self.lower, "upper": self.upper}
         # NaN, which equals nothing, says that a bound was not given.
         shown = [f"{key} = {value!r}" for key, value in given.items() if value == value]
@@ -112,9 +119,24 @@ class Column:
         if self.levels is not None:
             whole_number(self.levels, f"the levels of column {self.name!r}", minimum=2)
 
-    def _number_labels(self) -> None:
-        """The labels as texts, and the bounds and levels that follow from how many there are."""
-        texts = label_texts(self.values, f"the values of column {self.name!r}")
+    def _name_brackets(self, thresholds: tuple[float, ...]) -> None:
+        cuts = tuple(finite_number(t, "a threshold") for t in thresholds)
+        if not cuts or any(a >= b for a, b in pairwise(cuts)):
+            raise InvalidInput(
+                f"thresholds were {list(cuts)}; give at least one, in increasing order, each once."
+            )
+        if self.outside != "error":
+            raise InvalidInput(
+                f"column {self.name!r} has thresholds and outside = {self.outside!r}; every number "
+                "falls into a bracket, so leave outside out."
+            )
+        object.__setattr__(self, "thresholds", cuts)
+        ends = [label_text(t) for t in cuts]
+        between = [f"{a} to {b}" for a, b in pairwise(ends)]
+        self._number((f"under {ends[0]}", *between, f"{ends[-1]} or more"))
+
+    def _number(self, texts: tuple[str, ...]) -> None:
+        """Keep labels, with the bounds and levels that follow from how many there are."""
         if self.outside == "clip":
             raise InvalidInput(
                 f"outside of column {self.name!r} was 'clip', but labels have no nearest bound; "
@@ -125,10 +147,12 @@ class Column:
         given = {key: getattr(self, key) for key in follow}
         given = {key: bound for key, bound in given.items() if bound is not None and bound == bound}
         # A column that was numbered before, as by `dataclasses.replace`, is numbered alike.
-        if given and given != follow:
+        if (given and given != follow) or (self.thresholds and self.values not in ((), texts)):
+            kind = "values" if self.thresholds is None else "thresholds"
+            also = ", ".join(given) or "values"
             raise InvalidInput(
-                f"column {self.name!r} has values and also {', '.join(given)}; labels are encoded "
-                f"0 to {count - 1}, so give either values or bounds."
+                f"column {self.name!r} has {kind} and also {also}; labels are encoded 0 to "
+                f"{count - 1}, so give either values, thresholds or bounds."
             )
         for key, value in (follow | {"values": texts}).items():
             object.__setattr__(self, key, value)

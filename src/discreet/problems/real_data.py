@@ -166,7 +166,7 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
     gaps = {name: np.isnan(values) for name, values in raw.items()}
     kept = np.logical_not(np.any(list(gaps.values()), axis=0))
     lacking = tuple((name, int(gap.sum())) for name, gap in gaps.items())
-    rows = RowCounts.of([Encoded(np.stack(list(raw.values()), axis=1), kept, lacking)])
+    rows = RowCounts.of(Encoded(np.stack(list(raw.values()), axis=1), kept, lacking))
     limits, debts, terms, rates = (values[kept] for values in raw.values())
     if (rates < 0.0).any():
         raise InvalidInput(f"rates had {rates.min():g}; a rate must be 0 or more.")

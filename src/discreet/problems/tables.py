@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -93,18 +92,11 @@ class RowCounts:
     outside: Counts = ()
 
     @classmethod
-    def of(cls, parts: Sequence[Encoded]) -> RowCounts:
-        """The counts for the columns of several parts, all of which must keep a row.
-
-        Raises:
-            InvalidInput: where no row is left.
-        """
-        kept = np.logical_and.reduce([part.kept for part in parts])
-        lacking, outside = (
-            tuple((name, count) for part in parts for name, count in counts(part) if count)
-            for counts in (attrgetter("lacking"), attrgetter("outside"))
-        )
-        rows = cls(len(kept), int(kept.sum()), lacking, outside)
+    def of(cls, encoded: Encoded) -> RowCounts:
+        """The counts of an encoded table; `InvalidInput` where no row is left."""
+        lacking = tuple((name, count) for name, count in encoded.lacking if count)
+        outside = tuple((name, count) for name, count in encoded.outside if count)
+        rows = cls(len(encoded.kept), int(encoded.kept.sum()), lacking, outside)
         if rows.used == 0:
             raise InvalidInput(
                 f"no row is left: {rows.sentence}. Check the declared bounds, labels and rules."
@@ -142,7 +134,7 @@ def encode_columns(
     refusals = Refusals()
     for position, column in enumerate(columns):
         with refusals.collected():
-            read = _labels if column.values else _bounded
+            read = _reader(column)
             series = column_of(frame, column.name)
             values[:, position], absent, beyond = read(series, column, may_drop)
             lacking.append((column.name, int(absent.sum())))
@@ -215,6 +207,19 @@ def _how_to_number(text: str) -> str:
 
 Read = tuple[FloatArray, BoolArray, BoolArray]
 """(n,) values with NaN for rows left out, which are missing, which are left out as outside."""
+
+
+def _reader(column: Column) -> Callable[[pd.Series[Any], Column, bool], Read]:
+    if column.thresholds is not None:
+        return _brackets
+    return _labels if column.values else _bounded
+
+
+def _brackets(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
+    values = numbers_of(series, column.missing, may_drop)
+    absent = np.isnan(values)
+    codes = np.where(absent, math.nan, np.digitize(values, column.thresholds or ()))
+    return codes, absent, np.zeros_like(absent)
 
 
 def _bounded(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
