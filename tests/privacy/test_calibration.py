@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from discreet import codec
 from discreet.privacy import Joint, Local, NonPrivate, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import composed_epsilon, gaussian_epsilon
 from discreet.privacy.calibration import (
@@ -122,7 +123,8 @@ class TestAdditiveNoise:
 
     @pytest.mark.parametrize("noise", [AdditiveNoise(2.0, 1.0), AdditiveNoise(2.0, 1.0, True)])
     def test_fields(self, noise: AdditiveNoise) -> None:
-        assert AdditiveNoise.from_fields(noise.to_fields()) == noise
+        fields = codec.to_json(noise)
+        assert codec.from_json(fields, AdditiveNoise) == noise
         for wrong in ({"scale": 0.0}, {"sensitivity": -1.0}, {"laplace": 1}):
             with pytest.raises(InvalidInput):
-                AdditiveNoise.from_fields({**noise.to_fields(), **wrong})
+                codec.from_json({**fields, **wrong}, AdditiveNoise)

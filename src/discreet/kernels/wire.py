@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array, register
 from discreet.domain import Box
 from discreet.kernels.base import FeatureMap
 from discreet.kernels.compose import AdditiveFeatures, ProductFeatures, ScaledFeatures
@@ -161,3 +161,6 @@ def _part(value: Any, depth: int) -> tuple[tuple[int, ...], FeatureMap, float]:
         )
     columns = read_array(value["columns"], "the columns of a part", "whole", 1)
     return tuple(int(c) for c in columns), _decoded(value["map"], depth + 1), value["weight"]
+
+
+register(FeatureMap, encode_map, decode_map, "feature map")

@@ -9,6 +9,19 @@ Noise on a release is its sensitivity times a multiplier, and each of the two is
 * the **scale** is their product, or, where the sampler's own account says what a scale achieves,
   the least scale that achieves the multiplier (`least_scale`).
 
+Coins take the place of a scale where reports are over finite alphabets or the sphere. A mechanism
+that says whether the truth is in the set that it reports tosses one coin: with probability h it
+hides, and draws a set without the truth. Let the truth be in a share `s` of all sets, which are
+equally likely otherwise. A set is then likelier with the truth in it by the factor
+
+    R = (1 - h) (1 - s) / (h s),   and   1 <= R <= e^epsilon   is what makes the report private.
+
+Signed subset selection, unary encoding and PrivUnit are all of this form. A secure source tosses
+coins of probability T / 2^64 for whole T, so the least T that keeps R <= e^epsilon is found here in
+exact arithmetic: what is promised holds for the coin that is tossed, not for a formula near it. An
+h that is rounded up in floating point may overshoot 1 - s, where sets without the truth become the
+likelier ones by more than e^epsilon.
+
 | name        | shape  | meaning                                                              |
 |-------------|--------|----------------------------------------------------------------------|
 | rows        | (n, d) | what people add to a sum, or report                                  |
@@ -20,14 +33,17 @@ Noise on a release is its sensitivity times a multiplier, and each of the two is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.codec import Coded, Range
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier, laplace_epsilon
 from discreet.validation import FloatArray, InvalidInput, positive_number, probability
@@ -39,6 +55,12 @@ SLACK = 1e-9
 _NEARBY = (0.0, 1e-12, 1e-10, 1e-9, 3e-9, 1e-8)
 # Steps of `least_scale`; each is a fixed point's, and two or three are enough.
 _STEPS = 200
+# Coins are whole numbers of these words.
+_WORDS = 2**64
+# R is below 2^64 / s for every coin, so that no larger exponent matters as long as s > 2^-120.
+_MOST_EXPONENT = 128.0
+# Python's decimals round e^x correctly to these digits; ten of them are given up all the same.
+_DIGITS, _GIVEN_UP = 50, Fraction(1, 10**40)
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
@@ -95,6 +117,41 @@ def least_scale(multiplier: float, start: float, achieved: Callable[[float], flo
     )
 
 
+def hiding_probability(share: Fraction, epsilon: float) -> Fraction:
+    """h, the least multiple of 2^-64 for which R is at most e^epsilon; 0 for an infinite epsilon.
+
+    Args:
+        share: s, above 2^-120 and below 1.
+        epsilon: above 0.
+
+    Raises:
+        InvalidInput: if epsilon is so small that no such coin makes R larger than 1, so that
+            reports would say nothing.
+    """
+    return Fraction(0) if math.isinf(epsilon) else _least_coin(share, epsilon)
+
+
+@lru_cache(maxsize=4096)
+def _least_coin(share: Fraction, epsilon: float) -> Fraction:
+    rest = 1 - share
+    hidden = Fraction(math.ceil(_WORDS * rest / (rest + share * _exponential(epsilon))), _WORDS)
+    if hidden >= rest:
+        largest = Fraction(math.ceil(rest * _WORDS) - 1, _WORDS)
+        excess = (1 - largest) * rest / (largest * share) - 1 if largest else Fraction(1)
+        raise InvalidInput(
+            f"epsilon was {epsilon!r}, for which reports would say nothing: coins are tossed with "
+            f"64 bits, so epsilon must be at least {1.01 * float(excess):.2g} here."
+        )
+    return hidden
+
+
+def _exponential(exponent: float) -> Fraction:
+    """A little less than e^exponent, for exponents from 0 up to 128; e^128 beyond."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return Fraction(Decimal(min(exponent, _MOST_EXPONENT)).exp()) * (1 - _GIVEN_UP)
+
+
 def in_unit_ball(rows: FloatArray) -> FloatArray:
     """(n, d) rows with length at most 1, whatever made them.
 
@@ -138,7 +195,7 @@ def polar(vectors: ArrayLike, dimension: int) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True)
-class AdditiveNoise:
+class AdditiveNoise(Coded):
     """Noise on every number of a report, as a policy promises it.
 
     Attributes:
@@ -147,8 +204,8 @@ class AdditiveNoise:
         laplace: whether it is Laplace noise.
     """
 
-    scale: float
-    sensitivity: float
+    scale: Annotated[float, Range(above=0.0)]
+    sensitivity: Annotated[float, Range(above=0.0)]
     laplace: bool = False
 
     @classmethod
@@ -186,18 +243,3 @@ class AdditiveNoise:
         if self.laplace:
             return PureEvent(laplace_epsilon(*law))
         return GaussianEvent(gaussian_multiplier(*law))
-
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of `to_fields`."""
-        if not isinstance(fields["laplace"], bool):
-            raise InvalidInput(f"laplace was {fields['laplace']!r}; it must be true or false.")
-        return cls(
-            positive_number(fields["scale"], "scale"),
-            positive_number(fields["sensitivity"], "sensitivity"),
-            fields["laplace"],
-        )

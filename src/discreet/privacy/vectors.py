@@ -45,8 +45,12 @@ from numpy.typing import ArrayLike
 
 from discreet.privacy import sphere
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
-from discreet.privacy.calibration import AdditiveNoise, gaussian_noise_multiplier, polar
-from discreet.privacy.coin_probabilities import hiding_probability
+from discreet.privacy.calibration import (
+    AdditiveNoise,
+    gaussian_noise_multiplier,
+    hiding_probability,
+    polar,
+)
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier
 from discreet.validation import (
     BoolArray,
