@@ -19,7 +19,7 @@ import numpy as np
 
 from discreet.action_space import PublicSet
 from discreet.learners.baselines.exact_gp_policy import ExactGPPolicy
-from discreet.learners.gp_ucb.policy import PublicPolicy
+from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.points import PointPolicy
 from discreet.problems.base import Problem
 from discreet.problems.decision_sets import DoseProblem, dose_means
@@ -101,7 +101,8 @@ def _sent(policy: object, panel: MapPanel) -> tuple[FloatArray, FloatArray]:
     if not isinstance(policy, PublicPolicy):
         return np.zeros((0, len(axes))), np.zeros(0)
     points, shares = np.zeros((1, len(axes))), np.ones(1)
-    for columns, grid, offers in zip(policy.columns, policy.grids, policy.offers, strict=True):
+    for group in policy.groups:
+        columns, grid, offers = group.columns, group.grid, group.offers
         shown = [place for place, axis in enumerate(axes) if axis in columns]
         if not shown:
             continue

