@@ -32,7 +32,6 @@ from discreet.cli.console import err, plain
 from discreet.durable import sync_folder
 from discreet.experiments import Outcome, Setting
 from discreet.learners.messages import Policy
-from discreet.learners.registry import budget_to_fields
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
@@ -73,7 +72,7 @@ def digest_of(meaning: dict[str, Any]) -> str:
 def _fields_of(setting: Setting) -> dict[str, Any]:
     return {
         "learner": setting.learner,
-        "budget": budget_to_fields(setting.budget),
+        "budget": setting.budget.to_fields(),
         "options": dict(setting.options),
     }
 
