@@ -35,10 +35,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from discreet.domain import Box
 from discreet.experiments import REFERENCES, Setting, check_setting
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.registry import LEARNERS, budget_from_fields, learner_class
+from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
+from discreet.privacy.budget import budget_from_fields
 from discreet.problems.base import Problem
-from discreet.problems.catalog import data_files, find_entry, load_problem
+from discreet.problems.catalog import find_entry, load_problem
 from discreet.problems.toml_words import Place, checked, toml_value
 from discreet.validation import InvalidInput, Refusals, nearest
 
@@ -152,8 +153,6 @@ def load_study(
             _check_space(setting, problem)
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
-    options = dict(content["problem"])
-    name = options.pop("name")
     return Study(
         name=file.name,
         title=file.title or file.name,
@@ -164,7 +163,7 @@ def load_study(
         settings=tuple(setting for setting, _ in settings),
         report=report,
         text=text,
-        files=(path, *data_files(name, options, data_dir, path.parent)),
+        files=(path, *problem.files),
         warnings=tuple(warnings),
     )
 

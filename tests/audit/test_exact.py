@@ -12,7 +12,8 @@ from discreet.audit.exact import Facts, Promise
 from discreet.audit.games import Claim
 from discreet.audit.values import exact_of, promised
 from discreet.privacy import NoiseSource, OnceEach, Release, SimulatedNoise
-from discreet.privacy.accounting import GaussianEvent, PureEvent, gaussian_noise_multiplier
+from discreet.privacy.accounting import GaussianEvent, PureEvent
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 CLAIM = Claim(1.0, 1e-5)

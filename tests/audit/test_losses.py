@@ -11,7 +11,7 @@ import pytest
 from discreet.audit.laws import cap_ratios, subset_ratio
 from discreet.audit.ledger import Draw
 from discreet.audit.losses import Loss, gaussian_epsilon, loss_between, shared_noise
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit

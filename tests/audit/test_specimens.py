@@ -22,7 +22,8 @@ from discreet.audit.specimens import (
 from discreet.audit.specimens.registry import specimen_checks
 from discreet.audit.values import exact_of
 from discreet.privacy import Local, SimulatedNoise
-from discreet.privacy.accounting import gaussian_epsilon, gaussian_noise_multiplier
+from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.reproduction.dubey2021.calibration import PublishedLocal
 from discreet.reproduction.kharkovskii2020.transformation import RandomProjection
 

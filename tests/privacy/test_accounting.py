@@ -17,8 +17,8 @@ from discreet.privacy.accounting import (
     PureEvent,
     composed_epsilon,
     gaussian_epsilon,
-    gaussian_noise_multiplier,
 )
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from discreet.audit.enumeration import EnumeratedNoise
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.coin_probabilities import hiding_probability
+from discreet.privacy.calibration import hiding_probability
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding, round_to_signs
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit, l2_ball

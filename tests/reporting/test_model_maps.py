@@ -17,7 +17,7 @@ from discreet.experiments import Setting, simulate_all
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.learners.gp_ucb.policy import PublicPolicy
+from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
 from discreet.privacy import Joint, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.catalog import load_problem
@@ -171,8 +171,8 @@ def test_where_people_are_sent(additive: bool) -> None:
     if not additive:
         grids, columns = (np.array([[1.0, 5.0, 2.0], [1.0, 5.0, 8.0]]),), ((0, 1, 2),)
         offers = offers[:1]
-    changed = replace(policy, columns=columns, grids=grids, offers=offers)
-    marks = cut(problem, Guess(changed)).marks
+    groups = tuple(map(OfferedGroup, columns, grids, offers))
+    marks = cut(problem, Guess(replace(policy, groups=groups))).marks
     found = {tuple(place): share for place, share in zip(marks.sent, marks.shares, strict=True)}
     if additive:  # columns 0 and 1 are drawn apart from each other
         assert found == {(2, 5): 0.375, (3, 5): 0.375, (2, 0): 0.125, (3, 0): 0.125}

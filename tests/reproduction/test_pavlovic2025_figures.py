@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from discreet.cli import app
 from discreet.experiments import Seed
-from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.elimination import Bernstein
+from discreet.learners.epochs.capri import BernsteinElimination, Capri
 from discreet.privacy import Joint, Local, SimulatedNoise
 from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.reporting.reproduction import trade_off_figure
@@ -64,7 +63,7 @@ def test_the_settings() -> None:
     assert budgets("published") == budgets("ours") == budgets("elimination") == joint
     assert budgets("ours, local") == {Local(1.0), Local(4.0)}
     published = [case for case in CAPRI_REGRET.planned() if case.method.startswith("published")]
-    rules = [case.arguments["rule"] for case in published]
+    rules = [case.arguments["calibration"] for case in published]
     assert {rule.deviations for rule in rules} == {None, 3.0}
     assert all(isinstance(rule, PublishedElimination) for rule in rules)
     assert len({case.panel for case in CAPRI_REGRET.planned()}) == 4
@@ -81,8 +80,8 @@ def test_rigorous_elimination_runs_when_it_is_named_or_wished() -> None:
     }
     named = CAPRI_REGRET.planned(rounds=[100], method=["elimination, rigorous", "uniform"])
     assert {case.method for case in named} == {"elimination, rigorous", "uniform"}
-    rules = [case.arguments["rule"] for case in named if case.private]
-    assert {type(rule) for rule in rules} == {Bernstein}
+    rules = [case.arguments["calibration"] for case in named if case.private]
+    assert {type(rule) for rule in rules} == {BernsteinElimination}
     assert all(case.panel == "" for case in named if case.private)
 
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from discreet.privacy.guarantee import TrustModel
+from discreet.privacy.budget import TrustModel
 from discreet.validation import FloatArray, InvalidInput
 
 Kind = Literal["mechanism", "learner", "specimen"]

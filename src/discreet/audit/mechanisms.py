@@ -29,13 +29,8 @@ from discreet.audit.sources import secure, tested
 from discreet.audit.streams import stream_checks
 from discreet.audit.values import exact_of, promised
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.accounting import (
-    Event,
-    GaussianEvent,
-    PureEvent,
-    composed_epsilon,
-    gaussian_noise_multiplier,
-)
+from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import (
     LaplaceOnCells,
     SignedSubsetSelection,

@@ -22,7 +22,7 @@ import numpy as np
 from discreet.audit.games import Bound, Check, Claim, Exact, Game, Kind, NotAudited, Seed
 from discreet.audit.gaussian_bound import gaussian_lower_bound
 from discreet.audit.lower_bound import Attack, attack, best_threshold
-from discreet.privacy.guarantee import TrustModel
+from discreet.privacy.budget import TrustModel
 from discreet.validation import FloatArray, InvalidInput, probability, whole_number
 
 TRIALS = 100_000

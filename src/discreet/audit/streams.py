@@ -16,7 +16,7 @@ from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Additive
 from discreet.audit.values import exact_of, promised
 from discreet.privacy import NoiseSource, OnceEach, SimulatedNoise
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,

@@ -33,7 +33,6 @@ import numpy as np
 from discreet.cli.console import err, plain
 from discreet.experiments import Outcome, Setting
 from discreet.learners.messages import Policy
-from discreet.learners.registry import budget_to_fields
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
@@ -77,7 +76,7 @@ def digest_of(meaning: dict[str, Any]) -> str:
 def _fields_of(setting: Setting) -> dict[str, Any]:
     return {
         "learner": setting.learner,
-        "budget": budget_to_fields(setting.budget),
+        "budget": setting.budget.to_fields(),
         "options": dict(setting.options),
     }
 

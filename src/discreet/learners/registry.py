@@ -1,8 +1,7 @@
-"""Learners and budgets by name, as study files and saved files use them."""
+"""Learners by name, as study files and saved files use them."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Unpack
@@ -10,7 +9,7 @@ from typing import Any, Unpack
 from discreet.action_space import ActionSpace
 from discreet.domain import Box
 from discreet.learners.base import Common, Learner
-from discreet.privacy import Budget, Joint, Local, NonPrivate, Outsourced
+from discreet.privacy import Budget
 from discreet.validation import InvalidInput, nearest
 
 
@@ -51,10 +50,6 @@ LEARNERS = _Learners(
     }
 )
 
-_BUDGETS: dict[str, type[Budget]] = {
-    kind.trust_model: kind for kind in (Local, Joint, Outsourced, NonPrivate)
-}
-
 
 def learner_class(name: str) -> type[Learner[Any, Any, Any]]:
     """The learner registered under `name`."""
@@ -82,35 +77,3 @@ def make_learner(
     """
     kind = learner_class(name)
     return kind(domain, arms, budget, **common, **kind.read_options(options or {}))
-
-
-def budget_to_fields(budget: Budget) -> dict[str, Any]:
-    """A budget as JSON values."""
-    if isinstance(budget, NonPrivate):
-        return {"trust_model": budget.trust_model}
-    return {"trust_model": budget.trust_model, **vars(budget)}
-
-
-def budget_from_fields(fields: Mapping[str, Any]) -> Budget:
-    """The inverse of `budget_to_fields`; `InvalidInput` for an unknown trust model or field."""
-    rest = dict(fields)
-    trust_model = rest.pop("trust_model", None)
-    if trust_model not in _BUDGETS:
-        raise InvalidInput(
-            f"the trust model was {trust_model!r}; it must be one of {', '.join(_BUDGETS)}."
-        )
-    kind = _BUDGETS[trust_model]
-    allowed = list(inspect.signature(kind).parameters)
-    if not set(rest) <= set(allowed):
-        raise InvalidInput(
-            f"the trust model {trust_model} got {', '.join(sorted(rest))}; it takes "
-            f"{', '.join(allowed)}."
-        )
-    needed = inspect.signature(kind).parameters.values()
-    missing = [one.name for one in needed if one.default is one.empty and one.name not in rest]
-    if missing:
-        raise InvalidInput(
-            f"{missing[0]} is missing, which the trust model {trust_model} needs; give "
-            f"{', '.join(allowed)} (a delta of 0 for learners whose releases are pure)."
-        )
-    return kind(**rest)

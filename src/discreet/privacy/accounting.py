@@ -26,9 +26,6 @@ from discreet.validation import InvalidInput, positive_number, probability
 # Below the first mu, delta(epsilon = 0) is under 1e-300; above the second, no epsilon is meant.
 _LEAST_MU = 1e-150
 _MOST_MU = 1e6
-# So much more noise, as a part of it, keeps what is held under what was asked for.
-_SLACK = 1e-9
-_NEARBY = (0.0, 1e-12, 1e-10, 1e-9, 3e-9, 1e-8)
 
 
 @dataclass(frozen=True)
@@ -68,34 +65,6 @@ def _read_off(multiplier: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     return float(get_epsilon_gaussian(multiplier, delta))
-
-
-def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
-    """The least scale / sensitivity whose Gaussian release is (epsilon, delta)-private.
-
-    `gaussian_epsilon` of it, or of one that is larger, is never above `epsilon`, to the last bit.
-    """
-    return _solved(positive_number(epsilon, "epsilon"), probability(delta, "delta"))
-
-
-def padded_multiplier(multiplier: float, size: int) -> float:
-    """A multiplier for vectors of `size` numbers that is still `multiplier` when OpenDP draws them.
-
-    OpenDP's grid of 2^-30 lengthens a sensitivity of about 1 by at most 2^-30 sqrt(size), and
-    norms are computed with rounding errors of about 1e-12.
-    """
-    return multiplier * (1.0 + _SLACK * (1.0 + math.sqrt(size)))
-
-
-@lru_cache(maxsize=256)
-def _solved(epsilon: float, delta: float) -> float:
-    from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
-
-    multiplier = float(get_sigma_gaussian(epsilon, delta))
-    # Both are solved for numerically, and below epsilon 1e-4 they differ in the ninth digit.
-    while any(get_epsilon_gaussian(multiplier * (1.0 + more), delta) > epsilon for more in _NEARBY):
-        multiplier *= 1.0 + 1e-9
-    return multiplier
 
 
 def composed_epsilon(events: Sequence[Event], delta: float) -> float:

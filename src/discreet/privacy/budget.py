@@ -6,18 +6,72 @@ A budget is a wish; a `Guarantee` (guarantee.py) is what the noise that was draw
     Joint(epsilon, delta)       a trusted learner; everything others see is private
     Outsourced(epsilon, delta, radius)   a curator releases a table once to a modeler
     NonPrivate()                no promise: for baselines only
+
+Where noise is drawn is what callers ask a budget: `protects_reports` (at each person),
+`protects_releases` (at whoever holds the data), `private` (anywhere at all).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+import inspect
+import math
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
 
-from discreet.validation import positive_number, probability
+from discreet.privacy.calibration import gaussian_noise_multiplier
+from discreet.validation import InvalidInput, positive_number, probability
+
+TrustModel = Literal["local", "joint", "outsourced", "none"]
+
+
+class Budget(ABC):
+    """What is asked for. Budgets are frozen dataclasses: equal by value and usable as keys.
+
+    Attributes:
+        trust_model: `local`, `joint`, `outsourced` or `none`.
+        protects_reports: whether reports are private when they leave a person.
+        protects_releases: whether whoever holds plain reports draws noise before publishing.
+        epsilon: what one participation may cost; infinity without a promise.
+        delta: 0 for pure differential privacy.
+    """
+
+    trust_model: ClassVar[TrustModel]
+    protects_reports: ClassVar[bool] = False
+    protects_releases: ClassVar[bool] = False
+    epsilon: float
+    delta: float
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised."""
+        return self.protects_reports or self.protects_releases
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The least scale / sensitivity of Gaussian noise that keeps it; 0 without a promise.
+
+        Raises:
+            InvalidInput: at delta 0, where no Gaussian noise keeps any epsilon.
+        """
+        return gaussian_noise_multiplier(self.epsilon, self.delta)
+
+    def to_fields(self) -> dict[str, Any]:
+        """JSON values; the inverse is `budget_from_fields`."""
+        given = [entry.name for entry in fields(self) if entry.init]  # type: ignore[arg-type]
+        return {"trust_model": self.trust_model, **{name: getattr(self, name) for name in given}}
+
+    def _normalise(self, least_delta: Literal["0", "above 0"]) -> None:
+        """Epsilon and delta as floats within their bounds."""
+        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
+        pure = not isinstance(self.delta, bool) and self.delta == 0
+        delta = 0.0 if pure and least_delta == "0" else probability(self.delta, "delta")
+        object.__setattr__(self, "delta", delta)
 
 
 @dataclass(frozen=True)
-class Local:
+class Local(Budget):
     """Local differential privacy, sequentially interactive, one report a person.
 
     Attributes:
@@ -25,18 +79,17 @@ class Local:
         delta: 0 for learners with pure reports; learners with Gaussian reports need one above 0.
     """
 
+    trust_model: ClassVar[TrustModel] = "local"
+    protects_reports: ClassVar[bool] = True
     epsilon: float
     delta: float = 0.0
-    trust_model: ClassVar[Literal["local"]] = "local"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-        if isinstance(self.delta, bool) or self.delta != 0:
-            object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        self._normalise("0")
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(Budget):
     """(epsilon, delta)-joint differential privacy under replacement of one person's data.
 
     Attributes:
@@ -44,18 +97,17 @@ class Joint:
         delta: 0 for learners whose releases are pure; Gaussian releases need one above 0.
     """
 
+    trust_model: ClassVar[TrustModel] = "joint"
+    protects_releases: ClassVar[bool] = True
     epsilon: float
     delta: float
-    trust_model: ClassVar[Literal["joint"]] = "joint"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-        if isinstance(self.delta, bool) or self.delta != 0:
-            object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        self._normalise("0")
 
 
 @dataclass(frozen=True)
-class Outsourced:
+class Outsourced(Budget):
     """(epsilon, delta) for a table released once; neighbours differ in one row.
 
     Attributes:
@@ -65,33 +117,55 @@ class Outsourced:
             allow, which is replace-one without a condition.
     """
 
+    trust_model: ClassVar[TrustModel] = "outsourced"
+    protects_releases: ClassVar[bool] = True
     epsilon: float
     delta: float
     radius: float | None = None
-    trust_model: ClassVar[Literal["outsourced"]] = "outsourced"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        self._normalise("above 0")
         if self.radius is not None:
             object.__setattr__(self, "radius", positive_number(self.radius, "radius"))
 
 
 @dataclass(frozen=True)
-class NonPrivate:
+class NonPrivate(Budget):
     """No protection at all; learners that accept it serve as references."""
 
-    trust_model: ClassVar[Literal["none"]] = "none"
+    trust_model: ClassVar[TrustModel] = "none"
+    epsilon: float = field(default=math.inf, init=False, repr=False)
+    delta: float = field(default=0.0, init=False, repr=False)
 
     @property
-    def epsilon(self) -> float:
-        """Infinity: nothing is promised."""
-        return float("inf")
-
-    @property
-    def delta(self) -> float:
-        """0, beside an epsilon of infinity."""
+    def noise_multiplier(self) -> float:
         return 0.0
 
 
-Budget = Local | Joint | Outsourced | NonPrivate
+_BUDGETS: dict[str, type[Budget]] = {
+    kind.trust_model: kind for kind in (Local, Joint, Outsourced, NonPrivate)
+}
+
+
+def budget_from_fields(saved: Mapping[str, Any]) -> Budget:
+    """The inverse of `Budget.to_fields`; `InvalidInput` for an unknown trust model or field."""
+    settings = dict(saved)
+    trust_model = settings.pop("trust_model", None)
+    if trust_model not in _BUDGETS:
+        raise InvalidInput(
+            f"the trust model was {trust_model!r}; it must be one of {', '.join(_BUDGETS)}."
+        )
+    kind = _BUDGETS[trust_model]
+    allowed = inspect.signature(kind).parameters
+    if not set(settings) <= set(allowed):
+        raise InvalidInput(
+            f"the trust model {trust_model} got {', '.join(sorted(settings))}; it takes "
+            f"{', '.join(allowed)}."
+        )
+    for name, parameter in allowed.items():
+        if parameter.default is parameter.empty and name not in settings:
+            raise InvalidInput(
+                f"{name} is missing, which the trust model {trust_model} needs; give "
+                f"{', '.join(allowed)} (a delta of 0 for learners whose releases are pure)."
+            )
+    return kind(**settings)

@@ -2,7 +2,7 @@
 
 The private value is (bin j of J, sign s in {-1, +1}) for the first two mechanisms, and (cell,
 reward in [0, 1]) for the third, which the paper uses. Each is epsilon-locally private as it is
-drawn: the coins of the first two are whole numbers of 64-bit words (coin_probabilities.py), and
+drawn: the coins of the first two are whole numbers of 64-bit words (calibration.py), and
 the probabilities below are those of these coins, so estimates are unbiased for every epsilon.
 
 | symbol   | meaning                                                       |
@@ -27,7 +27,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.coin_probabilities import hiding_probability
+from discreet.privacy.calibration import hiding_probability
 from discreet.privacy.noise import NoiseSource
 from discreet.validation import (
     FloatArray,

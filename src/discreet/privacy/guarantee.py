@@ -19,18 +19,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated
 
+from discreet.codec import Range, from_json, to_json
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, TrustModel
 from discreet.validation import InvalidInput, whole_number
 
-TrustModel = Literal["local", "joint", "outsourced", "none"]
-
 GUARANTEE_SCHEMA = 1
+# What JSON has beside the fields.
+_HEADER = ("kind", "schema", "sentence")
 
 # Above this epsilon a promise excludes nothing. Someone who knows no more than that a record is
 # that of one of N people is, after evidence of ratio e^epsilon, 1 / (1 + N e^-epsilon) sure whose.
@@ -115,13 +116,13 @@ class Guarantee:
     """
 
     trust_model: TrustModel
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, Range(0.0, infinite=True)]
+    delta: Annotated[float, Range(0.0, 1.0)]
     adjacency: Adjacency
     data: tuple[str, ...]
     noise: tuple[str, ...]
-    reports_per_person: int
-    releases: int
+    reports_per_person: Annotated[int, Range(1)]
+    releases: Annotated[int, Range(0)]
 
     def repeated(self, times: int) -> Guarantee:
         """The guarantee of a person who takes part `times` times.
@@ -211,41 +212,30 @@ class Guarantee:
 
     def to_json(self) -> str:
         """The guarantee as JSON; an infinite epsilon is null."""
-        fields = asdict(self)
-        fields["epsilon"] = None if math.isinf(self.epsilon) else self.epsilon
-        return json.dumps(
-            {"kind": "guarantee", "schema": GUARANTEE_SCHEMA, **fields, "sentence": self.sentence},
-            allow_nan=False,
-        )
+        header = {"kind": "guarantee", "schema": GUARANTEE_SCHEMA}
+        fields = {**header, **to_json(self), "sentence": self.sentence}
+        return json.dumps(fields, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
         """The inverse of `to_json`."""
         try:
-            fields: dict[str, Any] = json.loads(text)
-            kind, schema = fields.get("kind"), fields.get("schema")
-            if kind != "guarantee" or schema != GUARANTEE_SCHEMA:
-                raise InvalidInput(
-                    f"this is not a guarantee of schema {GUARANTEE_SCHEMA} (kind was {kind!r}, "
-                    f"schema {schema!r})."
-                )
-            epsilon = fields["epsilon"]
-            return cls(
-                trust_model=fields["trust_model"],
-                epsilon=math.inf if epsilon is None else float(epsilon),
-                delta=float(fields["delta"]),
-                adjacency=Adjacency(**fields["adjacency"]),
-                data=tuple(fields["data"]),
-                noise=tuple(fields["noise"]),
-                reports_per_person=int(fields["reports_per_person"]),
-                releases=int(fields["releases"]),
-            )
-        except InvalidInput:
-            raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            fields = json.loads(text)
+        except ValueError as error:
+            raise InvalidInput(f"the guarantee is not JSON ({error}).") from error
+        header = [fields.pop(name, None) if isinstance(fields, dict) else None for name in _HEADER]
+        if header[:2] != ["guarantee", GUARANTEE_SCHEMA]:
             raise InvalidInput(
-                f"the guarantee is damaged ({error!r}); read it as to_json() wrote it."
+                f"this is not a guarantee of schema {GUARANTEE_SCHEMA} (kind was {header[0]!r}, "
+                f"schema {header[1]!r})."
+            )
+        try:
+            guarantee: Guarantee = from_json(fields, cls, "the guarantee")
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"the guarantee is damaged: {error} Read it as to_json() wrote it."
             ) from error
+        return guarantee
 
 
 def check_protects(

@@ -15,7 +15,7 @@ who knows the seed can take the noise off again and because floating-point tails
 
 The first three need the operating system only. OpenDP is loaded when additive noise, or what it
 costs, is first asked for; whoever is going to add noise calls `check_additive` before it touches
-any data. Probabilities that privacy rests on are given as fractions (coin_probabilities.py).
+any data. Probabilities that privacy rests on are given as fractions (calibration.py).
 
 Additive noise is never handed out: values go in and noisy values come out (`add_laplace`,
 `add_gaussian`), because noise added in floating point afterwards would show the value in the last

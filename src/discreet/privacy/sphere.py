@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaincinv, gammaln, ndtri
 
 from discreet.privacy.noise import NoiseSource
-from discreet.validation import FloatArray, InvalidInput
+from discreet.validation import FloatArray
 
 
 def cap_mass(dimension: int, threshold: float) -> float:
@@ -66,35 +65,6 @@ def best_threshold(dimension: int, epsilon: float, least_mass: float) -> float:
         else:
             high = middle
     return low
-
-
-def polar(vectors: ArrayLike, dimension: int) -> tuple[FloatArray, FloatArray]:
-    """Directions (n, d) and lengths (n,) of vectors (n, d), with lengths cut to 1.
-
-    A vector with NaN or infinity counts as 0; the direction of 0 is the first axis.
-
-    Raises:
-        InvalidInput: for another shape, or what are not numbers.
-    """
-    try:
-        given = np.asarray(vectors)
-    except ValueError as error:
-        raise InvalidInput("vectors had rows of different lengths; pass one matrix.") from error
-    if given.ndim != 2 or given.shape[1] != dimension or given.dtype.kind not in "iuf":
-        raise InvalidInput(
-            f"vectors had shape {given.shape} and type {given.dtype}; they must be numbers of "
-            f"shape (people, {dimension}), one row for each person."
-        )
-    # Only shapes and types are refused: an exception because of the numbers in a row would be a
-    # message about that person, sent without any noise.
-    rows = given.astype(np.float64)
-    rows[~np.isfinite(rows).all(axis=1)] = 0.0
-    largest = np.abs(rows).max(axis=1)
-    zero = largest == 0.0
-    rows[zero, 0] = 1.0
-    rows /= np.where(zero, 1.0, largest)[:, None]  # before squaring, which might over- or underflow
-    norms = np.sqrt(np.einsum("nd,nd->n", rows, rows))
-    return rows / norms[:, None], np.minimum(1.0, np.minimum(largest, 2.0) * norms)
 
 
 def uniform(shape: int | tuple[int, ...], noise: NoiseSource) -> FloatArray:

@@ -44,14 +44,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.privacy import sphere
-from discreet.privacy.accounting import (
-    Event,
-    GaussianEvent,
-    PureEvent,
+from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
+from discreet.privacy.calibration import (
+    AdditiveNoise,
     gaussian_noise_multiplier,
-    padded_multiplier,
+    hiding_probability,
+    polar,
 )
-from discreet.privacy.coin_probabilities import hiding_probability
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier
 from discreet.validation import (
     BoolArray,
@@ -123,7 +122,7 @@ class VectorReport(ABC):
         Raises:
             InvalidInput: if `vectors` has another shape or does not hold numbers.
         """
-        directions, lengths = sphere.polar(vectors, self.dimension)
+        directions, lengths = polar(vectors, self.dimension)
         return self._report(directions, lengths, noise)
 
     @abstractmethod
@@ -319,14 +318,14 @@ class GaussianVector(VectorReport):
         object.__setattr__(self, "delta", probability(self.delta, "delta"))
 
     @cached_property
-    def _deviation(self) -> float:
+    def _noise(self) -> AdditiveNoise:
         multiplier = gaussian_noise_multiplier(self.epsilon, self.delta)
-        return self.sensitivity * padded_multiplier(multiplier, self.dimension)
+        return AdditiveNoise.gaussian_for(multiplier, self.sensitivity, self.dimension)
 
     @property
     def scale(self) -> float:
         """The standard deviation of the noise on each coordinate."""
-        return self._deviation
+        return self._noise.scale
 
     @property
     def variance(self) -> float:

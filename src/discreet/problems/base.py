@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -144,10 +145,12 @@ class Problem(ABC):
         source: one sentence that says where the data come from.
         rows: how many rows of a table take part, and why others do not; None where nothing is read.
         warnings: what looks wrong about the data though it can be used, each one sentence.
+        files: the user's files that were read.
     """
 
     rows: RowCounts | None = None
     warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
     domain: Box
     arm_names: tuple[str, ...]
     reward_bounds: RewardBounds
@@ -179,7 +182,7 @@ class Problem(ABC):
             return f"everyone can be given the same {len(space.points):,} points"
         return f"everyone can be given any point of a box with {self.domain.dimension} columns"
 
-    def mean_rewards(self, points: FloatArray) -> FloatArray | None:
+    def truth(self, points: FloatArray) -> FloatArray | None:
         """(n,) the mean rewards at points (n, d) of the domain; None where nobody knows them."""
         return None
 
@@ -193,9 +196,9 @@ class Problem(ABC):
         return None
 
     @property
-    @abstractmethod
     def metric(self) -> Metric:
         """`regret` where the mean rewards are known, otherwise `reward`."""
+        return "regret"
 
     @abstractmethod
     def sample(self, people: int, rng: np.random.Generator) -> Crowd:

@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.action_space import DecisionSets
 from discreet.domain import Box, RewardBounds
-from discreet.problems.base import Metric, People, Problem
+from discreet.problems.base import People, Problem
 from discreet.validation import BoolArray, FloatArray, InvalidInput, whole_number
 
 # Dubey (2021), section 6.1.
@@ -90,10 +90,6 @@ class BumpProblem(Problem):
     @property
     def space(self) -> DecisionSets:
         return DecisionSets(self.candidates)
-
-    @property
-    def metric(self) -> Metric:
-        return "regret"
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
@@ -207,10 +203,6 @@ class DoseProblem(Problem):
     def space(self) -> DecisionSets:
         return DecisionSets(self.candidates)
 
-    @property
-    def metric(self) -> Metric:
-        return "regret"
-
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         age = rng.uniform(*_AGES, people)
@@ -221,7 +213,7 @@ class DoseProblem(Problem):
         sets = self.doses(patients)
         return _bernoulli(sets, dose_means(sets), rng)
 
-    def mean_rewards(self, points: FloatArray) -> FloatArray:
+    def truth(self, points: FloatArray) -> FloatArray:
         return dose_means(points)
 
     def possible(self, points: FloatArray) -> BoolArray:

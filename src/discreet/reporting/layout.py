@@ -29,9 +29,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.text import Annotation, Text
+from matplotlib.textpath import TextToPath
 from sklearn.isotonic import isotonic_regression
 
 from discreet.durable import write_bytes
@@ -291,6 +293,14 @@ def shortened(text: str, inches: float, size: float = SMALL) -> str:
     """A text of about at most this width, which ends in an ellipsis where it was longer."""
     characters = max(2, int(inches / (_CHARACTER * size)))
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def text_inches(text: str, size: float = SMALL) -> float:
+    """How wide a line of text is."""
+    width, _, _ = TextToPath().get_text_width_height_descent(
+        text, FontProperties(size=size), ismath=False
+    )
+    return float(width) / 72.0
 
 
 def thousands(value: float, position: int | None = None) -> str:

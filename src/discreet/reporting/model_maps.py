@@ -258,7 +258,7 @@ def _people(policy: ActsOnSets, problem: Problem, cut: Cut, other: list[int]) ->
     unit[:, other] = np.linspace(0.0, 1.0, count)[:, None]
     sets = problem.decision_sets(problem.domain.from_unit(unit))
     assert sets is not None
-    means = problem.mean_rewards(sets.reshape(-1, sets.shape[2]))
+    means = problem.truth(sets.reshape(-1, sets.shape[2]))
     assert means is not None
     best = sets[np.arange(count), means.reshape(sets.shape[:2]).argmax(axis=1)]
     some = sets[np.linspace(0, count - 1, min(count, _PEOPLE)).astype(np.int64)]
@@ -309,11 +309,11 @@ def _best(problem: Problem, cut: Cut) -> FloatArray:
     nothing, axes = np.zeros((0, len(cut.axes))), list(cut.axes)
     if isinstance(problem.space, PublicSet):
         points = problem.space.array
-        known = problem.mean_rewards(points)
+        known = problem.truth(points)
         top = np.zeros(0) if known is None else known >= known.max() - 1e-9
     else:
         points = problem.domain.from_unit(cut.points([np.linspace(0.0, 1.0, _FINE)] * len(axes)))
-        known = problem.mean_rewards(points)
+        known = problem.truth(points)
         if known is not None:
             values = known.reshape((_FINE,) * len(axes))
             top = (_peaks(values) & (values >= values.max() - 1e-3 * np.ptp(values))).ravel()

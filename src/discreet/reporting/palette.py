@@ -3,17 +3,12 @@ colour-blindness can tell apart."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.text import Text
-from matplotlib.textpath import TextToPath
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 VERMILLION, SKY, YELLOW, BLACK = "#D55E00", "#56B4E9", "#F0E442", "#000000"
@@ -80,57 +75,3 @@ def budget_strokes(names: Sequence[str], hue: str, lightest: float = 0.5) -> dic
         name: Stroke(tint(hue, float(strength)))
         for name, strength in zip(names, strengths, strict=True)
     }
-
-
-def literal(figure: Figure) -> Figure:
-    """The figure with every text taken as it is: a dollar sign in a name starts no formula."""
-    for text in figure.findobj(Text):
-        if isinstance(text, Text):
-            text.set_parse_math(False)
-    return figure
-
-
-def in_lines(text: str, width: float, size: float = SMALL) -> str:
-    """A text broken at spaces, and within words that are wider than `width` inches.
-
-    Words are broken after an underscore where they have one.
-    """
-    lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and text_inches(longer, size) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-        while len(lines[-1]) > 1 and text_inches(lines[-1], size) > width:
-            fits = _fitting(lines[-1], width, size)
-            fits = 1 + lines[-1].rfind("_", 0, fits) or fits
-            lines[-1:] = [lines[-1][:fits], lines[-1][fits:]]
-    return "\n".join(lines)
-
-
-def shortened(text: str, width: float, size: float = SMALL) -> str:
-    """A text of at most `width` inches, which ends in an ellipsis where it was longer."""
-    if text_inches(text, size) <= width:
-        return text
-    return text[: _fitting(text, width - text_inches("…", size), size)] + "…"
-
-
-def _fitting(text: str, width: float, size: float) -> int:
-    """How many characters of a text fit, at least one."""
-    return (
-        bisect_right(range(2, len(text) + 1), width, key=lambda n: text_inches(text[:n], size)) + 1
-    )
-
-
-def line_inches(size: float = SMALL) -> float:
-    """How high a line of text is."""
-    return 1.25 * size / 72.0
-
-
-def text_inches(text: str, size: float = SMALL) -> float:
-    """How wide a line of text is."""
-    width, _, _ = TextToPath().get_text_width_height_descent(
-        text, FontProperties(size=size), ismath=False
-    )
-    return float(width) / 72.0

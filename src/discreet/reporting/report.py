@@ -130,7 +130,7 @@ def _shown(study: Study, maps: Sequence[PolicyMaps]) -> dict[str, Any]:
         "flat": len(panels[0].axes) == 1,
         "own_sets": own_sets and 0 in panels[0].axes,
         "others_sets": isinstance(problem.space, DecisionSets),
-        "truth": problem.mean_rewards(middle) is not None,
+        "truth": problem.truth(middle) is not None,
         "expecting": any(isinstance(drawn.maps[0], RewardMap) for drawn in maps),
         "arms": any(isinstance(drawn.maps[0], ArmMap) for drawn in maps),
         "some_named": len(named_arms(problem)) < problem.arms,

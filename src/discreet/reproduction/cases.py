@@ -27,7 +27,8 @@ from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
-from discreet.privacy.accounting import GaussianEvent, gaussian_noise_multiplier
+from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.base import Crowd, Problem
 from discreet.reproduction.base import Plan, Reproduction, Results
 from discreet.reproduction.probes import Context, Probe

@@ -249,10 +249,22 @@ def test_damaged_or_foreign_saves_are_refused() -> None:
     refuses(lambda f: f["public"].update(size=4))
     refuses(lambda f: f["public"].update(noise="another"))
     refuses(lambda f: f["public"]["decoder"].update(rows=2))
-    refuses(lambda f: f["public"]["decoder"].update(open=[]))
-    refuses(lambda f: f["secret"]["open"][0].__setitem__(0, "nan"))
+    refuses(lambda f: f["public"]["decoder"].update(vectors=[]))
+    refuses(lambda f: f["secret"]["vectors"][0].__setitem__(0, "nan"))
     refuses(lambda f: f.update(secret=other.to_fields()["secret"]))
     refuses(lambda f: None, BinaryTree(9))
+
+
+def test_epochs_that_do_not_add_up_are_refused() -> None:
+    mechanism = GeometricEpochs(2.0)
+    stream = stream_of(mechanism)
+    for people in (1, 2, 3):
+        stream.release(np.ones(3), people)
+    for numbers in ([1.0, 2.0, 4.0], [1.0, 5.0, 0.0], [1.0, 2.0]):
+        fields = stream.to_fields()
+        fields["public"]["decoder"]["numbers"] = numbers
+        with pytest.raises(InvalidInput):
+            PrivateStream.from_fields(mechanism, fields, SimulatedNoise(0))
 
 
 def test_sources_without_noise_and_bad_numbers_are_refused() -> None:

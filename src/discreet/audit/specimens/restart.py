@@ -16,7 +16,7 @@ from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Additive
 from discreet.audit.values import exact_of
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 
 EPSILON, DELTA = 1.0, 1e-5

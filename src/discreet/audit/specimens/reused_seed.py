@@ -14,7 +14,7 @@ from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.played import Stated
 from discreet.audit.values import exact_of
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.accounting import gaussian_noise_multiplier
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import FloatArray
 
 EPSILON, DELTA = 1.0, 1e-5

@@ -7,21 +7,21 @@
     SquareRootToeplitz(rows)   a reference that keeps every row
     Independent()              fresh noise on every row: the local model's error
 
-`PrivateStream` draws the noise; base.py says what is promised and why.
+`PrivateStream` draws the noise; system.py says what is promised and why.
 """
 
-from discreet.privacy.prefix_sums.base import Decoder, Encoder, Estimate, PrefixMechanism
-from discreet.privacy.prefix_sums.doubling import Doubling
 from discreet.privacy.prefix_sums.epochs import GeometricEpochs
-from discreet.privacy.prefix_sums.independent import Independent
-from discreet.privacy.prefix_sums.registry import (
+from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
-    mechanism_from_fields,
-    mechanism_to_fields,
+    BinaryTree,
+    BufferedToeplitz,
+    Doubling,
+    Honaker,
+    Independent,
+    SquareRootToeplitz,
 )
 from discreet.privacy.prefix_sums.stream import PrivateStream
-from discreet.privacy.prefix_sums.toeplitz import BufferedToeplitz, SquareRootToeplitz
-from discreet.privacy.prefix_sums.tree import BinaryTree, Honaker
+from discreet.privacy.prefix_sums.system import Decoder, Encoder, Estimate, PrefixMechanism
 
 __all__ = [
     "MECHANISMS",
@@ -37,6 +37,4 @@ __all__ = [
     "PrefixMechanism",
     "PrivateStream",
     "SquareRootToeplitz",
-    "mechanism_from_fields",
-    "mechanism_to_fields",
 ]

@@ -25,7 +25,7 @@ w_e depends on no later epoch, so sum_e w_e o_e is a running sum: one vector of 
 
 | name   | shape     | meaning                                | symbol  |
 |--------|-----------|----------------------------------------|---------|
-| counts | (epochs,) | people of each epoch                   | n_e     |
+| counts | (epochs,) | people of each epoch; `Held.numbers`   | n_e     |
 | total  | (epochs,) | people after each epoch                | t_e     |
 | held   | (1, dim)  | encoder: weighted sum; secret          | R_e     |
 | sum    | (1, dim)  | decoder: sum of w_e o_e; public        |         |
@@ -34,21 +34,14 @@ w_e depends on no later epoch, so sum_e w_e o_e is a running sum: one vector of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from discreet.privacy.prefix_sums.base import (
-    MOST_PEOPLE,
-    Decoder,
-    Encoder,
-    Estimate,
-    PrefixMechanism,
-    stored,
-)
+from discreet.privacy.prefix_sums.system import MOST_PEOPLE, Estimate, Held, PrefixMechanism
 from discreet.validation import FloatArray, InvalidInput, finite_number, whole_number
 
 # At growth 1.01 there are 3,500 epochs up to 2^53 people; below, time and memory are wasted.
@@ -77,6 +70,8 @@ class GeometricEpochs(PrefixMechanism):
     horizon: int | None = None
     rows: int | None = field(default=None, init=False, compare=False)
     name: ClassVar[str] = "geometric_epochs"
+    column_norm: ClassVar[float] = 1.0
+    memory: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         growth = finite_number(self.growth, "growth")
@@ -93,14 +88,6 @@ class GeometricEpochs(PrefixMechanism):
     @property
     def entries(self) -> int:
         return _epochs(self)
-
-    @property
-    def column_norm(self) -> float:
-        return 1.0
-
-    @property
-    def memory(self) -> int:
-        return 2
 
     def due(self, people: int) -> int:
         """The end of the next epoch, if the last one ended at `people`."""
@@ -131,18 +118,36 @@ class GeometricEpochs(PrefixMechanism):
             )
         super().check_row(rows, before, people)
 
-    def encoder(self) -> Encoder:
-        return EpochEncoder(self)
-
-    def decoder(self) -> Decoder:
-        return EpochDecoder(self)
-
     def variances(self, rows: int) -> FloatArray:
         """Of the planned schedule, each epoch as early as it may end."""
         ends = [end for end, _ in zip(self.plan(), range(self.check_rows(rows)), strict=False)]
         counts = np.diff(np.array(ends, dtype=np.float64), prepend=0.0)
         released = [released_weights(self, counts[:e]) for e in range(1, len(ends) + 1)]
         return np.array([_scaled(*weights, counts)[1] for weights in released])
+
+    def encoder_keeps(self, rows: int) -> int:
+        return 1
+
+    def decoder_keeps(self, rows: int) -> tuple[int, int]:
+        return 1, rows
+
+    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
+        end = held.people + people
+        weighted = held.vectors + kappa(self, end) * end * row
+        return held.after(people, weighted), weighted / end
+
+    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
+        counts = (*held.numbers, float(people))
+        w, _ = released_weights(self, np.array(counts))
+        return held.after(people, held.vectors + w[-1] * noisy, counts)
+
+    def estimate(self, held: Held) -> Estimate:
+        counts = np.array(held.numbers)
+        if counts.min() < 1.0 or counts.sum() != held.people:
+            raise InvalidInput("the saved epochs do not add up; read them as to_fields() wrote.")
+        w, omega = released_weights(self, counts)
+        q, variance = _scaled(w, omega, counts)
+        return Estimate(q * held.vectors[0], variance, q * omega)
 
 
 @lru_cache(maxsize=64)
@@ -187,53 +192,3 @@ def _scaled(w: FloatArray, omega: FloatArray, counts: FloatArray) -> tuple[float
     n = counts[: len(w)]
     q = float(omega @ n / (omega * omega @ n))
     return q, q * q * float(w @ w)
-
-
-class EpochEncoder(Encoder):
-    """R, the weighted sum of the rows."""
-
-    def __init__(self, mechanism: GeometricEpochs) -> None:
-        super().__init__(mechanism)
-        self._epochs = mechanism
-        self._held = np.zeros((1, 1))
-
-    def _push(self, row: FloatArray, people: int) -> FloatArray:
-        end = self.people + people
-        self._held = self._held + kappa(self._epochs, end) * end * row
-        return self._held / end
-
-    def _state(self) -> dict[str, Any]:
-        return {"held": self._held.tolist()}
-
-    def _restore(self, fields: Mapping[str, Any]) -> None:
-        self._held = stored(fields["held"], "held", 1)
-
-
-class EpochDecoder(Decoder):
-    """The people of each epoch, and the sum of w_e o_e."""
-
-    def __init__(self, mechanism: GeometricEpochs) -> None:
-        super().__init__(mechanism)
-        self._epochs = mechanism
-        self._counts: tuple[int, ...] = ()
-        self._sum = np.zeros((1, 1))
-
-    def _take(self, noisy: FloatArray, people: int) -> None:
-        self._counts = (*self._counts, people)
-        w, _ = released_weights(self._epochs, np.array(self._counts, dtype=np.float64))
-        self._sum = self._sum + w[-1] * noisy
-
-    def _estimate(self) -> Estimate:
-        counts = np.array(self._counts, dtype=np.float64)
-        w, omega = released_weights(self._epochs, counts)
-        q, variance = _scaled(w, omega, counts)
-        return Estimate(q * self._sum[0], variance, q * omega)
-
-    def _state(self) -> dict[str, Any]:
-        return {"counts": list(self._counts), "sum": self._sum.tolist()}
-
-    def _restore(self, fields: Mapping[str, Any]) -> None:
-        self._counts = tuple(whole_number(n, "counts", minimum=1) for n in fields["counts"])
-        if len(self._counts) != self.rows or sum(self._counts) != self.people:
-            raise InvalidInput("the saved epochs do not add up; read them as to_fields() wrote.")
-        self._sum = stored(fields["sum"], "sum", 1)

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.calibration import SLACK, least_scale
 from discreet.privacy.guarantee import OnceEach, Release, Rounds
 from discreet.privacy.noise import NoiseSource
-from discreet.privacy.prefix_sums.base import Decoder, Encoder, Estimate, PrefixMechanism
-from discreet.privacy.prefix_sums.registry import mechanism_to_fields
+from discreet.privacy.prefix_sums.system import Decoder, Encoder, Estimate, PrefixMechanism
 from discreet.validation import FloatArray, InvalidInput, positive_number, read_array, whole_number
 
 # C x is computed in floating point, so two streams that differ in one row may differ in y by a
@@ -36,10 +36,6 @@ from discreet.validation import FloatArray, InvalidInput, positive_number, read_
 # themselves many times as large as one person's share. This part of the sensitivity pays for sums
 # of up to a million people or so; it also covers the rounding of |C| itself.
 _MARGIN = 1e-9
-
-# Epsilon is solved from the multiplier to about a part in 10^10; so much more noise keeps the
-# epsilon that is derived from a record at or under the epsilon that was asked for.
-_SLACK = 1e-9
 
 
 def _achieved(
@@ -62,18 +58,13 @@ def _calibrated(
             f"noise was {type(noise).__name__}(), which adds none; a stream is released with "
             "noise, so pass SecureNoise()."
         )
-    target = asked * (1.0 + _SLACK)
-    scale = sensitivity * mechanism.column_norm * (1.0 + _MARGIN) * target
-    # r grows with the scale up to 1 and not beyond, so the steps lead upwards to a fixed point.
-    for _ in range(200):
-        achieved = _achieved(mechanism, size, sensitivity, scale, noise)
-        if achieved >= target:
-            return scale
-        scale *= target / achieved * (1.0 + 2.0**-50)
-    raise InvalidInput(
-        f"no scale gives noise_multiplier {asked} over {mechanism.entries} releases of {size} "
-        "numbers; ask for less noise, or for fewer rows."
-    )
+    target = asked * (1.0 + SLACK)
+
+    def achieved(scale: float) -> float:
+        return _achieved(mechanism, size, sensitivity, scale, noise)
+
+    start = sensitivity * mechanism.column_norm * (1.0 + _MARGIN) * target
+    return least_scale(target, start, achieved)
 
 
 class PrivateStream:
@@ -123,12 +114,12 @@ class PrivateStream:
     @property
     def rows(self) -> int:
         """How many rows have come."""
-        return self._encoder.rows
+        return self._encoder.held.rows
 
     @property
     def people(self) -> int:
         """How many people were in them."""
-        return self._encoder.people
+        return self._encoder.held.people
 
     @property
     def due(self) -> int:
@@ -195,7 +186,7 @@ class PrivateStream:
         return {
             "secret": self._encoder.to_fields(),
             "public": {
-                "mechanism": mechanism_to_fields(self.mechanism),
+                "mechanism": self.mechanism.to_fields(),
                 "size": self.size,
                 "sensitivity": self.sensitivity,
                 "noise_multiplier": self.noise_multiplier,
@@ -207,7 +198,7 @@ class PrivateStream:
 
     @classmethod
     def from_fields(
-        cls, mechanism: PrefixMechanism, fields: Mapping[str, Any], noise: NoiseSource
+        cls, mechanism: PrefixMechanism, saved: Mapping[str, Any], noise: NoiseSource
     ) -> PrivateStream:
         """The stream that `to_fields` described; it goes on with the scale that it began with.
 
@@ -215,33 +206,22 @@ class PrivateStream:
             InvalidInput: if the fields are damaged or belong to another mechanism or noise source.
         """
         try:
-            return cls._from_fields(mechanism, fields["secret"], fields["public"], noise)
+            secret, public = saved["secret"], saved["public"]
+            began_with = public["mechanism"], public["noise"]
+            asked = public["size"], public["sensitivity"], public["noise_multiplier"]
+            scale, decoder = public["scale"], public["decoder"]
         except (KeyError, TypeError) as error:
             raise InvalidInput(
                 f"the saved stream is damaged ({error!r}); read it as to_fields() wrote it."
             ) from error
-
-    @classmethod
-    def _from_fields(
-        cls,
-        mechanism: PrefixMechanism,
-        secret: Mapping[str, Any],
-        public: Mapping[str, Any],
-        noise: NoiseSource,
-    ) -> PrivateStream:
-        for name, saved, given in (
-            ("mechanism", public["mechanism"], mechanism_to_fields(mechanism)),
-            ("noise source", public["noise"], noise.name),
-        ):
-            if saved != given:
-                raise InvalidInput(
-                    f"the stream was saved with {name} {saved!r:.200}, and {given!r:.200} was "
-                    "given; go on with the one it began with."
-                )
-        stream = cls(
-            mechanism, public["size"], public["sensitivity"], public["noise_multiplier"], noise
-        )
-        stream.scale = positive_number(public["scale"], "scale")
+        if began_with != (mechanism.to_fields(), noise.name):
+            raise InvalidInput(
+                f"the stream was saved with mechanism and noise source {began_with!r:.200}, and "
+                f"{mechanism!r:.200} with {noise.name!r} was given; go on with those that it "
+                "began with."
+            )
+        stream = cls(mechanism, *asked, noise)
+        stream.scale = positive_number(scale, "scale")
         stream.achieved_multiplier = stream._achieved()
         if stream.achieved_multiplier < stream.noise_multiplier:
             raise InvalidInput(
@@ -250,14 +230,14 @@ class PrivateStream:
                 "the saved stream is damaged."
             )
         stream._encoder = Encoder.from_fields(mechanism, secret)
-        stream._decoder = Decoder.from_fields(mechanism, public["decoder"])
-        encoder, decoder = stream._encoder, stream._decoder
-        if (encoder.rows, encoder.people) != (decoder.rows, decoder.people):
+        stream._decoder = Decoder.from_fields(mechanism, decoder)
+        halves = stream._encoder.held, stream._decoder.held
+        if len({(held.rows, held.people) for held in halves}) > 1:
             raise InvalidInput(
                 "the secret and the public part were saved at different rows; restore both from "
                 "one save."
             )
-        stream.estimate = decoder.estimate
+        stream.estimate = stream._decoder.estimate
         if stream.estimate is not None and np.shape(stream.estimate.values) != (stream.size,):
             raise InvalidInput("the saved vectors have another size than the stream.")
         return stream

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
-from discreet.learners.gp_ucb.calibration import Calibration
+from discreet.learners.calibration import Calibration
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.decision_sets import BumpProblem

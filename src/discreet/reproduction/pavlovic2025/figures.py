@@ -6,8 +6,7 @@ prediction, as they come.
 
 from __future__ import annotations
 
-from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.elimination import Bernstein, Elimination
+from discreet.learners.epochs.capri import BernsteinElimination, Capri, Elimination
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.privacy import Budget, Joint, Local, NonPrivate
@@ -61,7 +60,7 @@ def _regret_cases(surface: Surface, request: Request) -> list[Case]:
             rounds,
             budget,
             ({} if plain else surface.arguments(problem))
-            | ({} if rule is None else {"rule": rule}),
+            | ({} if rule is None else {"calibration": rule}),
             surface.setting(rounds),
             "" if method == RIGOROUS else f"{surface.name}, {rounds:,} people",
             method,
@@ -69,7 +68,7 @@ def _regret_cases(surface: Surface, request: Request) -> list[Case]:
         )
 
     capri, ours = Capri.name, ReleasedThompson.name
-    narrow, rigorous = PublishedElimination(deviations=3.0), Bernstein(surface.norm)
+    narrow, rigorous = PublishedElimination(deviations=3.0), BernsteinElimination(surface.norm)
     cases = [case(PUBLISHED, capri, budget, PublishedElimination()) for budget in joint]
     cases += [case(NARROW, capri, budget, narrow) for budget in joint]
     cases += [case(RIGOROUS, capri, budget, rigorous) for budget in joint if request.slow]

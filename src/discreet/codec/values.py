@@ -1,0 +1,301 @@
+"""Numbers and arrays of messages: their bounds and shapes, and how they are written."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.validation import FloatArray, InvalidInput, read_array
+
+# Smaller arrays stay readable.
+MOST_LISTED = 5_000
+
+
+class Form(ABC):
+    """How values of one annotation are checked, written and read."""
+
+    @abstractmethod
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        """The value in the form that is computed with, or `InvalidInput`."""
+
+    @abstractmethod
+    def write(self, value: Any) -> Any:
+        """A checked value as JSON values."""
+
+    @abstractmethod
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        """A value from JSON values, which `check` sees next."""
+
+    def matches(self, value: Any) -> bool:
+        """Whether a Python value is of this kind, for unions."""
+        return True
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number, of every number of an array, or of the length of a text.
+
+    NaN and infinity are outside.
+
+    Attributes:
+        low: the least value.
+        high: the largest value.
+        above: all values are larger than this.
+        below: all values are smaller than this.
+        infinite: whether infinity is allowed too.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    infinite: bool = False
+
+    def holds(self, values: Any) -> Any:
+        """Whether a number, or each number of an array, is within the bounds."""
+        inside: Any = values == values  # NaN is not itself
+        if not self.infinite:
+            inside = inside & (values != math.inf) & (values != -math.inf)
+        if self.low is not None:
+            inside = inside & (values >= self.low)
+        if self.high is not None:
+            inside = inside & (values <= self.high)
+        if self.above is not None:
+            inside = inside & (values > self.above)
+        if self.below is not None:
+            inside = inside & (values < self.below)
+        return inside
+
+    def __str__(self) -> str:
+        bounds = [
+            (self.low, "at least"),
+            (self.above, "above"),
+            (self.high, "at most"),
+            (self.below, "below"),
+        ]
+        if self.low is not None and self.high is not None:
+            return f"from {self.low!r} to {self.high!r}"
+        return " and ".join(f"{word} {bound!r}" for bound, word in bounds if bound is not None)
+
+
+class Shape:
+    """The shape of an array: numbers, letters, or attributes of the object that holds it."""
+
+    def __init__(self, *sizes: int | str) -> None:
+        self.sizes = sizes
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.sizes))}{',' if len(self.sizes) == 1 else ''})"
+
+    def check(
+        self, shape: tuple[int, ...], name: str, owner: object, sizes: dict[str, int]
+    ) -> None:
+        """`InvalidInput` unless `shape` fits; new letters enter `sizes`."""
+        wanted = [_size(size, owner, sizes) for size in self.sizes]
+        if len(shape) != len(wanted) or any(
+            size is not None and size != given for size, given in zip(wanted, shape, strict=False)
+        ):
+            known = [
+                f"{size} = {number}"
+                for size, number in zip(self.sizes, wanted, strict=True)
+                if isinstance(size, str) and number is not None
+            ]
+            where = f" with {', '.join(known)}" if known else ""
+            raise InvalidInput(f"{name} had shape {shape}; it must have shape {self}{where}.")
+        sizes.update({str(s): n for s, n in zip(self.sizes, shape, strict=True)})
+
+
+def _size(size: int | str, owner: object, sizes: dict[str, int]) -> int | None:
+    if isinstance(size, int):
+        return size
+    if size in sizes or not hasattr(owner, size.split(".")[0]):
+        return sizes.get(size)
+    return int(attrgetter(size)(owner))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of one's own: a function that returns the value, or raises `InvalidInput`."""
+
+    function: Callable[[Any], Any]
+
+
+class Checked(Form):
+    """Values that a check of one's own allows too."""
+
+    def __init__(self, form: Form, function: Callable[[Any], Any]) -> None:
+        self._form, self._function = form, function
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        return self._function(self._form.check(value, name, owner, sizes))
+
+    def write(self, value: Any) -> Any:
+        return self._form.write(value)
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        return self._function(self._form.read(value, name, depth))
+
+    def matches(self, value: Any) -> bool:
+        return self._form.matches(value)
+
+
+class Plain(Form):
+    """bool, int, float or str."""
+
+    def __init__(self, kind: type, bounds: Range | None) -> None:
+        self._kind, self._bounds = kind, bounds or Range()
+        self._infinite = kind is float and self._bounds.infinite
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        if self.matches(value):
+            try:
+                given = self._kind(value)
+            except OverflowError:
+                given = math.nan
+            size = len(given) if self._kind is str else given
+            if self._kind is bool or self._bounds.holds(size):
+                return given
+        raise InvalidInput(f"{name} was {value!r:.80}; it must be {self._allowed}.")
+
+    @property
+    def _allowed(self) -> str:
+        if self._kind is str:
+            return f"text of {self._bounds} characters" if str(self._bounds) else "text"
+        words = {bool: "true or false", int: "a whole number"}
+        number = "a number" if self._infinite else "a finite number"
+        return f"{words.get(self._kind, number)} {self._bounds}".strip()
+
+    def write(self, value: Any) -> Any:
+        return None if self._infinite and value == math.inf else value
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        read = math.inf if self._infinite and value is None else value
+        return self.check(read, name, None, {})
+
+    def matches(self, value: Any) -> bool:
+        if self._kind in (bool, str):
+            return isinstance(value, self._kind | np.bool_ if self._kind is bool else str)
+        whole = int | np.integer
+        number = whole if self._kind is int else whole | float | np.floating
+        return isinstance(value, number) and not isinstance(value, bool)
+
+
+class Array(Form):
+    """An array; of floats or whole numbers where the annotation allows both."""
+
+    def __init__(self, dtypes: tuple[Any, ...], shape: Shape | None, bounds: Range | None) -> None:
+        self._dtypes: dict[str, np.dtype[Any]] = {
+            np.dtype(dtype).kind: np.dtype(dtype) for dtype in dtypes
+        }
+        self._shape, self._bounds = shape, bounds or Range()
+        if shape is None:
+            raise TypeError("an array needs a Shape: Annotated[FloatArray, Shape('n', 'd')]")
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        assert self._shape is not None
+        array = np.asarray(value)
+        dtype = self._dtype(array)
+        if dtype is None:
+            raise InvalidInput(
+                f"{name} had type {array.dtype}; it must be an array of "
+                f"{' or '.join(str(kind) for kind in self._dtypes.values())}."
+            )
+        self._shape.check(array.shape, name, owner, sizes)
+        if dtype.kind != "b":
+            inside = np.asarray(self._bounds.holds(array))
+            if not inside.all():
+                worst = np.unravel_index(int(np.argmin(inside)), array.shape)
+                place = ", ".join(map(str, worst))
+                raise InvalidInput(
+                    f"{name} had {array[worst]} at [{place}]; every entry must be "
+                    f"{'finite' if dtype.kind == 'f' else 'whole'}"
+                    f"{f', {self._bounds}' if str(self._bounds) else ''}."
+                )
+        with np.errstate(over="ignore"):
+            cast = array.astype(dtype, copy=False)
+        if cast.dtype != array.dtype and not self._kept(cast, array):
+            raise InvalidInput(f"{name} had numbers that {dtype} does not hold; send it as made.")
+        cast.setflags(write=False)
+        return cast
+
+    def _dtype(self, array: NDArray[Any]) -> np.dtype[Any] | None:
+        """Which of the types that are allowed an array gets."""
+        same = self._dtypes.get(array.dtype.kind)
+        if same is not None:
+            return same
+        if array.dtype.kind in "iu":  # whole numbers are numbers
+            other = {"i": "u", "u": "i"}[array.dtype.kind]
+            return self._dtypes.get(other, self._dtypes.get("f"))
+        return next(iter(self._dtypes.values())) if array.size == 0 else None
+
+    @staticmethod
+    def _kept(cast: NDArray[Any], array: NDArray[Any]) -> bool:
+        if cast.dtype.kind == "f":
+            return bool(np.isfinite(cast).all() or not np.isfinite(array).all())
+        return bool((cast == array).all() and ((cast < 0) == (array < 0)).all())
+
+    def write(self, value: Any) -> Any:
+        return encode_array(value) if value.dtype.kind == "f" else value.tolist()
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        assert self._shape is not None
+        dimensions = len(self._shape.sizes)
+        if "f" in self._dtypes and isinstance(value, dict):
+            return decode_array(value, name, dimensions)
+        words = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}
+        if len(self._dtypes) == 1:
+            return read_array(value, name, words[next(iter(self._dtypes))], dimensions)
+        numbers = read_array(value, name, "number", dimensions)
+        whole = np.asarray(value).dtype.kind in "iu"
+        return read_array(value, name, "whole", dimensions) if whole else numbers
+
+    def matches(self, value: Any) -> bool:
+        return isinstance(value, np.ndarray)
+
+
+def encode_array(values: ArrayLike) -> Any:
+    """An array of floats as JSON values (see the module)."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.size <= MOST_LISTED:
+        return array.tolist()
+    numbers = base64.b64encode(array.astype("<f8").tobytes()).decode("ascii")
+    return {"shape": list(array.shape), "float64": numbers}
+
+
+def decode_array(value: Any, name: str, dimensions: int) -> FloatArray:
+    """The inverse of `encode_array`; only the numbers that were sent take memory.
+
+    Raises:
+        InvalidInput: for another form, a wrong number of dimensions, NaN or infinity.
+    """
+    if not isinstance(value, dict):
+        return read_array(value, name, "number", dimensions)
+    if set(value) != {"shape", "float64"} or not isinstance(value["float64"], str):
+        raise InvalidInput(
+            f"{name} had the fields {sorted(map(str, value))!r:.200}; send nested lists, or "
+            "exactly shape and float64, the base64 text of the numbers."
+        )
+    shape = [int(n) for n in read_array(value["shape"], f"the shape of {name}", "whole", 1)]
+    try:
+        numbers = base64.b64decode(value["float64"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput(f"{name} was not base64 ({error}); send it as made.") from error
+    if min(shape, default=0) < 0 or len(numbers) != 8 * math.prod(shape):
+        raise InvalidInput(
+            f"{name} had the shape {shape} and {len(numbers)} bytes; each number takes 8 bytes. "
+            "Send it as made."
+        )
+    try:
+        array = np.frombuffer(numbers, dtype="<f8").reshape(shape)
+    except ValueError as error:  # an empty array of more rows than can be counted
+        raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
+    return read_array(array, name, "number", dimensions)

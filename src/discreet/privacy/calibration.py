@@ -1,0 +1,245 @@
+"""How much noise a promise takes: the one place where noise is calibrated.
+
+Noise on a release is its sensitivity times a multiplier, and each of the two is bounded here:
+
+* the **multiplier** is the least one that keeps (epsilon, delta) (Balle and Wang 2018, Theorem 8),
+  with the slack that floating point and the grid of the secure sampler take;
+* the **sensitivity** of what has no bound of its own is bounded by a cut to the unit ball: two
+  rows of length at most 1 lie at most 2 apart, and so do two sums that differ in one such row;
+* the **scale** is their product, or, where the sampler's own account says what a scale achieves,
+  the least scale that achieves the multiplier (`least_scale`).
+
+Coins take the place of a scale where reports are over finite alphabets or the sphere. A mechanism
+that says whether the truth is in the set that it reports tosses one coin: with probability h it
+hides, and draws a set without the truth. Let the truth be in a share `s` of all sets, which are
+equally likely otherwise. A set is then likelier with the truth in it by the factor
+
+    R = (1 - h) (1 - s) / (h s),   and   1 <= R <= e^epsilon   is what makes the report private.
+
+Signed subset selection, unary encoding and PrivUnit are all of this form. A secure source tosses
+coins of probability T / 2^64 for whole T, so the least T that keeps R <= e^epsilon is found here in
+exact arithmetic: what is promised holds for the coin that is tossed, not for a formula near it. An
+h that is rounded up in floating point may overshoot 1 - s, where sets without the truth become the
+likelier ones by more than e^epsilon.
+
+| name        | shape  | meaning                                                              |
+|-------------|--------|----------------------------------------------------------------------|
+| rows        | (n, d) | what people add to a sum, or report                                  |
+| multiplier  | scalar | scale / sensitivity; a release is (1 / multiplier)-GDP               |
+| scale       | scalar | standard deviation of Gaussian noise, or scale of Laplace noise      |
+| sensitivity | scalar | l2 (Gaussian) or l1 (Laplace) distance of the values of two records  |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.codec import Coded, Range
+from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
+from discreet.privacy.noise import NoiseSource, gaussian_multiplier, laplace_epsilon
+from discreet.validation import FloatArray, InvalidInput, positive_number, probability
+
+# So much more noise, as a part of it, keeps the epsilon that is derived from a record at or under
+# the epsilon that was asked for: epsilon is solved from a multiplier to about a part in 10^10.
+SLACK = 1e-9
+# Where the two solvers of dp-accounting are compared.
+_NEARBY = (0.0, 1e-12, 1e-10, 1e-9, 3e-9, 1e-8)
+# Steps of `least_scale`; each is a fixed point's, and two or three are enough.
+_STEPS = 200
+# Coins are whole numbers of these words.
+_WORDS = 2**64
+# R is below 2^64 / s for every coin, so that no larger exponent matters as long as s > 2^-120.
+_MOST_EXPONENT = 128.0
+# Python's decimals round e^x correctly to these digits; ten of them are given up all the same.
+_DIGITS, _GIVEN_UP = 50, Fraction(1, 10**40)
+
+
+def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
+    """The least scale / sensitivity whose Gaussian release is (epsilon, delta)-private.
+
+    `gaussian_epsilon` of it, or of one that is larger, is never above `epsilon`, to the last bit.
+    """
+    return _solved(positive_number(epsilon, "epsilon"), probability(delta, "delta"))
+
+
+@lru_cache(maxsize=256)
+def _solved(epsilon: float, delta: float) -> float:
+    from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
+
+    multiplier = float(get_sigma_gaussian(epsilon, delta))
+    # Both are solved for numerically, and below epsilon 1e-4 they differ in the ninth digit.
+    while any(get_epsilon_gaussian(multiplier * (1.0 + more), delta) > epsilon for more in _NEARBY):
+        multiplier *= 1.0 + 1e-9
+    return multiplier
+
+
+def padded_multiplier(multiplier: float, size: int) -> float:
+    """A multiplier for vectors of `size` numbers that is still `multiplier` when OpenDP draws them.
+
+    OpenDP's grid of 2^-30 lengthens a sensitivity of about 1 by at most 2^-30 sqrt(size), and
+    norms are computed with rounding errors of about 1e-12.
+    """
+    return multiplier * (1.0 + SLACK * (1.0 + math.sqrt(size)))
+
+
+def least_scale(multiplier: float, start: float, achieved: Callable[[float], float]) -> float:
+    """The scale from `start` on whose noise has at least that multiplier, and hardly more.
+
+    Args:
+        multiplier: what is wanted.
+        start: a scale that is not too large: sensitivity times `multiplier`.
+        achieved: the multiplier that the noise source achieves at a scale. A grid grows with the
+            scale up to 1 and not beyond, so the steps lead upwards to a fixed point.
+
+    Raises:
+        InvalidInput: if no scale does, as with a source that adds no noise.
+    """
+    scale = start
+    for _ in range(_STEPS):
+        held = achieved(scale)
+        if held >= multiplier:
+            return scale
+        if held <= 0.0:
+            break
+        scale *= multiplier / held * (1.0 + 2.0**-50)
+    raise InvalidInput(
+        f"no scale of noise gives the noise multiplier {multiplier:g}; ask for a larger epsilon, "
+        "or for fewer or shorter releases."
+    )
+
+
+def hiding_probability(share: Fraction, epsilon: float) -> Fraction:
+    """h, the least multiple of 2^-64 for which R is at most e^epsilon; 0 for an infinite epsilon.
+
+    Args:
+        share: s, above 2^-120 and below 1.
+        epsilon: above 0.
+
+    Raises:
+        InvalidInput: if epsilon is so small that no such coin makes R larger than 1, so that
+            reports would say nothing.
+    """
+    return Fraction(0) if math.isinf(epsilon) else _least_coin(share, epsilon)
+
+
+@lru_cache(maxsize=4096)
+def _least_coin(share: Fraction, epsilon: float) -> Fraction:
+    rest = 1 - share
+    hidden = Fraction(math.ceil(_WORDS * rest / (rest + share * _exponential(epsilon))), _WORDS)
+    if hidden >= rest:
+        largest = Fraction(math.ceil(rest * _WORDS) - 1, _WORDS)
+        excess = (1 - largest) * rest / (largest * share) - 1 if largest else Fraction(1)
+        raise InvalidInput(
+            f"epsilon was {epsilon!r}, for which reports would say nothing: coins are tossed with "
+            f"64 bits, so epsilon must be at least {1.01 * float(excess):.2g} here."
+        )
+    return hidden
+
+
+def _exponential(exponent: float) -> Fraction:
+    """A little less than e^exponent, for exponents from 0 up to 128; e^128 beyond."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return Fraction(Decimal(min(exponent, _MOST_EXPONENT)).exp()) * (1 - _GIVEN_UP)
+
+
+def in_unit_ball(rows: FloatArray) -> FloatArray:
+    """(n, d) rows with length at most 1, whatever made them.
+
+    Those that have it stay as they are. Longer ones are shortened and what is not finite becomes
+    0, so that a sensitivity of 2 does not rest on the arithmetic of a map or policy that was sent.
+    """
+    finite = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
+    with np.errstate(over="ignore"):
+        norms = np.sqrt((finite**2).sum(axis=1, keepdims=True))
+    shortened: FloatArray = finite / np.maximum(norms, 1.0)
+    return shortened
+
+
+def polar(vectors: ArrayLike, dimension: int) -> tuple[FloatArray, FloatArray]:
+    """Directions (n, d) and lengths (n,) of vectors (n, d), with lengths cut to 1.
+
+    A vector with NaN or infinity counts as 0; the direction of 0 is the first axis.
+
+    Raises:
+        InvalidInput: for another shape, or what are not numbers.
+    """
+    try:
+        given = np.asarray(vectors)
+    except ValueError as error:
+        raise InvalidInput("vectors had rows of different lengths; pass one matrix.") from error
+    if given.ndim != 2 or given.shape[1] != dimension or given.dtype.kind not in "iuf":
+        raise InvalidInput(
+            f"vectors had shape {given.shape} and type {given.dtype}; they must be numbers of "
+            f"shape (people, {dimension}), one row for each person."
+        )
+    # Only shapes and types are refused: an exception because of the numbers in a row would be a
+    # message about that person, sent without any noise.
+    rows = given.astype(np.float64)
+    rows[~np.isfinite(rows).all(axis=1)] = 0.0
+    largest = np.abs(rows).max(axis=1)
+    zero = largest == 0.0
+    rows[zero, 0] = 1.0
+    rows /= np.where(zero, 1.0, largest)[:, None]  # before squaring, which might over- or underflow
+    norms = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    return rows / norms[:, None], np.minimum(1.0, np.minimum(largest, 2.0) * norms)
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(Coded):
+    """Noise on every number of a report, as a policy promises it.
+
+    Attributes:
+        scale: its standard deviation (Gaussian) or scale (Laplace) on each number.
+        sensitivity: how far a report moves when the person's data is replaced (l2 or l1).
+        laplace: whether it is Laplace noise.
+    """
+
+    scale: Annotated[float, Range(above=0.0)]
+    sensitivity: Annotated[float, Range(above=0.0)]
+    laplace: bool = False
+
+    @classmethod
+    def gaussian_for(cls, multiplier: float, sensitivity: float, size: int) -> Self:
+        """Gaussian noise of that multiplier on reports of `size` numbers."""
+        return cls(sensitivity * padded_multiplier(multiplier, size), sensitivity)
+
+    @classmethod
+    def laplace_for(cls, epsilon: float, sensitivity: float, size: int) -> Self:
+        """Laplace noise that keeps epsilon on reports of `size` numbers."""
+        multiplier = padded_multiplier(1.0 / epsilon, size)
+        return cls(sensitivity * multiplier, sensitivity, laplace=True)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise on each number."""
+        return self.scale**2 * (2.0 if self.laplace else 1.0)
+
+    def check(self, needed: float) -> None:
+        """Refuse noise that promises more than a report of sensitivity `needed` allows."""
+        if self.sensitivity < needed * (1.0 - 1e-12):
+            raise InvalidInput(
+                f"a policy claims sensitivity {self.sensitivity} for its reports, which is "
+                f"{needed}; do not report under it."
+            )
+
+    def add(self, values: FloatArray, noise: NoiseSource) -> FloatArray:
+        """The values with noise on each."""
+        draw = noise.add_laplace if self.laplace else noise.add_gaussian
+        return draw(values, self.scale)
+
+    def event(self, noise_name: str, size: int) -> Event:
+        """What one report of `size` numbers costs under the named noise source."""
+        law = noise_name, self.sensitivity, self.scale, size
+        if self.laplace:
+            return PureEvent(laplace_epsilon(*law))
+        return GaussianEvent(gaussian_multiplier(*law))

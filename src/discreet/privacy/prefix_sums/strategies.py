@@ -1,0 +1,459 @@
+"""Strategies for prefix sums, each a pair (C, B) with B C = A (system.py has the contract).
+
+    Independent                   C = I: what the local model can do, the yardstick for the others
+    BinaryTree, Honaker           sums over dyadic intervals, and a better decoder for them
+    BufferedToeplitz, SquareRootToeplitz     all rows alike, C(z) B(z) = 1 / (1 - z)
+    Doubling                      any number of rows: phases of the others, each twice as long
+
+**Trees.** Node (h, i) is the sum of rows i 2^h + 1, .., (i + 1) 2^h; it is released when its last
+row comes. A row is in one node of each height, so |C| is the root of the number of heights that fit
+into the horizon (Dwork, Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011; Dubey 2021,
+Algorithm 2). After t rows the open nodes are the dyadic decomposition of 1 .. t, one for each bit
+of t that is set, and the estimate is the sum of their estimates.
+
+**Toeplitz.** With generating functions, c_k and b_k are the coefficients of C(z) and B(z). Variance
+after row t is b_0^2 + .. + b_(t-1)^2, so the last row is the worst, and |C|^2 is
+c_0^2 + .. + c_(rows-1)^2, the norm of the first column.
+
+**Phases.** Phase p takes first_rows 2^p rows (never more than 2^20). Its vectors are divided by the
+phase's own |C_p|, so that every phase, and the whole, has column norm 1 and one noise scale serves
+all:
+
+    y = C_p x / |C_p| + z,   estimate = sum of the finished phases' last estimates + the current one
+
+where the decoder multiplies y by |C_p| again, so that a phase's variance counts |C_p|^2 times. A
+person is in one phase only, which is why phases do not add up in privacy (Chan, Shi and Song 2011,
+section 4, for trees).
+
+| strategy           | encoder keeps                 | decoder keeps                            |
+|--------------------|-------------------------------|------------------------------------------|
+| Independent        | nothing                       | (1, dim) the sum of the noisy rows       |
+| BinaryTree         | (bits set in t, dim) sums of  | (bits set in t, dim) their estimates,    |
+|                    | open nodes, highest first     | highest first                            |
+| BufferedToeplitz   | (buffers, dim) S, discounted  | (buffers + 1, dim) U, discounted sums of |
+|                    | sums of earlier rows          | released rows                            |
+| SquareRootToeplitz | (t, dim) every row            | (t, dim) every released vector           |
+| Doubling           | what the running phase keeps  | (1, dim) the sum of the finished phases' |
+|                    |                               | estimates, then the running phase's      |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from discreet.privacy.prefix_sums.epochs import GeometricEpochs
+from discreet.privacy.prefix_sums.filters import BUFFERS, MOST_ROWS, Filter, fitted_filter
+from discreet.privacy.prefix_sums.system import (
+    MOST_PEOPLE,
+    Estimate,
+    Held,
+    PrefixMechanism,
+    ones,
+)
+from discreet.validation import FloatArray, InvalidInput, whole_number
+
+_MOST_ROOT_ROWS = 2**20
+# Longer phases would gain little, and a person's row may enter every release of its phase: the
+# rounding of the secure sampler is counted that often.
+_LONGEST_PHASE = 2**20
+
+
+@dataclass(frozen=True)
+class Independent(PrefixMechanism):
+    """C = I and B = A: the estimate is the sum of the noisy rows, its variance the row number.
+
+    Attributes:
+        every: people in a row, as planned.
+    """
+
+    every: int = 1
+    rows: None = field(default=None, init=False)
+    name: ClassVar[str] = "independent"
+    entries: ClassVar[int] = 1
+    column_norm: ClassVar[float] = 1.0
+    memory: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_plan(MOST_PEOPLE)
+
+    def variances(self, rows: int) -> FloatArray:
+        return np.arange(1.0, self.check_rows(rows) + 1.0)
+
+    def encoder_keeps(self, rows: int) -> int:
+        return 0
+
+    def decoder_keeps(self, rows: int) -> tuple[int, int]:
+        return 1, 0
+
+    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
+        return held.after(people, held.vectors), row[None, :].copy()
+
+    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
+        return held.after(people, held.vectors + noisy)
+
+    def estimate(self, held: Held) -> Estimate:
+        return Estimate(held.vectors[0].copy(), float(held.rows), ones(held.rows))
+
+
+@dataclass(frozen=True)
+class BinaryTree(PrefixMechanism):
+    """Each open node counts as it was released: variance = number of bits set in t.
+
+    Attributes:
+        rows: the horizon.
+        every: people in a row, as planned.
+    """
+
+    rows: int
+    every: int = 1
+    name: ClassVar[str] = "binary_tree"
+
+    def __post_init__(self) -> None:
+        self.check_plan(MOST_PEOPLE)
+
+    @property
+    def entries(self) -> int:
+        return self.rows.bit_length()
+
+    @property
+    def column_norm(self) -> float:
+        """The root of the number of nodes over the first row; no row is in more."""
+        return math.sqrt(self.entries)
+
+    @property
+    def memory(self) -> int:
+        return 2 * self.entries
+
+    def node_variance(self, height: int) -> float:
+        """Variance of the estimate of a node at that height, in units of scale^2."""
+        return 1.0
+
+    def variances(self, rows: int) -> FloatArray:
+        count = np.arange(1, self.check_rows(rows) + 1)
+        total = np.zeros(len(count))
+        for height in range(len(count).bit_length()):
+            total += ((count >> height) & 1) * self.node_variance(height)
+        return total
+
+    def encoder_keeps(self, rows: int) -> int:
+        return rows.bit_count()
+
+    def decoder_keeps(self, rows: int) -> tuple[int, int]:
+        return rows.bit_count(), 0
+
+    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
+        kept, closed = _split(held)
+        due = [row]
+        for left in reversed(closed):
+            due.append(left + due[-1])
+        return held.after(people, np.array([*kept, due[-1]])), np.array(due)
+
+    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
+        # A released node has variance 1, so its weight in the best combination is the variance of
+        # the result, v_h; for the plain tree v_h = 1 and the nodes below do not count.
+        kept, closed = _split(held)
+        node = noisy[0]
+        pairs = zip(reversed(closed), noisy[1:], strict=True)
+        for height, (left, released) in enumerate(pairs, start=1):
+            own = self.node_variance(height)
+            node = own * released + (1.0 - own) * (left + node)
+        return held.after(people, np.array([*kept, node]))
+
+    def estimate(self, held: Held) -> Estimate:
+        heights = (h for h in range(held.rows.bit_length()) if held.rows >> h & 1)
+        variance = math.fsum(self.node_variance(h) for h in heights)
+        return Estimate(np.sum(held.vectors, axis=0), variance, ones(held.rows))
+
+
+def _split(held: Held) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Open nodes that stay open after the next row, and those that it closes, highest first.
+
+    The next row closes as many nodes above the leaves as its number has zeros at its end.
+    """
+    number = held.rows + 1
+    stay = len(held.vectors) - ((number & -number).bit_length() - 1)
+    return list(held.vectors[:stay]), list(held.vectors[stay:])
+
+
+@dataclass(frozen=True)
+class Honaker(BinaryTree):
+    """The same releases, but a node's estimate also uses the nodes under it (Honaker 2015).
+
+    The estimate of a node of height h is the combination of its own release, variance 1, and the
+    sum of its children's estimates, variance 2 v_(h-1), with the least variance:
+
+        v_h = 1 / (1 + 1 / (2 v_(h-1))) = 2^h / (2^(h+1) - 1),   v_0 = 1,
+
+    own weight v_h, children's weight 1 - v_h. Only nodes known by then take part, so variance is
+    about half that of the plain tree.
+    """
+
+    name: ClassVar[str] = "honaker"
+
+    def node_variance(self, height: int) -> float:
+        return 1.0 / (2.0 - 0.5**height)
+
+
+@dataclass(frozen=True)
+class BufferedToeplitz(PrefixMechanism):
+    """Buffered linear Toeplitz: almost the square root's variance from a few vectors of state.
+
+    c_0 = 1, c_k = sum_j alpha_j lambda_j^(k-1) (Dvijotham, McMahan, Pillutla, Steinke and Thakurta
+    2024), with coefficients fitted to the next power of 2 (filters.py):
+
+        encoder   y_t = x_t + sum_j alpha_j S_j,   then S_j <- lambda_j S_j + x_t
+        decoder   U_j <- p_j U_j + y_t,            estimate = sum_j r_j U_j
+
+    where every weight r_j is positive, so nothing cancels. Privacy does not depend on how good the
+    fit is: `column_norm` is that of the C in use.
+
+    Attributes:
+        rows: the horizon, up to 2^24.
+        buffers: from 2 to 6; 4 is within 0.4% of the square root up to 16,384 rows and within
+            3.2% up to a million.
+        every: people in a row, as planned.
+    """
+
+    rows: int
+    buffers: int = 4
+    every: int = 1
+    name: ClassVar[str] = "buffered_toeplitz"
+
+    def __post_init__(self) -> None:
+        self.check_plan(MOST_ROWS)
+        if self.buffers not in BUFFERS:
+            raise InvalidInput(f"buffers was {self.buffers!r}; it must be one of {BUFFERS}.")
+
+    @cached_property
+    def filter(self) -> Filter:
+        """The coefficients in use."""
+        return fitted_filter(self.rows, self.buffers)
+
+    @property
+    def entries(self) -> int:
+        return self.rows
+
+    @cached_property
+    def column_norm(self) -> float:
+        return float(np.sqrt(self.filter.encoder_energy(self.rows)))
+
+    @property
+    def memory(self) -> int:
+        return 2 * self.buffers + 1
+
+    def variances(self, rows: int) -> FloatArray:
+        impulse = self.filter.decoder_impulse(self.check_rows(rows))
+        return np.cumsum(impulse * impulse)
+
+    def encoder_keeps(self, rows: int) -> int:
+        return self.buffers
+
+    def decoder_keeps(self, rows: int) -> tuple[int, int]:
+        return self.buffers + 1, 0
+
+    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
+        due: FloatArray = row + self.filter.encoder_weights @ held.vectors
+        sums = self.filter.poles[:, None] * held.vectors + row
+        return held.after(people, sums), due[None, :]
+
+    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
+        sums = self.filter.decoder_poles[:, None] * held.vectors + noisy[0]
+        return held.after(people, sums)
+
+    def estimate(self, held: Held) -> Estimate:
+        values = self.filter.decoder_weights @ held.vectors
+        return Estimate(values, self.filter.decoder_energy(held.rows), ones(held.rows))
+
+
+@lru_cache(maxsize=8)
+def _root(rows: int) -> FloatArray:
+    """(rows,) binom(2k, k) / 4^k, the coefficients of (1 - z)^(-1/2)."""
+    k = np.arange(1.0, rows)
+    coefficients = np.cumprod(np.concatenate([[1.0], (2.0 * k - 1.0) / (2.0 * k)]))
+    coefficients.setflags(write=False)
+    return coefficients
+
+
+def _appended(held: Held, vector: FloatArray) -> FloatArray:
+    """(rows + 1, dim) everything so far and one more."""
+    return np.vstack([held.vectors.reshape(held.rows, len(vector)), vector])
+
+
+@dataclass(frozen=True)
+class SquareRootToeplitz(PrefixMechanism):
+    """B = C = A^(1/2), c_k = binom(2k, k) / 4^k: the best Toeplitz factorisation up to a constant.
+
+    A reference: it keeps every row, and a release takes time in proportion to the rows so far
+    (Fichtenberger, Henzinger and Upadhyay 2023; Henzinger, Upadhyay and Upadhyay 2023).
+
+    Attributes:
+        rows: the horizon, up to 2^20.
+        every: people in a row, as planned.
+    """
+
+    rows: int
+    every: int = 1
+    name: ClassVar[str] = "square_root_toeplitz"
+
+    def __post_init__(self) -> None:
+        self.check_plan(_MOST_ROOT_ROWS)
+
+    @property
+    def entries(self) -> int:
+        return self.rows
+
+    @cached_property
+    def column_norm(self) -> float:
+        return float(np.linalg.norm(_root(self.rows)))
+
+    @property
+    def memory(self) -> int:
+        return 2 * self.rows
+
+    def variances(self, rows: int) -> FloatArray:
+        return np.cumsum(_root(self.check_rows(rows)) ** 2)
+
+    def encoder_keeps(self, rows: int) -> int:
+        return rows
+
+    def decoder_keeps(self, rows: int) -> tuple[int, int]:
+        return rows, 0
+
+    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
+        kept = _appended(held, row)
+        due: FloatArray = _root(self.rows)[held.rows :: -1] @ kept
+        return held.after(people, kept), due[None, :]
+
+    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
+        return held.after(people, _appended(held, noisy[0]))
+
+    def estimate(self, held: Held) -> Estimate:
+        weights = _root(self.rows)[: held.rows]
+        values = weights[::-1] @ held.vectors
+        return Estimate(values, float(weights @ weights), ones(held.rows))
+
+
+PHASES: dict[str, type[BinaryTree | BufferedToeplitz | SquareRootToeplitz]] = {
+    kind.name: kind for kind in (BufferedToeplitz, BinaryTree, Honaker, SquareRootToeplitz)
+}
+
+
+@dataclass(frozen=True)
+class Doubling(PrefixMechanism):
+    """Any number of rows from mechanisms that need a horizon.
+
+    Errors of finished phases add up. Where any upper bound on the number of rows is known, however
+    generous, use it instead: BufferedToeplitz(2**20) has variance 18 after 1024 rows and 22 after
+    10,000 (times |C|^2), where this has 38 and 80; before row 200 this one is better.
+
+    Attributes:
+        kind: name of the mechanism of each phase.
+        first_rows: rows of the first phase, up to 2^20.
+        every: people in a row, as planned.
+    """
+
+    kind: str = BufferedToeplitz.name
+    first_rows: int = 64
+    every: int = 1
+    rows: None = field(default=None, init=False)
+    name: ClassVar[str] = "doubling"
+    column_norm: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in PHASES:
+            raise InvalidInput(f"kind was {self.kind!r}; it must be one of {list(PHASES)}.")
+        whole_number(self.first_rows, "first_rows", minimum=1, maximum=_LONGEST_PHASE)
+        self.check_plan(MOST_PEOPLE)
+
+    def phase(self, number: int) -> PrefixMechanism:
+        """The mechanism of that phase, counted from 0."""
+        rows = min(self.first_rows << min(number, 20), _LONGEST_PHASE)
+        return _phase(self.kind, rows, self.every)
+
+    def place(self, rows: int) -> tuple[int, int]:
+        """The phase that row number `rows` (at least 1) is in, and its number there, from 1."""
+        number, left, length = 0, rows, self.first_rows
+        while left > length:
+            number, left = number + 1, left - length
+            length = min(2 * length, _LONGEST_PHASE)
+        return number, left
+
+    @property
+    def entries(self) -> int:
+        return self.phase(20).entries
+
+    @property
+    def memory(self) -> int:
+        return self.phase(20).memory + 1
+
+    def variances(self, rows: int) -> FloatArray:
+        last, left = self.place(self.check_rows(rows))
+        phases, before = [], 0.0
+        for number in range(last + 1):
+            phase = self.phase(number)
+            inside = phase.variances(left if number == last else phase.rows or left)
+            phases.append(before + phase.column_norm**2 * inside)
+            before = float(phases[-1][-1])
+        return np.concatenate(phases)
+
+    def _running(self, rows: int) -> tuple[PrefixMechanism, int]:
+        """The phase that has taken the last of `rows` rows, and how many it has taken."""
+        number, place = self.place(max(rows, 1))
+        return self.phase(number), min(place, rows)
+
+    def encoder_keeps(self, rows: int) -> int:
+        phase, place = self._running(rows)
+        return phase.encoder_keeps(place)
+
+    def decoder_keeps(self, rows: int) -> tuple[int, int]:
+        phase, place = self._running(rows)
+        return 1 + phase.decoder_keeps(place)[0], 1
+
+    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
+        phase, place = self._running(held.rows + 1)
+        vectors = np.zeros((phase.encoder_keeps(0), 1)) if place == 1 else held.vectors
+        running, due = phase.encode(Held(place - 1, 0, vectors), row, people)
+        return held.after(people, running.vectors), due / phase.column_norm
+
+    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
+        phase, place = self._running(held.rows + 1)
+        finished, vectors, variance = held.vectors[:1], held.vectors[1:], held.numbers
+        if place == 1 and held.rows:
+            last = self.estimate(held)
+            finished, variance = last.values[None, :], (last.variance,)
+        if place == 1:
+            vectors = np.zeros((phase.decoder_keeps(0)[0], 1))
+        running = phase.decode(Held(place - 1, 0, vectors), noisy * phase.column_norm, people)
+        finished = np.broadcast_to(finished, (1, noisy.shape[1]))
+        return held.after(people, np.vstack([finished, running.vectors]), variance)
+
+    def estimate(self, held: Held) -> Estimate:
+        phase, place = self._running(held.rows)
+        running = phase.estimate(Held(place, 0, held.vectors[1:]))
+        variance = held.numbers[0] + phase.column_norm**2 * running.variance
+        return Estimate(held.vectors[0] + running.values, variance, ones(held.rows))
+
+
+@lru_cache(maxsize=64)
+def _phase(kind: str, rows: int, every: int) -> PrefixMechanism:
+    """Made once, because the norm of a column takes time."""
+    return PHASES[kind](rows, every=every)
+
+
+MECHANISMS: dict[str, type[PrefixMechanism]] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        BufferedToeplitz,
+        GeometricEpochs,
+        BinaryTree,
+        Honaker,
+        SquareRootToeplitz,
+        Independent,
+        Doubling,
+    )
+}
