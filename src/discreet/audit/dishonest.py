@@ -48,7 +48,7 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
     found: list[Worst] = []
     for words, policy in forgeries(honest.policy):
         met = [replace(base, state=words, policy=policy)]
-        if not source:
+        if isinstance(honest.policy, Policy):
             state = f"{words}, after acting under the honest policy"
             met.append(replace(met[0], state=state, acted_under=honest.policy))
         for subject in met:
