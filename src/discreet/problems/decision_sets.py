@@ -16,7 +16,7 @@ import numpy as np
 from discreet.action_space import DecisionSets
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import People, Problem
-from discreet.validation import FloatArray, InvalidInput, whole_number
+from discreet.validation import BoolArray, FloatArray, InvalidInput, whole_number
 
 # Dubey (2021), section 6.1.
 _RADIUS = 2.0
@@ -212,6 +212,16 @@ class DoseProblem(Problem):
         patients = np.stack([age, weight, kidney], axis=1)
         sets = self.doses(patients)
         return _bernoulli(sets, dose_means(sets), rng)
+
+    def mean_rewards(self, points: FloatArray) -> FloatArray:
+        return dose_means(points)
+
+    def possible(self, points: FloatArray) -> BoolArray:
+        largest = _DOSE_PER_KG * points[:, 2]
+        return np.asarray(points[:, 0] <= largest * (1.0 + 1e-9))
+
+    def decision_sets(self, points: FloatArray) -> FloatArray:
+        return self.doses(points[:, 1:])
 
     def doses(self, patients: FloatArray) -> FloatArray:
         """Patients (n, 3) as (age, weight, kidney function) -> their candidates (n, c, 4).

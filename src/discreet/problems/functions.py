@@ -152,6 +152,10 @@ class FunctionProblem(Problem):
     def space(self) -> PublicBox | PublicSet:
         return self._space
 
+    def mean_rewards(self, points: FloatArray) -> FloatArray:
+        values: FloatArray = self.function(points)
+        return values
+
     def sample(self, people: int, rng: np.random.Generator) -> FunctionCrowd:
         self.check_size(people)
         bernoulli = self.noise == BERNOULLI
