@@ -214,3 +214,13 @@ def test_names() -> None:
     assert [check.name for check in checks_named("usca, joint")] == ["usca, joint"]
     with pytest.raises(InvalidInput, match=r"'nobody'.*study file.*gp_ucb"):
         checks_named("nobody")
+
+
+@pytest.mark.parametrize(
+    "check", [check for check in EXACT if check.game is not None], ids=lambda check: str(check.name)
+)
+def test_trials_and_exact_replay_are_shown_against_one_promise(check: Check) -> None:
+    assert check.exact is not None
+    assert check.game is not None
+    exact = check.exact()
+    assert check.game(exact).claim.epsilon == pytest.approx(exact.claim.epsilon)

@@ -1,10 +1,12 @@
 """A dishonest server: policies that no learner published, and the reports that devices make.
 
 A policy reaches a device as JSON. Here every number, list and array in it is forged, one after the
-other: halved, doubled, made a hundred times as large, set to 0 (so that all choices tie), made the
-same everywhere; and all numbers of a part are halved together (a scale with its sensitivity). What
-the reader accepts is a policy that a device may meet. Under terms that were agreed before, either
-the device refuses it whoever the person is, or the report costs no more than the terms say.
+other: halved, doubled, a hundred times as large or as small (a narrow domain, a norm that is
+false), set to 0 (so that all choices tie), made the same everywhere; and all numbers of a part are
+halved together (a scale with its sensitivity). What the reader accepts is a policy that a device
+may meet. A server may also send the honest policy to act with and a forged one, of the same
+identity and version, to report under. Under terms that were agreed before, either the device
+refuses it whoever the person is, or the report costs no more than the terms say.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import copy
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from operator import mul
 from typing import Any
 
 from discreet.audit.exact import AllRefused, NothingToAttack, Worst, worst_neighbours
@@ -26,7 +30,8 @@ from discreet.learners.terms import Terms
 
 # Lists longer than this are forged as a whole, never entry by entry.
 _FEW = 2
-_LOUDER, _QUIETER = 100.0, 0.5
+_FACTORS = (0.01, 0.5, 2.0, 100.0)
+_QUIETER = 0.5
 # So many of the people of an honest report meet every forged policy.
 _PEOPLE = 9
 
@@ -39,24 +44,20 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
     terms = Terms(maker.domain, maker.space, budget.epsilon, maker.bounds, delta)
     crowd = next(iter(honest.groups()))
     tried = tuple(crowd[:: max(1, len(crowd) // _PEOPLE)])
+    base = replace(honest, terms=terms, forged=True, broken="", tried=tried, bases=1)
     found: list[Worst] = []
     for words, policy in forgeries(honest.policy):
-        subject = replace(
-            honest,
-            state=words,
-            policy=policy,
-            terms=terms,
-            forged=True,
-            broken="",
-            tried=tried,
-            bases=1,
-        )
-        try:
-            found.append(worst_neighbours(subject))
-        except (AllRefused, NothingToAttack):
-            continue
-        if found[-1].exact.broken:
-            break
+        met = [replace(base, state=words, policy=policy)]
+        if isinstance(honest.policy, Policy):
+            state = f"{words}, after acting under the honest policy"
+            met.append(replace(met[0], state=state, acted_under=honest.policy))
+        for subject in met:
+            try:
+                found.append(worst_neighbours(subject))
+            except (AllRefused, NothingToAttack):
+                continue
+            if found[-1].exact.broken:
+                return found[-1].exact
     return max(found, key=lambda one: one.order).exact
 
 
@@ -92,14 +93,15 @@ def _changes(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any
         for key, one in value.items():
             yield from _changes(one, (*path, key))
     elif isinstance(value, float):
-        for factor in (_QUIETER, 1.0 / _QUIETER, _LOUDER):
+        for factor in _FACTORS:
             yield f"{name} times {factor:g}", path, factor * value
     elif isinstance(value, list) and value:
         leaves = list(_leaves(value))
         if all(isinstance(one, bool) for one in leaves):
             yield f"all of {name} true", path, _each(value, lambda one: True)
         elif all(isinstance(one, int | float) for one in leaves):
-            yield f"{name} times {_LOUDER:g}", path, _each(value, lambda one: _LOUDER * one)
+            for factor in _FACTORS:
+                yield f"{name} times {factor:g}", path, _each(value, partial(mul, factor))
             yield f"{name} all 0", path, _each(value, lambda one: 0 * one)
             yield f"{name} all the same", path, _each(value, lambda one: leaves[0])
         elif len(value) <= _FEW:

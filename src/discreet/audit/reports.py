@@ -40,6 +40,7 @@ class LocalReport(Subject):
         terms: what the person's side agreed to; None for none.
         secure: whether noise comes from SecureNoise.
         ticket: the seed of the tickets.
+        acted_under: another policy, under which the person acted; None for the same one.
         forged: whether a server that is not honest made the policy; then only the terms count.
         broken: a rule that the learner or the policy breaks; empty if none (rules.py).
     """
@@ -47,6 +48,7 @@ class LocalReport(Subject):
     bases: int = 4
     people: People = field(default=None)  # type: ignore[assignment]
     policy: Policy[Any] | SourcePolicy = field(default=None)  # type: ignore[assignment]
+    acted_under: Policy[Any] | None = None
     asked: Claim = field(default=None)  # type: ignore[assignment]
     certified: Claim = field(default=None)  # type: ignore[assignment]
     terms: Terms | None = None
@@ -108,7 +110,8 @@ class LocalReport(Subject):
             arms = np.array([0, person.arm or 0, policy.arms - 1])
             return policy.report(contexts, arms, rewards, noise, self.terms)
         # A device acts on what the policy takes; what it reports on may turn out to be otherwise.
-        actions, _ = policy.act(people.with_person(crowd, _PLACE, people.inside(person)), rng)
+        acting = self.acted_under or policy
+        actions, _ = acting.act(people.with_person(crowd, _PLACE, people.inside(person)), rng)
         facts.add("the tickets", actions.tickets.tobytes())
         acted = people.acted(actions, person, _PLACE)
         return policy.report(contexts, acted, rewards, noise, self.terms)
