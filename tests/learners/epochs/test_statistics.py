@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.experiments import run_learner
 from discreet.learners.epochs.belief import Information, believe
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.elimination import Bernstein, Posterior
@@ -15,7 +16,6 @@ from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.rows import BOUND
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.kernel_grid import GridCrowd, KernelGridProblem
-from discreet.simulation import run_learner
 
 from .cases import GRID, LEVELS, People, learner, serve
 
