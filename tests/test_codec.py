@@ -246,7 +246,7 @@ def test_constructors_refuse_arrays_that_do_not_fit_together() -> None:
         ('{"kind": "test-everything"}', "schema None"),
         ('{"kind": "test-everything", "schema": true}', "schema True"),
         ('{"kind": "test-everything", "schema": 2}', "schema 2"),
-        ('{"kind": "test-everything", "schema": 1}', "lacks the field 'active'"),
+        ('{"kind": "test-everything", "schema": 1}', "lacks the field 'arms'"),
         ('{"kind": "test-always", "schema": 1, "arm": 1}', "expected here is Everything"),
         ('{"kind": ["a"], "schema": 1}', "expected here is Everything"),
     ],

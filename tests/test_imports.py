@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 import discreet
 from discreet.cli import _COMMANDS, _Deferred, app
-from discreet.learners.kinds import MODULES
-from discreet.learners.messages import Message
+from discreet.learners.messages import Actions, Message
 from discreet.learners.registry import LEARNERS
+from discreet.learners.schema import MODULES
 from discreet.learners.sources import SourceReports
 from discreet.privacy.noise import _opendp
 
@@ -121,10 +121,18 @@ def test_every_kind_of_message_is_known_by_its_module() -> None:
     """A kind that is left out could be read only by who has imported its class by chance."""
     for module in pkgutil.walk_packages(discreet.__path__, "discreet."):
         import_module(module.name)
-    homes = {kind: found.__module__ for kind, found in Message.kinds.items()}
-    always = {kind for kind, home in homes.items() if home == Message.__module__}
-    defined = {kind: home for kind, home in homes.items() if home.startswith("discreet.")}
-    assert {kind: home for kind, home in defined.items() if kind not in always} == MODULES
+    homes = {
+        vars(found)["kind"]: found.__module__
+        for found in descendants(Message)
+        if "kind" in vars(found) and found.__module__.startswith("discreet.")
+    }
+    assert homes.pop("actions") == Actions.__module__
+    assert homes == MODULES
+
+
+def descendants(base: type) -> set[type]:
+    """Everything derived from a class."""
+    return {base, *(found for child in base.__subclasses__() for found in descendants(child))}
 
 
 class TestDevice:

@@ -579,7 +579,7 @@ class LearnerContract:
         policy = learner.policy()
         # Equal version and identity, but not the same policy: a dishonest learner's second one.
         fields = json.loads(encode(policy))
-        fields["reward_bounds"] = [BOUNDS.lower, BOUNDS.upper + 1.0]
+        fields["reward_bounds"]["upper"] += 1.0
         other = decode(json.dumps(fields), Policy)
         contexts = row.scene.contexts(40, 0)
         actions, _ = policy.act(contexts, np.random.default_rng(0))

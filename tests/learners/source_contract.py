@@ -79,12 +79,12 @@ class SourceContract:
         assert (policy.domain, policy.reward_bounds) == (DOMAIN, BOUNDS)
         teach(learner, "bank")
         later = learner.source_policy("bank")
-        assert later.identity == policy.identity
+        assert later.stream_id == policy.stream_id
         assert later.group == policy.group
         other = learner.source_policy("shop")
-        assert other.identity != policy.identity
+        assert other.stream_id != policy.stream_id
         assert other.group != policy.group
-        assert row.make(12).identity not in policy.identity
+        assert row.make(12).identity not in policy.stream_id
 
     def test_policies_round_trip_and_report_the_same(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)

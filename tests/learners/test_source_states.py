@@ -46,7 +46,10 @@ FORGED: dict[str, tuple[Edit, str]] = {
     "epsilon of policies": (rewritten(epsilon=9.0), "epsilon 9.0; it must be 2.0"),
     "name in policies": (rewritten(name="shop"), "name 'shop'; it must be 'bank'"),
     "domain of policies": (rewritten(domain=OTHER.to_dict()), "had domain"),
-    "rewards of policies": (rewritten(reward_bounds=[0.0, 99.0]), "had reward_bounds"),
+    "rewards of policies": (
+        rewritten(reward_bounds={"lower": 0.0, "upper": 99.0}),
+        "had reward_bounds",
+    ),
     "seed of policies": (rewritten(public_seed=99), "public_seed 99; it must be 11"),
     "published after everybody": (lambda s: s.update(published_at=10**9), "1000000000 of them"),
     "published before anybody": (lambda s: s.update(published_at=0), "0 of them"),

@@ -21,7 +21,7 @@ from typing import (
 
 import numpy as np
 
-from discreet.codec.values import Array, Form, Plain, Range, Shape
+from discreet.codec.values import Array, Check, Checked, Form, Plain, Range, Shape
 from discreet.validation import InvalidInput
 
 # Objects lie in each other no deeper than this.
@@ -98,26 +98,32 @@ def check_fields(owner: Any) -> None:
             object.__setattr__(owner, name, checked)
 
 
-def fields_to_json(owner: Any) -> dict[str, Any]:
-    """The fields of a dataclass as JSON values."""
-    return {
-        name: form.write(getattr(owner, name))
-        for name, form in _forms(cast(Any, type(owner))).items()
-    }
+def fields_to_json(owner: Any, kind: type | None = None) -> dict[str, Any]:
+    """The fields of a dataclass, or those that it has from a base class, as JSON values."""
+    forms = _forms(cast(Any, kind or type(owner)))
+    return {name: form.write(getattr(owner, name)) for name, form in forms.items()}
+
+
+def read_fields(fields: Mapping[str, Any], kind: type, depth: int = 0) -> dict[str, Any]:
+    """The inverse of `fields_to_json`, as keyword arguments; other fields are left alone."""
+    forms = _forms(cast(Any, kind))
+    return {name: form.read(fields[name], name, depth + 1) for name, form in forms.items()}
 
 
 def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", depth: int = 0) -> T:
-    """The inverse of `fields_to_json`."""
-    forms, name = _forms(cast(Any, kind)), name or _name_of(kind)
-    if not isinstance(fields, dict) or set(fields) != set(forms):
-        given = sorted(map(str, fields)) if isinstance(fields, dict) else fields
-        lacking = sorted(set(forms) - set(fields)) if isinstance(fields, dict) else []
-        missing = f" lacks the field {lacking[0]!r} and" if lacking else ""
+    """The dataclass whose fields these are; there must be exactly those."""
+    wanted, name = _forms(cast(Any, kind)), name or _name_of(kind)
+    if not isinstance(fields, dict):
+        raise InvalidInput(f"{name} was {fields!r:.80}; it must be an object of its fields.")
+    lacking = [field for field in wanted if field not in fields]
+    if lacking:
+        raise InvalidInput(f"{name} lacks the field {lacking[0]!r}; send it as it was made.")
+    if len(fields) > len(wanted):
         raise InvalidInput(
-            f"{name}{missing} had the fields {given!r:.200}; it must have exactly "
-            f"{', '.join(forms) or 'none'}. Send it as it was made."
+            f"{name} had the fields {sorted(map(str, fields))!r:.200}; it must have exactly "
+            f"{', '.join(wanted) or 'none'}. Send it as it was made."
         )
-    values = {field: form.read(fields[field], field, depth + 1) for field, form in forms.items()}
+    values = read_fields(fields, kind, depth)
     try:
         made = kind(**values)
         check_fields(made)  # of classes whose constructor does not
@@ -380,7 +386,10 @@ def form_of(annotation: Any) -> Form:
     shape, bounds = None, None
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
-        for extra in extras:
+        for place, extra in enumerate(extras):
+            if isinstance(extra, Check):
+                rest = [annotation, *extras[:place], *extras[place + 1 :]]
+                return Checked(form_of(_with(*rest)), extra.function)
             shape = extra if isinstance(extra, Shape) else shape
             bounds = extra if isinstance(extra, Range) else bounds
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -418,14 +427,14 @@ def _union(arguments: tuple[Any, ...], shape: Shape | None, bounds: Range | None
         form = form_of(_with(kind, shape, bounds))
         tag = str(getattr(kind, "kind", None) or getattr(kind, "__name__", kind))
         several = len(kinds) > 1 and isinstance(form, _Object)
-        items[tag] = _Object(kind, tag) if several else form
+        items[tag] = _Object(get_origin(kind) or kind, tag) if several else form
     return _Union(items, optional)
 
 
-def _with(kind: Any, shape: Shape | None, bounds: Range | None) -> Any:
+def _with(kind: Any, *extras: Any) -> Any:
     """An annotation with what was said about the whole of which it is a part."""
-    extras = [extra for extra in (shape, bounds) if extra is not None]
-    return Annotated[kind, *extras] if extras else kind
+    known = [extra for extra in extras if extra is not None]
+    return Annotated[kind, *known] if known else kind
 
 
 def _scalar(annotation: Any) -> Any:

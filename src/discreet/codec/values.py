@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -41,7 +42,9 @@ class Form(ABC):
 
 @dataclass(frozen=True)
 class Range:
-    """Bounds of a number, or of every number of an array; NaN and infinity are outside.
+    """Bounds of a number, of every number of an array, or of the length of a text.
+
+    NaN and infinity are outside.
 
     Attributes:
         low: the least value.
@@ -79,6 +82,8 @@ class Range:
             (self.high, "at most"),
             (self.below, "below"),
         ]
+        if self.low is not None and self.high is not None:
+            return f"from {self.low!r} to {self.high!r}"
         return " and ".join(f"{word} {bound!r}" for bound, word in bounds if bound is not None)
 
 
@@ -117,6 +122,32 @@ def _size(size: int | str, owner: object, sizes: dict[str, int]) -> int | None:
     return int(attrgetter(size)(owner))
 
 
+@dataclass(frozen=True)
+class Check:
+    """A check of one's own: a function that returns the value, or raises `InvalidInput`."""
+
+    function: Callable[[Any], Any]
+
+
+class Checked(Form):
+    """Values that a check of one's own allows too."""
+
+    def __init__(self, form: Form, function: Callable[[Any], Any]) -> None:
+        self._form, self._function = form, function
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        return self._function(self._form.check(value, name, owner, sizes))
+
+    def write(self, value: Any) -> Any:
+        return self._form.write(value)
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        return self._function(self._form.read(value, name, depth))
+
+    def matches(self, value: Any) -> bool:
+        return self._form.matches(value)
+
+
 class Plain(Form):
     """bool, int, float or str."""
 
@@ -130,13 +161,16 @@ class Plain(Form):
                 given = self._kind(value)
             except OverflowError:
                 given = math.nan
-            if self._kind in (bool, str) or self._bounds.holds(given):
+            size = len(given) if self._kind is str else given
+            if self._kind is bool or self._bounds.holds(size):
                 return given
         raise InvalidInput(f"{name} was {value!r:.80}; it must be {self._allowed}.")
 
     @property
     def _allowed(self) -> str:
-        words = {bool: "true or false", int: "a whole number", str: "text"}
+        if self._kind is str:
+            return f"text of {self._bounds} characters" if str(self._bounds) else "text"
+        words = {bool: "true or false", int: "a whole number"}
         number = "a number" if self._infinite else "a finite number"
         return f"{words.get(self._kind, number)} {self._bounds}".strip()
 

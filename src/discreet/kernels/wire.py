@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.domain import Box
 from discreet.kernels.base import FeatureMap
 from discreet.kernels.compose import AdditiveFeatures, ProductFeatures, ScaledFeatures

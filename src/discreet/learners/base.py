@@ -37,16 +37,17 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from discreet.action_space import ActionSpace, ArmPoints
+from discreet.codec import from_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.messages import (
-    TICKETS,
-    Message,
     Policy,
     Reports,
     Statistics,
-    check_learner_id,
 )
+from discreet.learners.public_randomness import TICKETS
 from discreet.learners.restoring import check_counts, check_policies
+from discreet.learners.schema import Message
+from discreet.learners.terms import Identity
 from discreet.privacy import (
     Adjacency,
     Budget,
@@ -161,7 +162,9 @@ class Learner(ABC, Generic[P, R, S]):
         if budget.trust_model == "joint" and noise is not None:
             noise.check_additive()  # before there is data that a release could fail on
         self.lock = LearnerLock()
-        self.identity = secrets.token_hex(16) if identity is None else check_learner_id(identity)
+        self.identity = from_json(
+            secrets.token_hex(16) if identity is None else identity, Identity, "identity"
+        )
         self.domain = domain
         self.space = self._check_space(space)
         self.budget = budget

@@ -1,6 +1,6 @@
 """What crosses between people and a learner: policies, actions, reports, statistics that add.
 
-All of it is public or private already. schema.py turns messages into JSON and back.
+All of it is public or private already.
 
 | array        | shape  | meaning                                                           |
 |--------------|--------|-------------------------------------------------------------------|
@@ -13,21 +13,20 @@ All of it is public or private already. schema.py turns messages into JSON and b
 
 from __future__ import annotations
 
-import hashlib
-import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sized
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import ActionSpace
-from discreet.domain import Box, RewardBounds
-from discreet.learners.terms import Terms, check_reporting
-from discreet.privacy import NoiseSource, OnceEach, Release
+from discreet.codec import Check, Range, Shape, fields_to_json, read_fields
+from discreet.learners.public_randomness import TICKETS
+from discreet.learners.schema import Message
+from discreet.learners.terms import Offer, Terms, check_reporting
+from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE, check_noise_name
 from discreet.validation import (
@@ -35,51 +34,16 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     TicketArray,
-    freeze_arrays,
     nearest_whole,
-    read_array,
-    whole_number,
     whole_vector,
 )
 
-# JSON readers in browsers hold whole numbers exactly up to here.
-TICKETS = 2**53
+# Noise sources that exist; a report may not invent one.
+NoiseName = Annotated[str, Check(check_noise_name)]
 
-# Long enough for any identity; whoever sends a longer one wants to fill somebody's memory.
-_LONGEST_IDENTITY = 100
+__all__ = ["TICKETS", "Actions", "ArmPolicy", "Message", "Policy", "Reports", "Statistics"]
 
 H = TypeVar("H", bound=Sized)
-
-
-class Message(ABC):
-    """What crosses between people and learner; schema.py turns it into JSON and back."""
-
-    kind: ClassVar[str]
-    kinds: ClassVar[dict[str, type[Message]]] = {}
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "kind" in cls.__dict__:
-            Message.kinds[cls.kind] = cls
-
-    @abstractmethod
-    def to_fields(self) -> dict[str, Any]:
-        """The message as JSON values."""
-
-    @classmethod
-    @abstractmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        """The inverse of `to_fields`; `InvalidInput` for fields that are missing or wrong."""
-
-
-def check_learner_id(value: object) -> str:
-    """An identity of a learner: text that is not empty."""
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_IDENTITY:
-        raise InvalidInput(
-            f"the identity of a learner was {value!r:.80}; it must be text of 1 to "
-            f"{_LONGEST_IDENTITY} characters. Leave it out for a random one."
-        )
-    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +63,14 @@ class Actions(Message):
 
     kind: ClassVar[str] = "actions"
 
-    arms: IntArray
-    tickets: TicketArray
+    arms: Annotated[IntArray, Shape("n"), Range(-1, TICKETS - 1)]
+    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
     policy: Policy[Any] | str
-    points: FloatArray | None = None
+    points: Annotated[FloatArray, Shape("n", "d")] | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing: `report` looks at them once it knows their policy, and refuses nothing of a
+        person whose reports are private."""
 
     def __len__(self) -> int:
         return len(self.arms)
@@ -129,27 +97,8 @@ class Actions(Message):
             )
 
     def to_fields(self) -> dict[str, Any]:
-        return {
-            "arms": self.arms.tolist(),
-            "tickets": self.tickets.tolist(),
-            "policy": self.digest,
-            "points": None if self.points is None else self.points.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        tickets = whole_vector(fields["tickets"], "tickets", 0, TICKETS - 1)
-        arms = whole_vector(fields["arms"], "arms", -1, TICKETS - 1, len(tickets))
-        digest, points = fields["policy"], fields["points"]
-        if not isinstance(digest, str):
-            raise InvalidInput(f"policy was {digest!r:.80}; it must be the digest of a policy.")
-        if points is not None:
-            points = read_array(points, "points", "number", 2)
-            if len(points) != len(arms):
-                raise InvalidInput(
-                    f"points had {len(points)} rows for {len(arms)} arms; send actions as made."
-                )
-        return cls(arms, tickets.astype(np.uint64), digest, points)
+        """The fields as JSON values, with the digest of the policy in its place."""
+        return fields_to_json(replace(self, policy=self.digest))
 
 
 @dataclass(frozen=True)
@@ -162,77 +111,36 @@ class Reports(Message):
         noise: the name of the noise source that protects them, as their side declares it.
     """
 
-    policy_version: int
+    policy_version: Annotated[int, Range(0, TICKETS - 1)]
     source: str
-    noise: str
+    noise: NoiseName
 
     @abstractmethod
     def __len__(self) -> int: ...
 
+    # For messages that are written by hand.
+
     def origin_fields(self) -> dict[str, Any]:
         """The fields that all reports share, as JSON values."""
-        return {
-            "policy_version": self.policy_version,
-            "source": self.source,
-            "noise": self.noise,
-        }
+        return fields_to_json(self, Reports)
 
     @staticmethod
     def read_origin(fields: dict[str, Any]) -> dict[str, Any]:
         """The inverse of `origin_fields`, as keyword arguments."""
-        if not isinstance(fields["source"], str):
-            raise InvalidInput(f"source was {fields['source']!r:.80}; it must be text.")
-        return {
-            "policy_version": whole_number(fields["policy_version"], "policy_version"),
-            "source": fields["source"],
-            "noise": check_noise_name(fields["noise"]),
-        }
+        return read_fields(fields, Reports)
 
 
 @dataclass(frozen=True)
-class Policy(Message, Generic[H]):
+class Policy(Offer, Generic[H]):
     """One published release of what has been learnt; public, and the same for everyone.
 
     `H` is what `_read` makes of the contexts of people: it has a length.
-
-    Attributes:
-        version: 0 for the first policy of a learner, then 1, 2, ...
-        learner_id: the identity of the learner that published it.
-        domain: the public bounds of contexts, or of points where actions are points.
-        reward_bounds: the public bounds of rewards.
-        public_seed: with a ticket it fixes everything that is random but public.
     """
-
-    version: int
-    learner_id: str
-    domain: Box
-    reward_bounds: RewardBounds
-    public_seed: int
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    @property
-    @abstractmethod
-    def space(self) -> ActionSpace:
-        """What can be chosen: the number of arms, or points."""
-
-    @property
-    def title(self) -> str:
-        """What messages call this policy."""
-        return f"policy {self.version}"
 
     @property
     def reports_are_private(self) -> bool:
         """Whether reports are private when they leave a person (see `report`)."""
         return False
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the policy as it is sent: two policies that differ have two digests."""
-        fields = {"kind": self.kind, **self.to_fields()}
-        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def act(
         self, contexts: Any, rng: np.random.Generator, terms: Terms | None = None
@@ -337,10 +245,6 @@ class Policy(Message, Generic[H]):
     ) -> Reports:
         """Reports from people, arms and tickets within their bounds, and rewards in [0, 1]."""
 
-    @abstractmethod
-    def release(self, noise: str) -> Release | None:
-        """The record of one report under this policy; None where nothing of a person is used."""
-
     def as_it_is(self, data: str) -> Release:
         """The record of a report that holds `data` without protection."""
         return Release(
@@ -354,36 +258,6 @@ class Policy(Message, Generic[H]):
             noise=NO_NOISE,
         )
 
-    @property
-    def group(self) -> OnceEach:
-        """The group of releases of which each person enters one: the reports to this learner."""
-        return OnceEach(f"one report to learner {self.learner_id}")
-
-    def origin(self, noise: str) -> dict[str, Any]:
-        """`policy_version`, `source` and `noise` of a report, as keyword arguments."""
-        return {"policy_version": self.version, "source": self.learner_id, "noise": noise}
-
-    def header(self) -> dict[str, Any]:
-        """The fields that all policies share, as JSON values."""
-        return {
-            "version": self.version,
-            "learner_id": self.learner_id,
-            "domain": self.domain.to_dict(),
-            "reward_bounds": [self.reward_bounds.lower, self.reward_bounds.upper],
-            "public_seed": self.public_seed,
-        }
-
-    @staticmethod
-    def read_header(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `header`, as keyword arguments of a policy."""
-        return {
-            "version": whole_number(fields["version"], "version", maximum=TICKETS - 1),
-            "learner_id": check_learner_id(fields["learner_id"]),
-            "domain": Box.from_dict(fields["domain"]),
-            "reward_bounds": RewardBounds(*fields["reward_bounds"]),
-            "public_seed": whole_number(fields["public_seed"], "public_seed", maximum=TICKETS - 1),
-        }
-
 
 @dataclass(frozen=True)
 class ArmPolicy(Policy[FloatArray]):
@@ -393,7 +267,7 @@ class ArmPolicy(Policy[FloatArray]):
         arms: the number of arms K.
     """
 
-    arms: int
+    arms: Annotated[int, Range(2)]
 
     @property
     def space(self) -> ActionSpace:
@@ -429,16 +303,6 @@ class ArmPolicy(Policy[FloatArray]):
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         """Arms and propensities for checked contexts in [0, 1]^d."""
 
-    def header(self) -> dict[str, Any]:
-        return {**super().header(), "arms": self.arms}
-
-    @staticmethod
-    def read_header(fields: dict[str, Any]) -> dict[str, Any]:
-        return {
-            **Policy.read_header(fields),
-            "arms": whole_number(fields["arms"], "arms", minimum=2),
-        }
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Statistics(Message):
@@ -449,11 +313,25 @@ class Statistics(Message):
         noise: the names of the noise sources that protect them.
     """
 
-    reports: int
-    noise: tuple[str, ...] = ()
+    reports: Annotated[int, Range(0)]
+    noise: tuple[NoiseName, ...] = ()
 
-    @abstractmethod
-    def __add__(self, other: Self) -> Self: ...
+    def __add__(self, other: Self) -> Self:
+        """Numbers and arrays add; all other fields are the same in both."""
+        added = {field.name: self._added(other, field.name) for field in fields(self)}
+        return type(self)(**{**added, **self.tally(other)})
+
+    def _added(self, other: Self, name: str) -> Any:
+        mine, theirs = getattr(self, name), getattr(other, name)
+        if isinstance(mine, np.ndarray) and mine.shape == theirs.shape:
+            return mine + theirs
+        if isinstance(mine, int | float) and not isinstance(mine, bool):
+            return mine + theirs
+        if name == "noise" or (not isinstance(mine, np.ndarray) and mine == theirs):
+            return mine
+        raise InvalidInput(
+            f"statistics whose {name} differs cannot be added; they come from different learners."
+        )
 
     def tally(self, other: Statistics) -> dict[str, Any]:
         """`reports` and `noise` of a sum of two, as keyword arguments."""
@@ -462,14 +340,13 @@ class Statistics(Message):
             "noise": tuple(sorted({*self.noise, *other.noise})),
         }
 
+    # For messages that are written by hand.
+
     def tally_fields(self) -> dict[str, Any]:
         """`reports` and `noise` as JSON values."""
-        return {"reports": self.reports, "noise": list(self.noise)}
+        return fields_to_json(self, Statistics)
 
     @staticmethod
     def read_tally(fields: dict[str, Any]) -> dict[str, Any]:
         """The inverse of `tally_fields`, as keyword arguments."""
-        return {
-            "reports": whole_number(fields["reports"], "reports"),
-            "noise": tuple(check_noise_name(name) for name in fields["noise"]),
-        }
+        return read_fields(fields, Statistics)

@@ -21,8 +21,6 @@ from discreet.action_space import (
     PublicBox,
     PublicSet,
     people_count,
-    space_from_fields,
-    space_to_fields,
 )
 from discreet.learners.messages import Actions, Policy
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
@@ -104,13 +102,3 @@ class PointPolicy(Policy[Visitors]):
     @abstractmethod
     def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Where all can be given the same points: (n,) places, (n, d) points, propensities."""
-
-    def header(self) -> dict[str, Any]:
-        return {**super().header(), "offered": space_to_fields(self.offered)}
-
-    @staticmethod
-    def read_header(fields: dict[str, Any]) -> dict[str, Any]:
-        offered = space_from_fields(fields["offered"])
-        if isinstance(offered, int):
-            raise InvalidInput(f"offered was {offered!r}; it must be an action space of points.")
-        return {**Policy.read_header(fields), "offered": offered}

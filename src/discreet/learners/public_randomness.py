@@ -10,6 +10,9 @@ import numpy as np
 
 from discreet.validation import FloatArray, IntArray, TicketArray
 
+# Tickets are below this: JSON readers in browsers hold whole numbers exactly up to here.
+TICKETS = 2**53
+
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 

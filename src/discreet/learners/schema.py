@@ -1,61 +1,61 @@
-"""The wire format: every message as JSON, with its kind and the version of the schema.
+"""Messages: what crosses between people and a learner, as one line of JSON (codec).
 
-A message is `{"kind": ..., "schema": 1, ...fields}`. The rule for changing it: a field is never
-given another meaning; whoever adds, removes or changes one raises `SCHEMA` and teaches `decode` to
-read the older form. Which class has a kind is found in kinds.py.
+A message is `{"kind": ..., "schema": 1, ...fields}`. Which module defines a kind is said here, so
+that a device that decodes the policy of one learner loads what that policy needs, and nothing of
+the other learners.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TypeVar
+from abc import ABC
 
-from discreet.learners.kinds import message_class
-from discreet.learners.messages import Message
-from discreet.validation import InvalidInput
+from discreet.codec import SCHEMA, Coded, announce, check_fields, decode, encode
 
-SCHEMA = 1
-
-M = TypeVar("M", bound=Message)
+__all__ = ["MODULES", "SCHEMA", "Message", "decode", "encode"]
 
 
-def encode(message: Message) -> str:
-    """The message as one line of JSON."""
-    fields = message.to_fields()
-    return json.dumps({"kind": message.kind, "schema": SCHEMA, **fields}, allow_nan=False)
+class Message(Coded, ABC):
+    """A frozen dataclass with a `kind`; its fields say what they may hold."""
+
+    def __post_init__(self) -> None:
+        if not hasattr(type(self), "from_fields"):  # a message that is written by hand
+            check_fields(self)
 
 
-def decode(text: str | bytes, expected: type[M]) -> M:
-    """The message of class `expected` in `text`: `Policy` on a device, `Reports` at a learner.
-
-    The class is asked for so that nobody is handed another kind of message than they can use.
-
-    Raises:
-        InvalidInput: text that is not JSON, of another kind or schema, or with fields that are
-            missing or wrong.
-    """
-    try:
-        fields = json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidInput(f"the message is not JSON ({error}); send it as it was made.") from error
-    if not isinstance(fields, dict) or "kind" not in fields:
-        raise InvalidInput("the message has no kind; send it as encode() made it.")
-    if type(fields.get("schema")) is not int or fields["schema"] != SCHEMA:
-        raise InvalidInput(
-            f"the message has schema {fields.get('schema')!r}; this version reads schema {SCHEMA}. "
-            "Use the same version of discreet on both sides."
-        )
-    kind = message_class(fields["kind"])
-    if kind is None or not issubclass(kind, expected):
-        raise InvalidInput(
-            f"the message has kind {fields['kind']!r:.80}; expected here is {expected.__name__}. "
-            "Send a message of that class as encode() made it, to the side that it is for."
-        )
-    try:
-        return kind.from_fields(fields)
-    except InvalidInput:
-        raise
-    except KeyError as error:
-        raise InvalidInput(f"the {fields['kind']} lacks the field {error}.") from error
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidInput(f"the {fields['kind']} is damaged ({error}).") from error
+_KINDS = {
+    "partition.policy": ("partition-policy", "partition-reports"),
+    "partition.statistics": ("partition-statistics",),
+    "partition.source_reports": ("partition-source-policy", "partition-source-reports"),
+    "partition.elimination": ("cell-sums",),
+    "partition.published_policy": ("published-partition-policy", "laplace-reports"),
+    "partition.published_sources": (
+        "published-partition-source-policy",
+        "laplace-source-reports",
+    ),
+    "local_kernel.policy": ("local-kernel-policy", "local-kernel-reports"),
+    "local_kernel.statistics": ("local-kernel-statistics",),
+    "local_kernel.source_policy": (
+        "local-kernel-source-policy",
+        "local-kernel-source-reports",
+    ),
+    "gp_ucb.model": ("kernel-model",),
+    "gp_ucb.policy": ("gp-set-policy", "gp-public-policy"),
+    "gp_ucb.reports": ("observations", "noisy-rows"),
+    "gp_ucb.statistics": ("kernel-statistics",),
+    "epochs.policy": ("epoch-policy",),
+    "epochs.reports": ("context-observations", "private-rows", "epoch-statistics"),
+    "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
+    "baselines.abse": ("abse-policy", "plain-reports"),
+    "baselines.exact_gp_policy": ("exact-gp-policy", "observed-rows"),
+    "baselines.gradients.linear": ("private-linear-policy", "private-linear-source-policy"),
+    "baselines.gradients.neural": ("private-neural-policy", "private-neural-source-policy"),
+    "baselines.gradients.reports": (
+        "gradient-reports",
+        "gradient-source-reports",
+        "gradient-sums",
+    ),
+}
+MODULES = {
+    kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds
+}
+announce(MODULES)

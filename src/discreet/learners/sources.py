@@ -26,21 +26,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
 from discreet.action_space import ActionSpace
-from discreet.domain import Box, RewardBounds
+from discreet.codec import Check, Range
 from discreet.learners.base import LearnerLock
-from discreet.learners.messages import TICKETS, Message, Reports, check_learner_id
-from discreet.learners.terms import Terms, check_reporting
+from discreet.learners.messages import Reports
+from discreet.learners.terms import Offer, Terms, check_reporting
 from discreet.privacy import (
     Adjacency,
     Guarantee,
     NoiseSource,
     OnceEach,
-    Release,
     derive_guarantee,
 )
 from discreet.privacy.noise import check_protection
@@ -48,7 +47,6 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    freeze_arrays,
     nearest_whole,
     positive_number,
     whole_number,
@@ -64,36 +62,23 @@ LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e4
 class SourceReports(Reports):
     """Reports of n people of one source, made under one version of its policy.
 
-    `source` is the identity of that policy (`SourcePolicy.identity`).
+    `source` is that of the policy (`SourcePolicy.stream_id`).
     """
 
 
 @dataclass(frozen=True)
-class SourcePolicy(Message):
+class SourcePolicy(Offer):
     """How the people of a source report; public, and the same for all of them.
 
     Attributes:
         name: of the source.
-        version: 0 for the first policy of a source, then 1, 2, ...
-        learner_id: the identity of the learner.
-        domain: the public bounds of contexts.
-        reward_bounds: the public bounds of rewards.
         arms: the number of arms K.
         epsilon: what one report costs.
-        public_seed: of the learner.
     """
 
-    name: str
-    version: int
-    learner_id: str
-    domain: Box
-    reward_bounds: RewardBounds
-    arms: int
-    epsilon: float
-    public_seed: int
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
+    name: SourceName
+    arms: Annotated[int, Range(2)]
+    epsilon: SourceEpsilon
 
     def report(
         self,
@@ -130,10 +115,6 @@ class SourcePolicy(Message):
     ) -> SourceReports:
         """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
 
-    @abstractmethod
-    def release(self, noise: str) -> Release:
-        """The record of one report under this policy."""
-
     @property
     def group(self) -> OnceEach:
         """Of these releases each person of the source enters one."""
@@ -150,40 +131,8 @@ class SourcePolicy(Message):
         return f"policy {self.version} of source {self.name!r}"
 
     @property
-    def identity(self) -> str:
-        """Which source of which learner this policy is for."""
+    def stream_id(self) -> str:
         return f"{self.learner_id}, source {self.name}"
-
-    def origin(self, noise: str) -> dict[str, Any]:
-        """`policy_version`, `source` and `noise` of a report, as keyword arguments."""
-        return {"policy_version": self.version, "source": self.identity, "noise": noise}
-
-    def header(self) -> dict[str, Any]:
-        """The fields that all source policies share, as JSON values."""
-        return {
-            "name": self.name,
-            "version": self.version,
-            "learner_id": self.learner_id,
-            "domain": self.domain.to_dict(),
-            "reward_bounds": [self.reward_bounds.lower, self.reward_bounds.upper],
-            "arms": self.arms,
-            "epsilon": self.epsilon,
-            "public_seed": self.public_seed,
-        }
-
-    @staticmethod
-    def read_header(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `header`, as keyword arguments."""
-        return {
-            "name": check_source_name(fields["name"]),
-            "version": whole_number(fields["version"], "version", maximum=TICKETS - 1),
-            "learner_id": check_learner_id(fields["learner_id"]),
-            "domain": Box.from_dict(fields["domain"]),
-            "reward_bounds": RewardBounds(*fields["reward_bounds"]),
-            "arms": whole_number(fields["arms"], "arms", minimum=2),
-            "epsilon": check_source_epsilon(fields["epsilon"]),
-            "public_seed": whole_number(fields["public_seed"], "public_seed", maximum=TICKETS - 1),
-        }
 
 
 P = TypeVar("P", bound=SourcePolicy)
@@ -315,9 +264,10 @@ class SourceLearner(ABC, Generic[P, R]):
             return {
                 name: derive_guarantee(
                     [
-                        policy.release(noise)
+                        release
                         for policy in state.policies
                         for noise in (state.noise or ("no report yet",))
+                        if (release := policy.release(noise)) is not None
                     ],
                     "local",
                     SOURCE_RECORD,
@@ -341,7 +291,7 @@ class SourceLearner(ABC, Generic[P, R]):
                 f"{self.source_reports_type.__name__} from sources."
             )
         for name, state in self._sources.items():
-            if state.policies and state.policies[0].identity == reports.source:
+            if state.policies and state.policies[0].stream_id == reports.source:
                 version = whole_number(reports.policy_version, "policy_version")
                 if version >= len(state.policies):
                     raise InvalidInput(
@@ -374,3 +324,7 @@ def check_source_name(name: object) -> str:
             f"other than {TARGET_NAME!r}."
         )
     return name
+
+
+SourceName = Annotated[str, Check(check_source_name)]
+SourceEpsilon = Annotated[float, Check(check_source_epsilon)]

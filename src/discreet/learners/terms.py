@@ -2,33 +2,101 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Annotated, Any
 
 from discreet.action_space import ActionSpace, arm_count
+from discreet.codec import Range, fields_of, fields_to_json, read_fields
 from discreet.domain import Box, RewardBounds
-from discreet.privacy import NoiseSource, Release, SecureNoise
+from discreet.learners.public_randomness import TICKETS
+from discreet.learners.schema import Message
+from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
-from discreet.validation import InvalidInput, positive_number, probability
+from discreet.validation import InvalidInput, freeze_arrays, positive_number, probability
+
+# By which reports find their learner, and releases their people. Long enough for any; whoever
+# sends a longer one wants to fill somebody's memory.
+Identity = Annotated[str, Range(1, 100)]
 
 
-class Offer(Protocol):
-    """What `Terms` hold a policy to, that of a learner or of one of its sources."""
+@dataclass(frozen=True)
+class Offer(Message):
+    """Under what people report, to a learner or as a source of one; public, and one for all.
+
+    Attributes:
+        version: 0 for the first of a stream, then 1, 2, ...
+        learner_id: the identity of the learner that published it.
+        domain: the public bounds of contexts, or of points where actions are points.
+        reward_bounds: the public bounds of rewards.
+        public_seed: with a ticket it fixes everything that is random but public.
+    """
+
+    version: Annotated[int, Range(0, TICKETS - 1)]
+    learner_id: Identity
+    domain: Box
+    reward_bounds: RewardBounds
+    public_seed: Annotated[int, Range(0, TICKETS - 1)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        freeze_arrays(self)
 
     @property
-    def domain(self) -> Box: ...
-
-    @property
-    def reward_bounds(self) -> RewardBounds: ...
-
-    @property
-    def space(self) -> ActionSpace: ...
+    @abstractmethod
+    def space(self) -> ActionSpace:
+        """What can be chosen: the number of arms, or points."""
 
     @property
     def title(self) -> str:
         """What messages call it."""
+        return f"policy {self.version}"
 
-    def release(self, noise: str) -> Release | None: ...
+    @property
+    def stream_id(self) -> str:
+        """By which reports find the stream that they belong to (`Reports.source`)."""
+        return self.learner_id
+
+    @property
+    def group(self) -> OnceEach:
+        """The group of releases of which each person enters one: the reports to one stream."""
+        return OnceEach(f"one report to learner {self.learner_id}")
+
+    @abstractmethod
+    def release(self, noise: str) -> Release | None:
+        """The record of one report; None where nothing of a person is used."""
+
+    def origin(self, noise: str) -> dict[str, Any]:
+        """`policy_version`, `source` and `noise` of a report, as keyword arguments."""
+        return {"policy_version": self.version, "source": self.stream_id, "noise": noise}
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of it as it is sent: two that differ have two digests."""
+        fields = {"kind": self.kind, **fields_of(self)}
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    # For messages that are written by hand.
+
+    def header(self) -> dict[str, Any]:
+        """The fields that it shares with others, as JSON values."""
+        return fields_to_json(self, _shared(type(self)))
+
+    @classmethod
+    def read_header(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """The inverse of `header`, as keyword arguments."""
+        return read_fields(fields, _shared(cls))
+
+
+def _shared(kind: type) -> type:
+    """The class of the contract that a class is derived from."""
+    rooms = ("messages", "points", "sources")
+    homes = [f"discreet.learners.{room}" for room in rooms]
+    return next(base for base in kind.__mro__ if base.__module__ in homes)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.outsourcing.answer_noise import AnswerNoise, sensible_number
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.projection import Projection

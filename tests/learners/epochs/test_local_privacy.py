@@ -371,7 +371,7 @@ class TestTamperedPolicies:
         agreed = Terms(policy.domain, DOSES, 2.0)
         agreed.check(policy)
         for change in (
-            lambda f: f.update(reward_bounds=[0.0, 0.5]),
+            lambda f: f.update(reward_bounds={"lower": 0.0, "upper": 0.5}),
             lambda f: f["domain"].update(upper=[2.0]),
             lambda f: f["domain"].update(levels=[3]),
         ):

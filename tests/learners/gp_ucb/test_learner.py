@@ -271,7 +271,7 @@ class TestModel:
             {"mean": [0.0]},
             {"root": [[0.0]]},
             {"root": [0.0]},
-            {"reward_bounds": [1.0, 0.0]},
+            {"reward_bounds": {"lower": 1.0, "upper": 0.0}},
             {"features": {"kind": "fourier"}},
         ],
     )

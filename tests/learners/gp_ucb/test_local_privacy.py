@@ -306,7 +306,7 @@ class TestTamperedPolicies:
         agreed = Terms(DOMAIN, SETS, 2.0, delta=1e-5)
         agreed.check(policy)
         for change, word in (
-            (lambda f: f.update(reward_bounds=[0.0, 0.5]), "reward_bounds"),
+            (lambda f: f.update(reward_bounds={"lower": 0.0, "upper": 0.5}), "reward_bounds"),
             (lambda f: f.update(offered={"most": 5}), "arms"),
         ):
             with pytest.raises(InvalidInput, match=word):

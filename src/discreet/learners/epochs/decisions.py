@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.messages import TICKETS
 from discreet.learners.public_randomness import public_uniforms

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.domain import Box
 from discreet.kernels import (
     FeatureMap,

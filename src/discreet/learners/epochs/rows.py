@@ -45,7 +45,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.learners.epochs.belief import Belief, Information
 from discreet.validation import (
     FloatArray,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.local_kernel.cells import Cells

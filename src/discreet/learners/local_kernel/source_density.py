@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.learners.local_kernel.density import moved
 from discreet.learners.local_kernel.source_policy import KernelSourcePolicy
 from discreet.learners.local_kernel.statistics import KernelStatistics

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.learners.local_kernel.cells import Cells
 from discreet.learners.local_kernel.density import DensityBins
 from discreet.learners.local_kernel.features import CosineFeatures

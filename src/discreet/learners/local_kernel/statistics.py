@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.arrays import decode_array, encode_array
+from discreet.codec import decode_array, encode_array
 from discreet.learners.messages import Statistics
 from discreet.validation import FloatArray, InvalidInput, whole_number
 
