@@ -12,18 +12,19 @@ import pytest
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
 from discreet.audit.exact import worst_neighbours
 from discreet.audit.games import Check
+from discreet.audit.joint import JointRun, fingerprint, public_facts
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,
     _maker,
     deployed_check,
+    joint_states,
     learner_check,
     learner_checks,
+    local_states,
 )
-from discreet.audit.people import Person, people_for, places
+from discreet.audit.people import Person, people_for
 from discreet.audit.runner import Finding, audit
-from discreet.audit.runs import JointRun, fingerprint, public_facts
-from discreet.audit.states import joint_states, local_states
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.messages import Actions
 from discreet.learners.registry import LEARNERS
@@ -87,7 +88,7 @@ def test_a_learner_with_randomness_of_its_own_fails() -> None:
 @pytest.mark.slow
 def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     maker = _maker("usca", "joint", 3)
-    exact = worst_neighbours(JointRun("a run", maker=maker, tried=_ENDS)).exact
+    exact = worst_neighbours(JointRun("a run", maker=maker, tried=_ENDS))
     halved = JointRun("halved", maker=BrokenMaker(**vars(maker), kind=HalvedNoise))
     check = learner_check("usca", maker)
     honest = finding(replace(check, exact=lambda: exact), 2000)
@@ -103,7 +104,7 @@ def test_runs_have_the_worst_neighbours_that_a_search_finds() -> None:
     worst = worst_neighbours(JointRun("a run", maker=_maker("capri", "joint", 3)))
     assert {one.reward for one in worst.pair} == {0.0, 1.0}
     # One report in one release, of the largest length that there is.
-    assert worst.exact.epsilon == pytest.approx(8.0, abs=1e-6)
+    assert worst.epsilon == pytest.approx(8.0, abs=1e-6)
 
 
 def test_people_who_enter_no_release_are_no_attack() -> None:
@@ -261,10 +262,3 @@ def test_rewards_are_a_function_of_person_and_choice() -> None:
     assert ((rewards >= -1.0) & (rewards <= 3.0)).all()
     moved = replace(actions, points=points[[1, 1, 2]])
     assert (people.rewards(table, moved) == rewards).tolist() == [False, True, True]
-
-
-def test_places_are_start_middle_and_end() -> None:
-    assert places(24) == [0, 12, 23]
-    assert places(1) == [0]
-    with pytest.raises(InvalidInput, match="people"):
-        places(0)

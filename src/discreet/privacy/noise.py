@@ -110,13 +110,13 @@ def check_noise_name(name: object) -> str:
 
 def check_protection(name: object) -> str:
     """The name of a noise source that reports may have under a policy that makes them private."""
-    found = check_noise_name(name)
-    if found == NO_NOISE:
+    source = check_noise_name(name)
+    if source == NO_NOISE:
         raise InvalidInput(
             f"the noise source of reports was {NO_NOISE!r}, but under their policy reports are "
             "private when they leave a person; send them as policy.report() made them."
         )
-    return found
+    return source
 
 
 def laplace_epsilon(name: str, sensitivity: float, scale: float, size: int) -> float:
