@@ -179,7 +179,7 @@ class Facts:
         return longer[shorter][0] if len(longer) > shorter else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject(ABC):
     """Code in one state (see the module). A person is whatever `run` takes.
 
@@ -376,7 +376,7 @@ class Value:
 Code = Callable[[Any, Facts], Promise]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Values(Subject):
     """Code that takes a value.
 
@@ -385,8 +385,8 @@ class Values(Subject):
         neighbours: groups of values of which every two are neighbours.
     """
 
-    code: Code = field(default=None)  # type: ignore[assignment]
-    neighbours: tuple[Sequence[Value], ...] = ()
+    code: Code
+    neighbours: tuple[Sequence[Value], ...]
 
     def groups(self) -> Iterator[Sequence[Value]]:
         yield from self.neighbours
@@ -402,7 +402,7 @@ class Values(Subject):
 def exact_of(code: Code, *groups: Sequence[tuple[str, Any]], state: str = "") -> Exact:
     """The exact loss between the worst two values of a group."""
     neighbours = tuple([Value(*entry) for entry in group] for group in groups)
-    return worst_neighbours(Values(state, code=code, neighbours=neighbours))
+    return worst_neighbours(Values(state=state, code=code, neighbours=neighbours))
 
 
 def promised(

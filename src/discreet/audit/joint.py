@@ -31,7 +31,7 @@ import inspect
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,7 +63,7 @@ _OVER = 0.99
 _SCALES = ("scale", "multiplier", "noise_multiplier")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JointRun(Subject):
     """See the module.
 
@@ -76,7 +76,7 @@ class JointRun(Subject):
         seed: of the noise and of other people.
     """
 
-    maker: Maker = field(default=None)  # type: ignore[assignment]
+    maker: Maker
     place: int = 0
     variant: Variant = "plain"
     predictions: int = 0

@@ -46,11 +46,13 @@ from discreet.audit.joint import AnyLearner, JointRun, broken_rule
 from discreet.audit.local import LocalReport, forgeries
 from discreet.audit.people import Maker
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments.simulation import Setting
 from discreet.learners.messages import Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
+from discreet.problems.base import Problem
 from discreet.validation import FloatArray, InvalidInput
 
 JOINT_EPSILON, LOCAL_EPSILON, DELTA = 8.0, 2.0, 1e-5
@@ -150,44 +152,25 @@ def learner_check(name: str, maker: Maker) -> Check:
     )
 
 
-def deployed_check(
-    name: str,
-    learner: str,
-    domain: Box,
-    space: ActionSpace,
-    budget: Budget,
-    options: Mapping[str, Any],
-    bounds: RewardBounds,
-    rounds: int,
-) -> Check:
-    """The check of a learner as a study would deploy it: its budget, options and people.
+def deployed_check(setting: Setting, problem: Problem, rounds: int) -> Check:
+    """The check of a learner as a study of so many people would deploy it.
 
     Under local privacy the attack is on one report, made under a policy of the study's horizon.
     Under joint privacy whole runs are attacked, of fewer people than the study has; the horizon is
     that of these runs, so that releases are made.
-
-    Args:
-        name: what the study calls it.
-        learner: its registered name.
-        domain: of contexts or points.
-        space: what can be chosen.
-        budget: of the study.
-        options: of the study.
-        bounds: of rewards.
-        rounds: how many people the study has.
     """
-    joint = budget.protects_releases
+    joint = setting.budget.protects_releases
     maker = Maker(
-        learner,
-        domain,
-        space,
-        budget,
+        setting.learner,
+        problem.domain,
+        problem.space,
+        setting.budget,
         min(rounds, JOINT_PEOPLE if joint else LOCAL_PEOPLE),
-        options,
-        bounds,
+        setting.options,
+        problem.reward_bounds,
         horizon=None if joint else rounds,
     )
-    return learner_check(name, maker)
+    return learner_check(setting.label, maker)
 
 
 def _spaces(kinds: tuple[type[Any], ...]) -> list[tuple[str, ActionSpace]]:
@@ -294,7 +277,7 @@ def _with_epsilon(maker: Maker, epsilon: float) -> Maker:
 def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     """Runs of a learner under joint privacy; the first is searched for the worst people."""
     last = maker.people - 1
-    plain = JointRun("a run", maker=maker, predictions=predictions)
+    plain = JointRun(state="a run", maker=maker, predictions=predictions)
     yield plain
     for place in (maker.people // 2, last):
         yield replace(plain, state=f"a run, person {place + 1}", place=place)
@@ -362,7 +345,7 @@ def _reports(
     words = f"{state}, version {policy.version}, {release.mechanism}"
     for ticket in range(tickets):
         yield LocalReport(
-            f"{words}, ticket {ticket}" if tickets > 1 else words,
+            state=f"{words}, ticket {ticket}" if tickets > 1 else words,
             people=maker.crowd(),
             policy=policy,
             asked=maker.asked(source),

@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from operator import mul
 from typing import Any
@@ -43,7 +43,7 @@ _FACTORS = (0.01, 0.5, 2.0, 100.0)
 _QUIETER = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LocalReport(Subject):
     """See the module.
 
@@ -62,11 +62,11 @@ class LocalReport(Subject):
     """
 
     bases: int = 4
-    people: People = field(default=None)  # type: ignore[assignment]
-    policy: Policy[Any] | SourcePolicy = field(default=None)  # type: ignore[assignment]
+    people: People
+    policy: Policy[Any] | SourcePolicy
     acted_under: Policy[Any] | None = None
-    asked: Claim = field(default=None)  # type: ignore[assignment]
-    certified: Claim = field(default=None)  # type: ignore[assignment]
+    asked: Claim
+    certified: Claim
     terms: Terms | None = None
     secure: bool = False
     ticket: int = 0

@@ -114,16 +114,7 @@ def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]
 
     study = load_study(Path(name), data_dir=folder)
     checks = [
-        deployed_check(
-            setting.label,
-            setting.learner,
-            study.problem.domain,
-            study.problem.space,
-            setting.budget,
-            setting.options,
-            study.problem.reward_bounds,
-            study.rounds,
-        )
+        deployed_check(setting, study.problem, study.rounds)
         for setting in study.settings
         if setting.private
     ]
