@@ -7,8 +7,8 @@ import json
 import pytest
 
 from discreet.action_space import DecisionSets
-from discreet.audit.dishonest import forged_exact, forgeries
-from discreet.audit.learners import _maker, _with_delta
+from discreet.audit.learners import _maker, _with_delta, forged_exact
+from discreet.audit.local import forgeries
 from discreet.learners.messages import Actions
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.schema import encode
@@ -58,7 +58,7 @@ def test_a_device_that_fails_on_a_forged_policy_is_found_out(
         return report(self, unit, actions, rewards, noise)
 
     monkeypatch.setattr(PartitionPolicy, "_report", fragile)
-    monkeypatch.setattr("discreet.audit.dishonest.forgeries", lambda policy: _louder(policy))
+    monkeypatch.setattr("discreet.audit.learners.forgeries", lambda policy: _louder(policy))
     assert "refused depends on the data" in forged_exact(PARTITION, False).fault
 
 
