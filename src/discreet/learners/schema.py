@@ -23,20 +23,23 @@ class Message(Coded, ABC):
 
 
 _KINDS = {
-    "partition.policy": ("partition-policy", "partition-reports"),
-    "partition.statistics": ("partition-statistics",),
-    "partition.source_reports": ("partition-source-policy", "partition-source-reports"),
-    "partition.elimination": ("cell-sums",),
-    "partition.published_policy": ("published-partition-policy", "laplace-reports"),
-    "partition.published_sources": (
-        "published-partition-source-policy",
-        "laplace-source-reports",
+    "partition.policy": (
+        "partition-policy",
+        "partition-source-policy",
+        "partition-reports",
+        "partition-statistics",
     ),
-    "local_kernel.policy": ("local-kernel-policy", "local-kernel-reports"),
-    "local_kernel.statistics": ("local-kernel-statistics",),
-    "local_kernel.source_policy": (
+    "partition.elimination": ("cell-sums",),
+    "partition.published": (
+        "published-partition-policy",
+        "published-partition-source-policy",
+        "laplace-reports",
+    ),
+    "local_kernel.policy": (
+        "local-kernel-policy",
         "local-kernel-source-policy",
-        "local-kernel-source-reports",
+        "local-kernel-reports",
+        "local-kernel-statistics",
     ),
     "gp_ucb.model": ("kernel-model",),
     "gp_ucb.policy": ("gp-set-policy", "gp-public-policy"),
@@ -49,11 +52,7 @@ _KINDS = {
     "baselines.exact_gp_policy": ("exact-gp-policy", "observed-rows"),
     "baselines.gradients.linear": ("private-linear-policy", "private-linear-source-policy"),
     "baselines.gradients.neural": ("private-neural-policy", "private-neural-source-policy"),
-    "baselines.gradients.reports": (
-        "gradient-reports",
-        "gradient-source-reports",
-        "gradient-sums",
-    ),
+    "baselines.gradients.reports": ("gradient-reports", "gradient-sums"),
 }
 MODULES = {
     kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds

@@ -307,7 +307,7 @@ class TestTamperedPolicies:
         agreed.check(policy)
         for change, word in (
             (lambda f: f.update(reward_bounds={"lower": 0.0, "upper": 0.5}), "reward_bounds"),
-            (lambda f: f.update(offered={"most": 5}), "arms"),
+            (lambda f: f["offered"].update(most=5), "arms"),
         ):
             with pytest.raises(InvalidInput, match=word):
                 agreed.check(sent(policy, change))
@@ -316,7 +316,7 @@ class TestTamperedPolicies:
         with pytest.raises(InvalidInput):
             sent(policy, lambda f: f.update(offered={}))
         with pytest.raises(InvalidInput, match="public points"):
-            sent(box_policy(), lambda f: f.update(offered={"most": 4}))
+            sent(box_policy(), lambda f: f.update(offered={"kind": "DecisionSets", "most": 4}))
 
     def test_offers_and_grids(self) -> None:
         def grows(fields: dict[str, Any]) -> None:

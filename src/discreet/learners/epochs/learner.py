@@ -52,7 +52,6 @@ from discreet.learners.epochs.rows import (
     whole,
 )
 from discreet.learners.messages import Reports
-from discreet.learners.restoring import check_policy, check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Budget, Joint, Local, Release
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -134,6 +133,11 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             raise InvalidInput(
                 f"mechanism was {mechanism!r:.80}; it must be one of {', '.join(MECHANISMS)}."
             )
+        if isinstance(budget, Local) and (budget.delta > 0.0) != (mechanism == "gaussian"):
+            raise InvalidInput(
+                f"delta was {budget.delta:g} and mechanism {mechanism!r}; under local privacy "
+                "gaussian reports need a delta above 0, and the others are pure and take none."
+            )
         self.mechanism = mechanism
         super().__init__(domain, arms, budget, **common)
         if isinstance(budget, Joint) and self._gaussian and budget.delta == 0.0:
@@ -166,13 +170,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self._expectations: dict[int, Expected] = {}
         self._told: dict[int, tuple[int, Information]] = {}
         self._length = self._first_length()
-
-    def _check_local(self, budget: Local) -> None:
-        if (budget.delta > 0.0) != (self.mechanism == "gaussian"):
-            raise InvalidInput(
-                f"delta was {budget.delta:g} and mechanism {self.mechanism!r}; under local privacy "
-                "gaussian reports need a delta above 0, and the others are pure and take none."
-            )
 
     @abstractmethod
     def _first_length(self) -> int:
@@ -444,8 +441,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         }
 
     def _restore(self, fields: dict[str, Any]) -> None:
-        for policy in self._policies:
-            check_policy(self.name, policy, {"local": self.hidden(policy.rows.size)})
         drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
         before = decode(fields["before"], EpochStatistics)
         self._length = whole_number(fields["length"], "length", minimum=1)
@@ -461,8 +456,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                     f"have {rows.size}. Read the learner as save() wrote it."
                 )
         released = {version: one.people for version, one in before.epochs.items()}
-        if not isinstance(self.budget, Local):
-            check_released(f"the {self.name} learner", before.reports, self._published_at)
         exact = not isinstance(self.budget, Local)
         if people != released or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(
@@ -477,4 +470,4 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.
             self.features = self._policies[-1].features
-            self._policies = [policy.sharing(self.features) for policy in self._policies]
+            self.target.policies = [policy.sharing(self.features) for policy in self._policies]

@@ -43,7 +43,6 @@ from discreet.learners.gp_ucb.reports import NoisyRows, Observations
 from discreet.learners.gp_ucb.rows import row_sensitivity, row_size
 from discreet.learners.gp_ucb.statistics import KernelStatistics
 from discreet.learners.messages import Reports
-from discreet.learners.restoring import check_released
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.calibration import gaussian_noise_multiplier, padded_multiplier
@@ -262,9 +261,6 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             scale=stream.scale,
         )
 
-    def _shared_facts(self) -> dict[str, Any]:
-        return {**super()._shared_facts(), "local": self._mode.local}
-
     @property
     def releases(self) -> list[Release]:
         if self._stream is None:
@@ -343,7 +339,6 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         people = self._stream.people
         if sum(self._counts) != people or self._released.reports != people:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
-        check_released(f"the {self.name} learner", people, self._published_at)
 
 
 def _features(

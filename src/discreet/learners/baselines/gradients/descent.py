@@ -27,9 +27,11 @@ the noise of an average least.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
+from discreet.codec import Range, Shape
 from discreet.learners.baselines.gradients.model import LARGEST
 from discreet.learners.baselines.gradients.privacy import MECHANISMS
 from discreet.validation import (
@@ -117,9 +119,9 @@ class Iterate:
         time: t.
     """
 
-    parameters: FloatArray
-    averages: FloatArray
-    time: float = 0.0
+    parameters: Annotated[FloatArray, Shape("K", "p")]
+    averages: Annotated[FloatArray, Shape("K", "p")]
+    time: Annotated[float, Range(0.0)] = 0.0
 
     def stepped(
         self, descent: Descent, gradient: FloatArray, weight: float, delay: float

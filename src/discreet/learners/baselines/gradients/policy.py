@@ -24,7 +24,6 @@ from discreet.learners.baselines.gradients.privacy import GradientMechanism
 from discreet.learners.baselines.gradients.reports import (
     GradientReports,
     GradientSums,
-    SourceGradientReports,
 )
 from discreet.learners.messages import Actions, ArmPolicy
 from discreet.learners.public_randomness import public_uniforms
@@ -126,11 +125,8 @@ class GradientPolicy(ArmPolicy):
 
     def sums(self, reports: GradientReports) -> GradientSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        if reports.tickets.shape != (len(reports),):
-            raise InvalidInput(
-                f"reports had {reports.tickets.shape} tickets for {len(reports)} people; send them "
-                "as the policy made them."
-            )
+        if reports.tickets is None:
+            raise InvalidInput("reports had no tickets; send them as the policy made them.")
         explorers, given = self.lots(reports.tickets)
         self.mechanism.check(reports.gradients, given, explorers)
         return GradientSums(reports.gradients.sum(axis=0), reports=len(reports))
@@ -212,17 +208,18 @@ class GradientSourcePolicy(SourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> SourceGradientReports:
+    ) -> GradientReports:
         vectors = self.model.gradients(self.parameters, unit, arms, rewards)
         hidden = np.zeros(len(unit), dtype=np.bool_)
         gradients = self.mechanism.privatise(vectors, arms, hidden, noise)
-        return SourceGradientReports(**self.origin(noise.name), gradients=gradients)
+        return GradientReports(**self.origin(noise.name), tickets=None, gradients=gradients)
 
-    def check(self, reports: SourceGradientReports) -> None:
-        """Refuse reports that this policy cannot have made."""
+    def sums(self, reports: GradientReports) -> GradientSums:
+        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         people = len(reports)
         hidden = np.zeros(people, dtype=np.bool_)
         self.mechanism.check(reports.gradients, np.zeros(people, dtype=np.int64), hidden)
+        return GradientSums(reports.gradients.sum(axis=0), reports=people)
 
     def release(self, noise: str) -> Release:
         return Release(
