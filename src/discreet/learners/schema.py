@@ -23,6 +23,7 @@ class Message(Coded, ABC):
 
 
 _KINDS = {
+    "messages": ("actions", "plain-observations", "totals"),
     "partition.policy": (
         "partition-policy",
         "partition-source-policy",

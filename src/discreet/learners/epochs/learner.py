@@ -114,6 +114,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
     reports_type = Reports
     statistics_type = EpochStatistics
+    pure_reports = False
 
     def __init__(
         self,
@@ -457,6 +458,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 )
         released = {version: one.people for version, one in before.epochs.items()}
         exact = not isinstance(self.budget, Local)
+        if exact:
+            self.target.check_released(before.reports)
         if people != released or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "

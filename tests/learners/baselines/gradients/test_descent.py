@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -187,18 +186,24 @@ class TestRefusals:
         for factor in (0.0, 0.99, 1.01, -2.0, 1e3):
             with pytest.raises(InvalidInput, match="length"):
                 learner.statistics(replace(good, gradients=good.gradients * factor))
-        with pytest.raises(InvalidInput, match="NaN"):
+        with pytest.raises(InvalidInput, match="nan"):
             learner.statistics(replace(good, gradients=good.gradients * np.nan))
 
     def test_reports_of_another_shape(self, learner: GradientLearner) -> None:
         good = follow(learner, 20, 9)
-        for wrong in (good.gradients[:, :2], good.gradients[:, :, :1], good.gradients[:0]):
+        for wrong in (
+            good.gradients[:, :2].copy(),
+            good.gradients[:, :, :1].copy(),
+            good.gradients[:0],
+        ):
             with pytest.raises(InvalidInput, match="shape"):
                 learner.statistics(
                     replace(good, gradients=wrong, tickets=good.tickets[: len(wrong)])
                 )
-        with pytest.raises(InvalidInput, match="tickets"):
-            learner.statistics(replace(good, tickets=good.tickets[:5]))
+        with pytest.raises(InvalidInput, match="n = 5"):
+            replace(good, tickets=good.tickets[:5])
+        with pytest.raises(InvalidInput, match="no tickets"):
+            learner.statistics(replace(good, tickets=None))
 
     def test_who_explores_reports_on_their_arm(self, learner: GradientLearner) -> None:
         good = follow(learner, 200, 9)
@@ -218,48 +223,19 @@ class TestRefusals:
         far[0, 0] = 10.0 * most
         learner.merge(GradientSums(0.999 * far, reports=10))
         for sums in (1.01 * far, far * np.nan, np.zeros((3, 4)), np.zeros((2, 2))):
-            with pytest.raises(InvalidInput, match="statistics"):
+            with pytest.raises(InvalidInput, match=r"statistics|finite"):
                 learner.merge(GradientSums(sums, reports=10))
 
-    @pytest.mark.parametrize(
-        ("name", "value", "message"),
-        [
-            ("time", -1e9, "time was -1e"),
-            ("time", 1e308, "time was 1e"),
-            ("heard_weight", -1e12, "heard_weight -1e"),
-            ("heard_weight", 1e308, "heard_weight 1e"),
-            ("heard", [[1e308] * 2] * 3, "heard at most 1e"),
-            ("parameters", [[0.0, 2e6]] * 3, "parameters had a number of size 2e"),
-            ("averages", [[0.0, -1e308]] * 3, "averages had a number of size 1e"),
-        ],
-    )
-    def test_states_that_no_reports_lead_to(
-        self, learner: GradientLearner, name: str, value: object, message: str, tmp_path: Path
-    ) -> None:
+    def test_it_goes_on_where_it_was_saved(self, learner: GradientLearner, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         learner.open_source("bank", 2.0)
         people = rng.random((60, 1)), rng.integers(3, size=60), rng.random(60)
         learner.policy()
         learner.update_source(learner.source_policy("bank").report(*people, SimulatedNoise(1)))
-        path = tmp_path / "learner.json"
-        save(learner, path)
-        assert load(path).state_fields() == learner.state_fields(encode)
-        saved = json.loads(path.read_text())
-        saved["state"]["own"][name] = value
-        path.write_text(json.dumps(saved))
-        with pytest.raises(InvalidInput, match=message):
-            load(path)
-
-    def test_a_source_policy_with_another_mechanism(
-        self, learner: GradientLearner, tmp_path: Path
-    ) -> None:
-        learner.open_source("bank", 2.0)
-        learner.source_policy("bank")
-        path = tmp_path / "learner.json"
-        save(learner, path)
-        path.write_text(path.read_text().replace('\\"l2_ball\\"', '\\"privunit\\"'))
-        with pytest.raises(InvalidInput, match="another mechanism"):
-            load(path)
+        save(learner, tmp_path / "learner.json")
+        again = load(tmp_path / "learner.json")
+        assert again.state_fields() == learner.state_fields()
+        assert encode(again.policy()) == encode(learner.policy())
 
     def test_without_privacy_one_arm_at_most_and_length_one(self) -> None:
         learner = PrivateLinear(unit_cube(1), 2, NonPrivate())
