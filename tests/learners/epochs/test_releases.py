@@ -289,16 +289,14 @@ class TestSavedReleases:
             own["drawn"][0]["total"].pop()
 
         def too_many(own: dict[str, Any], fields: Any) -> None:
-            sums = json.loads(fields["sums"])
+            sums = fields["target"]["sums"]
             sums["people"].append(1)
             sums["versions"].append(99)
             sums["totals"].append([0])
             sums["reports"] += 1
-            fields["sums"] = json.dumps(sums)
 
         def private(own: dict[str, Any], fields: Any) -> None:
-            sums = json.loads(fields["sums"])
-            fields["sums"] = json.dumps({**sums, "exact": False})
+            fields["target"]["sums"]["exact"] = False
 
         for change in (forgotten, unreleased, emptied, others, shorter, too_many, private):
             self.damaged(change)
