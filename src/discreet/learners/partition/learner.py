@@ -30,17 +30,22 @@ from discreet.learners.partition.posterior import (
     Priors,
     Smoothness,
     average,
-    badly_cut,
     box_roughness,
     leaf_information,
     likely_length_scales,
     node_masses,
     observations,
+)
+from discreet.learners.partition.rules import (
+    Rules,
+    badly_cut,
+    longest_axes,
     rivals,
     thompson_probabilities,
+    worth_splitting,
 )
 from discreet.learners.partition.sources import HearsSources, Projection, added, trust
-from discreet.learners.partition.tree import Bins, Rules, Tree, splittable
+from discreet.learners.partition.tree import Bins, Tree, splittable
 from discreet.privacy import Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -319,31 +324,20 @@ class Partition(HearsSources):
         be against an arm too.
         """
         rules, tree = self.rules, self._bins.tree
-        gap, spread, variation = rivals(state, self._bins.active)
+        told = gap, spread, variation = rivals(state, self._bins.active)
         behind = gap > rules.caution * spread + rules.margin * variation
         if own is not None:
             own_gap, own_spread, _ = rivals(own, self._bins.active)
             behind &= own_gap > _AGREEMENT * own_spread
         active = self._bins.active & ~behind
-        contend = (
-            active & (gap > 0.0) & (gap <= rules.contention * spread + rules.margin * variation)
-        )
-        uncertainty = np.where(contend, spread, 0.0).max(axis=1)
         allowed = splittable(tree, tree.leaves, self.domain.levels)
-        chosen = (
-            contend.any(axis=1)
-            & (uncertainty < variation[:, 0])
-            & (self._noise_in_halves(active, mass) < rules.resolution * variation[:, 0])
-            & (tree.depth[tree.leaves] < rules.max_depth)
-            & allowed.any(axis=1)
-        )
+        noise = self._noise_in_halves(active, mass)
+        chosen = worth_splitting(tree, told, active, noise, rules) & allowed.any(axis=1)
         room = rules.max_bins - len(tree.leaves) if may_split else 0
         if chosen.sum() > room:  # the bins with the most to gain come first
             worth = np.where(chosen, variation[:, 0] * mass, -1.0)
             chosen[np.argsort(-worth)[max(room, 0) :]] = False
-        edges = tree.upper[tree.leaves] - tree.lower[tree.leaves]
-        axes = np.where(allowed, edges / scales, -1.0).argmax(axis=1)
-        self._bins = Bins(tree, active).split(chosen, axes)
+        self._bins = Bins(tree, active).split(chosen, longest_axes(tree, allowed, scales))
 
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
