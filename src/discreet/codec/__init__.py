@@ -119,8 +119,8 @@ def decode(text: str | bytes, expected: type[T]) -> T:
             f"the message has schema {schema!r:.80}; this version reads schema {SCHEMA}. Use the "
             "same version of discreet on both sides."
         )
-    found = class_of(fields.pop("kind"), expected, "the message")
-    return object_of(fields, found, f"the {found.kind}", 0)  # type: ignore[attr-defined]
+    message = class_of(fields.pop("kind"), expected, "the message")
+    return object_of(fields, message, f"the {message.kind}", 0)  # type: ignore[attr-defined]
 
 
 def _no_constant(name: str) -> None:

@@ -269,8 +269,8 @@ class PublishedPartition(
         """log(n)."""
         if not self._sources:
             return math.log(max(self.expected, 2))
-        heard = max(source.people for source in self._sources.values())
-        return math.log(max(self.expected, self.source_horizon, heard, 2))
+        largest = max(source.people for source in self._sources.values())
+        return math.log(max(self.expected, self.source_horizon, largest, 2))
 
     def _publish(self) -> PublishedPolicy:
         self._decide()

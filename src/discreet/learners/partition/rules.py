@@ -116,7 +116,7 @@ def rivals(state: Posterior, active: BoolArray) -> tuple[FloatArray, FloatArray,
 
 def worth_splitting(
     tree: Tree,
-    told: tuple[FloatArray, FloatArray, FloatArray],
+    gaps: tuple[FloatArray, FloatArray, FloatArray],
     active: BoolArray,
     noise: FloatArray,
     rules: Rules,
@@ -130,7 +130,7 @@ def worth_splitting(
         noise: (L,) standard deviation of an arm difference in half a leaf after as many people.
         rules: when to act.
     """
-    gap, spread, variation = told
+    gap, spread, variation = gaps
     within = rules.contention * spread + rules.margin * variation
     contend = active & (gap > 0.0) & (gap <= within)
     uncertainty = np.where(contend, spread, 0.0).max(axis=1)

@@ -124,8 +124,8 @@ class Projection:
 
     def masses(self, mass: FloatArray) -> FloatArray:
         """(L, ...) masses of the new leaves, from those of the old ones (B, ...)."""
-        found: FloatArray = self.shares.T @ mass
-        return found
+        projected: FloatArray = self.shares.T @ mass
+        return projected
 
 
 PRIOR_LOG_ODDS = 3.0
@@ -149,10 +149,10 @@ def cell_masses(tree: Tree, sums: NodeSums) -> tuple[Masses, FloatArray]:
     return downwards(tree, weight, total, root), variance / root**2
 
 
-def _shares_of_arms(found: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _shares_of_arms(estimates: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(K,) shares of the arms and their variances, given that they add up to 1."""
     whole = variance.sum()
-    shares = found + variance / whole * (1.0 - found.sum())
+    shares = estimates + variance / whole * (1.0 - estimates.sum())
     left = variance * (1.0 - variance / whole)
     # Not below half a standard deviation: a share that is too small makes rewards too extreme.
     return np.maximum(shares, 0.5 * np.sqrt(left) + 1e-4), left
@@ -207,8 +207,8 @@ def _without_scale(
 def added(parts: list[Information]) -> Information:
     """What several independent sets of observations say together."""
     precision, weighted = parts[0].precision, parts[0].weighted
-    for one in parts[1:]:
-        precision, weighted = precision + one.precision, weighted + one.weighted
+    for part in parts[1:]:
+        precision, weighted = precision + part.precision, weighted + part.weighted
     return Information(precision, weighted)
 
 
@@ -217,15 +217,15 @@ def trust(
 ) -> dict[str, float]:
     """For each source the probability that it shares the target's reward functions."""
     alone = log_evidence(prior, target)
-    found = {}
+    probabilities = {}
     for name, information in sources.items():
         together = log_evidence(prior, added([target, information]))
         odds = PRIOR_LOG_ODDS + together - alone - log_evidence(prior, information)
-        found[name] = 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
-    return found
+        probabilities[name] = 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
+    return probabilities
 
 
-Heard = Stream[PartitionSourcePolicy, PartitionStatistics]
+SourceStream = Stream[PartitionSourcePolicy, PartitionStatistics]
 
 
 class HearsSources(
@@ -274,7 +274,7 @@ class HearsSources(
     def _empty_source(self) -> PartitionStatistics:
         return PartitionStatistics((NodeSums.zeros(1, self.arms, self.arms),), reports=0)
 
-    def _publish_source(self, source: Heard) -> PartitionSourcePolicy:
+    def _publish_source(self, source: SourceStream) -> PartitionSourcePolicy:
         if self._heard_sums:
             self._refine_sources()
         everything = np.ones((self._source_tree.leaf_count, self.arms), dtype=np.bool_)
@@ -300,8 +300,8 @@ class HearsSources(
         active = np.ones_like(state.mean, dtype=np.bool_)
         allowed = splittable(tree, tree.leaves, self.domain.levels)
         noise = np.sqrt(2.0 / self._precision_in_halves(tree))
-        told = rivals(state, active)
-        chosen = worth_splitting(tree, told, active, noise, rules) & allowed.any(axis=1)
+        gaps = rivals(state, active)
+        chosen = worth_splitting(tree, gaps, active, noise, rules) & allowed.any(axis=1)
         if len(tree.leaves) + int(chosen.sum()) <= rules.max_bins:
             axes = longest_axes(tree, allowed, scales)
             self._source_tree = tree.split(tree.leaves[chosen], axes[chosen])
@@ -311,13 +311,13 @@ class HearsSources(
         nothing changes."""
         tree, scales = self._source_tree, self._source_scales[0]
 
-        def told(sums: NodeSums) -> Information:
+        def said(sums: NodeSums) -> Information:
             roughness = box_roughness(tree.lower, tree.upper, np.array(scales))
             prior = self._source_priors.of(tree, scales)
             return source_information(tree, sums.grown(len(tree)), roughness, prior)
 
         return {
-            name: self._known.of(name, (tree, sums, scales), partial(told, sums))
+            name: self._known.of(name, (tree, sums, scales), partial(said, sums))
             for name, sums in self._heard_sums.items()
         }
 
@@ -326,7 +326,9 @@ class HearsSources(
         if not self._heard_sums:
             return {}
         projection = Projection.between(self._source_tree, tree, roughness)
-        return {name: projection.apply(one) for name, one in self._at_home().items()}
+        return {
+            name: projection.apply(information) for name, information in self._at_home().items()
+        }
 
     def _precision_in_halves(self, target: Tree) -> FloatArray:
         """(L,) precision of an arm's mean in half a leaf of a tree, had as many people of all
