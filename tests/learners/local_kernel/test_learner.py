@@ -315,7 +315,7 @@ class TestSaving:
     def test_sums_of_another_learner_are_refused(self) -> None:
         learner, other = (LocalKernel(unit_cube(2), arms, Local(4.0)) for arms in (2, 3))
         with pytest.raises(InvalidInput, match="coefficients"):
-            learner.merge(other.target.sums)
+            learner.merge(other._target.sums)
 
 
 def test_two_people_may_draw_the_same_ticket() -> None:

@@ -292,7 +292,7 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
 def test_trust_is_a_ratio_of_evidence() -> None:
     learner = feed(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)
-    source, target = learner.source("source 0").sums, learner.target.sums
+    source, target = learner.source("source 0").sums, learner._target.sums
     pairs_of_sums = (
         (source.precision, source.weighted),
         (target.precision, target.weighted),

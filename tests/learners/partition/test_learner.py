@@ -93,7 +93,7 @@ def test_reports_for_bins_that_were_split_still_count() -> None:
     before, _ = learner.beliefs()
     spread = learner.beliefs()[1].variance.sum()
     learner.update(first.report(people.contexts, actions, rewards, SimulatedNoise(1)))
-    assert learner.target.sums.trees[0].offered[0].sum() >= 2000
+    assert learner._target.sums.trees[0].offered[0].sum() >= 2000
     assert learner.beliefs()[0] is before
     assert learner.beliefs()[1].variance.sum() < spread
 

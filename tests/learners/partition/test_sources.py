@@ -268,7 +268,7 @@ def test_bins_are_made_anew_once_length_scales_are_known(tmp_path) -> None:
     tree = Tree.root(2).split(np.array([0]), np.array([1]))
     tree = tree.split(tree.leaves, np.array([1, 1]))
     learner._bins = Bins(tree, np.ones((4, ARMS), dtype=np.bool_))
-    learner.target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
+    learner._target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
     lost = regret(learner, 3000, 6)
     assert learner._left_behind[0] is tree
     assert learner.people == 3000

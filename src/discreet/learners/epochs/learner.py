@@ -459,7 +459,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         released = {version: one.people for version, one in before.epochs.items()}
         exact = not isinstance(self.budget, Local)
         if exact:
-            self.target.check_released(before.reports)
+            self._target.check_released(before.reports)
         if people != released or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
@@ -473,4 +473,4 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.
             self.features = self._policies[-1].features
-            self.target.policies = [policy.sharing(self.features) for policy in self._policies]
+            self._target.policies = [policy.sharing(self.features) for policy in self._policies]

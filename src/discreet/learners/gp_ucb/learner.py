@@ -339,7 +339,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         people = self._stream.people
         if sum(self._counts) != people or self._released.reports != people:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
-        self.target.check_released(people)
+        self._target.check_released(people)
 
 
 def _features(

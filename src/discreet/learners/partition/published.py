@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, ClassVar, Unpack
 
 import numpy as np
 
@@ -70,8 +70,9 @@ class LaplaceOffer(BinOffer):
     under one.
     """
 
-    epsilon: float
     equation: ClassVar[str] = "(12)"
+    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
+        epsilon: float
 
     @cached_property
     def mechanism(self) -> LaplaceOnCells:
