@@ -13,7 +13,7 @@ from discreet.audit.exact import Claim, Exact
 from discreet.audit.games import Check
 from discreet.audit.runner import Finding
 from discreet.cli import app
-from discreet.reporting.audit_figure import audit_figure
+from discreet.reporting.audit import audit_figure
 from tests.chance import RARE
 
 runner = CliRunner()

@@ -9,11 +9,11 @@ import pytest
 from discreet.action_space import DecisionSets
 from discreet.audit.learners import _maker, _with_delta, forged_exact
 from discreet.audit.local import forgeries
-from discreet.learners.gp_ucb.local_noise import LocalNoise
 from discreet.learners.messages import Actions
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.schema import encode
 from discreet.learners.terms import Terms
+from discreet.privacy.calibration import AdditiveNoise
 from discreet.validation import InvalidInput
 
 PARTITION = _maker("partition", "local", 3)
@@ -41,7 +41,7 @@ def test_devices_that_believe_what_they_are_told_are_found_out(
 
 
 def test_a_sensitivity_that_is_believed_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalNoise, "check", lambda self, needed: None)
+    monkeypatch.setattr(AdditiveNoise, "check", lambda self, needed: None)
     found = forged_exact(_with_delta(_maker("gp_ucb", "local", DecisionSets(3))), False)
     assert found.broken
     assert "halved" in found.attack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -44,6 +45,8 @@ def test_frames_are_tidy_and_the_same_however_the_work_was_shared() -> None:
     assert len(alone) == 4 * 3 * 2
     pd.testing.assert_frame_equal(alone, frame(jobs=2))
     pd.testing.assert_frame_equal(alone, frame(order="setting by setting"))
+    with joblib.parallel_config(backend="threading"):
+        pd.testing.assert_frame_equal(alone, frame(jobs=2))
 
 
 def test_a_trial_draws_the_same_in_every_setting_and_whatever_else_runs() -> None:

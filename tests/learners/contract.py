@@ -22,6 +22,7 @@ from discreet.action_space import (
     PublicBox,
     PublicSet,
 )
+from discreet.codec.fields import fields_of, object_of
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.messages import (
@@ -290,7 +291,7 @@ def same_sums(one: Statistics, two: Statistics, exact: bool) -> bool:
             return [x for item in value for x in flat(item)]
         return [float(value)]  # type: ignore[arg-type]
 
-    a, b = flat(one.to_fields()), flat(two.to_fields())
+    a, b = flat(fields_of(one)), flat(fields_of(two))
     return a == b if exact else bool(np.allclose(a, b, rtol=1e-9, atol=1e-9))
 
 
@@ -375,14 +376,14 @@ class LearnerContract:
             for i in range(30)
         ]
         # The same reports as one batch, put together from their JSON.
-        parts = [report.to_fields() for report in singles]
+        parts = [fields_of(report) for report in singles]
         fields = {
             key: [x for part in parts for x in part[key]] if isinstance(value, list) else value
             for key, value in parts[0].items()
         }
         if "count" in fields:
             fields["count"] = sum(part["count"] for part in parts)
-        batch = type(singles[0]).from_fields(fields)
+        batch = object_of(fields, type(singles[0]), "reports", 0)
         assert len(batch) == 30
         assert same_sums(learner.statistics(batch), learner.statistics(singles), row.exact)
 

@@ -24,12 +24,12 @@ import pandas as pd
 from discreet.audit.exact import Claim, Exact, Facts, NotAudited, Promise, exact_of
 from discreet.audit.games import Additive, Check, Game
 from discreet.audit.losses import gaussian_epsilon
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.key import read_key
 from discreet.outsourcing.proposal import Allowed
-from discreet.outsourcing.questions import Question
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -206,7 +206,9 @@ def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
 
 def _plain_order(curator: Curator, made: Certificate) -> str:
     """Whether rows stand in the order of the table; one in 720 secret orders does by chance."""
-    order = curator._key().order(made.release)
+    key = read_key(curator.folder)
+    assert key is not None
+    order = key.find(made.release).order
     return "rows are released in the order of the table" if (np.diff(order) > 0).all() else ""
 
 
@@ -231,8 +233,8 @@ def _answered(curator: Curator, made: Certificate, facts: Facts) -> None:
 
 
 def _unmeasured(curator: Curator) -> bool:
-    key = curator._key()
-    return key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
+    key = read_key(curator.folder)
+    return key is not None and key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
 
 
 def _records(made: Certificate) -> list[Any]:

@@ -70,7 +70,7 @@ def audit(
         check_outputs([(json, RECORDS), (plot, FIGURE), (report, PAGE)], inputs)
         findings = _findings(checks, trials, confidence, seed, jobs or cores())
     # Matplotlib takes a second to import: only a run that got here needs it.
-    from discreet.reporting.audits import (
+    from discreet.reporting.audit import (
         audit_note,
         audit_reasons,
         audit_records,
@@ -89,7 +89,7 @@ def audit(
         records = audit_records(findings, confidence)
         write_results(json, records, plot, lambda: _figure(findings))
         if report is not None:
-            from discreet.reporting.audit_report import write_audit_report
+            from discreet.reporting.audit import write_audit_report
 
             write_audit_report(name, findings, confidence, report)
             out.print(plain(f"Report:  {report}"))
@@ -98,7 +98,7 @@ def audit(
 
 
 def _figure(findings: Sequence[Finding]) -> Figure:
-    from discreet.reporting.audit_figure import audit_figure
+    from discreet.reporting.audit import audit_figure
 
     return audit_figure(findings)
 

@@ -16,7 +16,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from discreet.action_space import space_from_fields, space_to_fields
+from discreet.action_space import ActionSpace
+from discreet.codec import from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
@@ -48,7 +49,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "learner": learner.name,
             "identity": learner.identity,
             "domain": learner.domain.to_dict(),
-            "arms": space_to_fields(learner.space),
+            "arms": to_json(learner.space, ActionSpace),
             "budget": learner.budget.to_fields(),
             "horizon": learner.horizon,
             "reward_bounds": [learner.reward_bounds.lower, learner.reward_bounds.upper],
@@ -84,7 +85,7 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
         state = content["state"]
         learner = kind(
             Box.from_dict(content["domain"]),
-            space_from_fields(content["arms"]),
+            from_json(content["arms"], ActionSpace, "arms"),
             budget_from_fields(content["budget"]),
             horizon=content["horizon"],
             reward_bounds=RewardBounds(*content["reward_bounds"]),

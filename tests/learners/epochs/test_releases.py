@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.codec import to_json
 from discreet.learners.epochs.learner import EpochLearner
-from discreet.learners.epochs.reports import EpochStatistics
+from discreet.learners.epochs.releases import EpochStatistics
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
 from discreet.learners.saving import load, save
-from discreet.learners.schema import encode
+from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
@@ -243,9 +244,8 @@ class TestSavedReleases:
         fields = json.loads(state(made))
         change(fields["own"], fields)
         fresh = joint("posterior", SimulatedNoise(0))
-        sums = type(made._sums).from_fields(json.loads(fields["sums"]))
         with pytest.raises(InvalidInput):
-            fresh.restore_fields(fields, made._policies, sums)
+            fresh.restore_fields(fields, made._policies, decode(fields["sums"], EpochStatistics))
 
     def test_with_less_noise(self) -> None:
         def scale(own: dict[str, Any], _: Any) -> None:
@@ -273,17 +273,16 @@ class TestSavedReleases:
             own["drawn"].pop()
 
         def unreleased(own: dict[str, Any], _: Any) -> None:
-            nobody = EpochStatistics.none(exact=True)
-            own.update(drawn=[], before=encode(nobody))
+            nobody = EpochStatistics(reports=0, epochs={}, exact=True)
+            own.update(drawn=[], before=to_json(nobody))
 
         def emptied(own: dict[str, Any], _: Any) -> None:
-            before = json.loads(own["before"])
-            before["totals"][0] = [0] * len(before["totals"][0])
-            own["before"] = json.dumps(before)
+            total = own["before"]["epochs"][0][1]["total"]
+            total[:] = [0] * len(total)
 
         def others(own: dict[str, Any], fields: Any) -> None:
             sums = json.loads(fields["sums"])
-            sums["people"][0] -= 1
+            sums["epochs"][0][1]["people"] -= 1
             sums["reports"] -= 1
             fields["sums"] = json.dumps(sums)
 
@@ -292,9 +291,7 @@ class TestSavedReleases:
 
         def too_many(own: dict[str, Any], fields: Any) -> None:
             sums = json.loads(fields["sums"])
-            sums["people"].append(1)
-            sums["versions"].append(99)
-            sums["totals"].append([0])
+            sums["epochs"].append([99, {"people": 1, "total": [0]}])
             sums["reports"] += 1
             fields["sums"] = json.dumps(sums)
 
