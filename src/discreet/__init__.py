@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from discreet.learners.epochs.released_thompson import ReleasedThompson
     from discreet.learners.epochs.usca import Usca
     from discreet.learners.gp_ucb.learner import GPUCB
-    from discreet.learners.gp_ucb.model import KernelModel
+    from discreet.learners.gp_ucb.posterior import KernelModel
     from discreet.learners.local_kernel.learner import LocalKernel
     from discreet.learners.messages import Actions, Policy, Reports
     from discreet.learners.partition.learner import Partition
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from discreet.learners.schema import decode, encode
     from discreet.learners.terms import Terms
     from discreet.outsourcing.curator import Curator
+    from discreet.outsourcing.exchange import ReleasedTable
     from discreet.outsourcing.modeler import Modeler
-    from discreet.outsourcing.table import ReleasedTable
     from discreet.privacy import (
         Guarantee,
         Joint,
@@ -48,7 +48,7 @@ else:
         "learners.epochs.released_thompson": ("ReleasedThompson",),
         "learners.epochs.usca": ("Usca",),
         "learners.gp_ucb.learner": ("GPUCB",),
-        "learners.gp_ucb.model": ("KernelModel",),
+        "learners.gp_ucb.posterior": ("KernelModel",),
         "learners.local_kernel.learner": ("LocalKernel",),
         "learners.messages": ("Actions", "Policy", "Reports"),
         "learners.partition.learner": ("Partition",),
@@ -58,7 +58,7 @@ else:
         "learners.terms": ("Terms",),
         "outsourcing.curator": ("Curator",),
         "outsourcing.modeler": ("Modeler",),
-        "outsourcing.table": ("ReleasedTable",),
+        "outsourcing.exchange": ("ReleasedTable",),
         "privacy": (
             "Guarantee",
             "Joint",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from discreet.audit.makers import Maker
+from discreet.audit.people import Maker
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.releases import Drawn
+from discreet.learners.epochs.releases import EpochRelease
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.privacy import NoiseSource
@@ -25,7 +25,7 @@ class HalvedNoise(Usca):
     def guarantee(self) -> Any:
         honest = super()._multiplier(None)  # type: ignore[arg-type]
         kept = self._released
-        shown = tuple(Drawn(**{**vars(one), "multiplier": honest}) for one in kept[0])
+        shown = tuple(replace(one, multiplier=honest) for one in kept[0])
         self._released = shown, kept[1]
         found = super().guarantee()
         self._released = kept
@@ -44,7 +44,7 @@ class RewardInThePolicy(GPUCB):
 class SecondDraw(Usca):
     """Draws every release twice, and shows the second draw."""
 
-    def _drawn(self, version: int, one: Any) -> Drawn:
+    def _drawn(self, version: int, one: Any) -> EpochRelease:
         super()._drawn(version, one)
         return super()._drawn(version, one)
 
@@ -60,15 +60,15 @@ class PublicSums(Capri):
 class OwnRandomness(Usca):
     """Draws noise from the clock, as it were, where no noise source sees it."""
 
-    def _drawn(self, version: int, one: Any) -> Drawn:
+    def _drawn(self, version: int, one: Any) -> EpochRelease:
         made = super()._drawn(version, one)
-        return Drawn(**{**vars(made), "total": made.total + np.random.default_rng().normal()})
+        return replace(made, total=made.total + np.random.default_rng().normal())
 
 
 class SeedOfSums(Usca):
     """Makes its noise from a seed that is read from the secret sums."""
 
-    def _drawn(self, version: int, one: Any) -> Drawn:
+    def _drawn(self, version: int, one: Any) -> EpochRelease:
         assert self.noise is not None
         self.noise = type(self.noise)(int(abs(one.total.sum())))  # type: ignore[call-arg]
         return super()._drawn(version, one)

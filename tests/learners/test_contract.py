@@ -119,7 +119,7 @@ ROWS = {
     "gp_ucb, local box": gp_ucb(BOX, Local(2.0)),
     "gp_ucb, thompson": gp_ucb(SETS, PRIVATE, exact=True, choose="thompson"),
     "gp_ucb, confidence_width": gp_ucb(
-        SETS, PRIVATE, exact=True, rule="confidence_width", every=50
+        SETS, PRIVATE, exact=True, calibration="confidence_width", every=50
     ),
     **{
         f"released_thompson, {name}": epochs("released_thompson", scene, budget, **options)
@@ -135,7 +135,7 @@ ROWS = {
         ]
     },
     **{
-        f"capri, {name} {rule}": epochs("capri", scene, budget, rule=rule)
+        f"capri, {name} {rule}": epochs("capri", scene, budget, calibration=rule)
         for rule in ("posterior", "bernstein")
         for name, scene, budget in [
             ("joint", DOSED, PRIVATE),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from discreet.learners.gp_ucb.belief import Sums
-from discreet.learners.gp_ucb.calibration import Seen
-from discreet.learners.gp_ucb.rows import row_sensitivity
-from discreet.privacy import Joint, Local, SimulatedNoise
+from discreet.experiments import run_learner
+from discreet.learners.gp_ucb.calibration import KernelCalibration, row_sensitivity
+from discreet.learners.gp_ucb.posterior import NoisySums
+from discreet.learners.saving import load, save
+from discreet.privacy import Budget, Joint, Local, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.decision_sets import BumpProblem
@@ -25,14 +28,16 @@ JOINT = PublishedJoint(1024)
 
 
 def learner(budget, calibration, rounds=1024):  # type: ignore[no-untyped-def]
-    options = {"kernel": BUMP_KERNEL, "public_points": ball_points().tolist()}
-    case = Case("published", BumpProblem(), "gp_ucb", budget, options, calibration)
-    return case.make(rounds, 0, SimulatedNoise(3))
+    arguments = {
+        "kernel": BUMP_KERNEL, "public_points": ball_points(), "calibration": calibration
+    }  # fmt: skip
+    case = Case("published", BumpProblem(), "gp_ucb", rounds, budget, arguments)
+    return case.make(0, SimulatedNoise(3))
 
 
-def seen(scale: float, people: int = 100, variance: float = 3.0) -> Seen:
+def seen(scale: float, people: int = 100, variance: float = 3.0) -> NoisySums:
     noise = variance * scale**2
-    return Seen(Sums(people, noise, noise / 2.0), people, 1024, scale, variance)
+    return NoisySums(people, noise, noise / 2.0, came=people, scale=scale)
 
 
 def test_lemma_2_as_a_variance() -> None:
@@ -93,6 +98,26 @@ def test_the_guarantee_without_a_run_is_the_learners_own() -> None:
         assert made.guarantee().trust_model == derived.trust_model
 
 
+@pytest.mark.parametrize(
+    ("budget", "calibration"),
+    [(Joint(10.0, 0.1), PublishedJoint(20)), (Local(10.0, 0.1), PublishedLocal(20))],
+    ids=["joint", "local"],
+)
+def test_what_is_as_published_is_saved_and_goes_on_the_same(
+    budget: Budget, calibration: KernelCalibration, tmp_path: Path
+) -> None:
+    made = learner(budget, calibration, 20)
+    people = BumpProblem().sample(10, np.random.default_rng(0))
+    run_learner(made, people, np.random.default_rng(1), SimulatedNoise(2))
+    save(made, tmp_path / "learner")
+    again = load(tmp_path / "learner", copy.deepcopy(made.noise))
+    assert again.calibration == calibration
+    for each in (made, again):
+        run_learner(each, people, np.random.default_rng(3), SimulatedNoise(4))
+    assert again.policy().digest == made.policy().digest
+    assert again.guarantee() == made.guarantee()
+
+
 def test_lemma_3_and_theorem_1() -> None:
     scale, size = math.sqrt(2.0) * 5.0, 4
     least, kappa = JOINT.spectrum(seen(scale), size)
@@ -100,10 +125,10 @@ def test_lemma_3_and_theorem_1() -> None:
     assert least == pytest.approx(5.0 * math.sqrt(22.0) * (4.0 * 2.0 + 2.0 * tail))
     assert kappa == pytest.approx(5.0 * math.sqrt(11.0 / least) * (2.0 + math.sqrt(2.0 * tail)))
     gram, rewards = np.diag([4.0, 3.0, 2.0, 1.0]), np.array([2.0, 1.0, 0.5, 0.0])
-    belief, width = JOINT.believe(gram, rewards, seen(scale), None)  # type: ignore[arg-type]
+    posterior, width = JOINT.posterior(gram, rewards, seen(scale), None)  # type: ignore[arg-type]
     shifted = gram + (2.0 * least + 1.0) * np.eye(size)
-    assert np.allclose(belief.mean, np.linalg.solve(shifted, rewards))
-    assert np.allclose(belief.root @ belief.root.T, 0.25 * np.linalg.inv(shifted))
+    assert np.allclose(posterior.mean, np.linalg.solve(shifted, rewards))
+    assert np.allclose(posterior.root @ posterior.root.T, 0.25 * np.linalg.inv(shifted))
     volume = np.linalg.slogdet(shifted / (1.0 + least))[1]
     assert width == pytest.approx(
         math.sqrt(3.0 * least / 0.25 + 1.0)
@@ -115,8 +140,8 @@ def test_lemma_3_and_theorem_1() -> None:
 def test_before_any_release_nothing_is_shifted() -> None:
     for rule in (JOINT, PublishedLocal(1024)):
         nothing = seen(0.0, 0, 0.0)
-        belief, width = rule.believe(np.zeros((3, 3)), np.zeros(3), nothing, None)  # type: ignore[arg-type]
-        assert np.allclose(belief.mean, 0.0)
+        posterior, width = rule.posterior(np.zeros((3, 3)), np.zeros(3), nothing, None)  # type: ignore[arg-type]
+        assert np.allclose(posterior.mean, 0.0)
         assert width == pytest.approx(1.0 + math.sqrt(2.0 * math.log(20.0)))
 
 
@@ -125,7 +150,7 @@ def test_lemma_5_and_6() -> None:
     assert rule.sigma_gram(budget) ** 2 == pytest.approx(8.0 * math.log(25.0) / 25.0)
     assert rule.sigma_rewards(budget) ** 2 == pytest.approx(8.0 * math.log(50.0) / 25.0)
     made = learner(budget, rule)
-    assert made._mode.local.scale == pytest.approx(rule.sigma_gram(budget))
+    assert made.mode.local.scale == pytest.approx(rule.sigma_gram(budget))
     least, kappa = rule.spectrum(seen(rule.sigma_gram(budget), 10, 10.0), 4)
     base = 32.0 * (8.0 + 2.0 * math.log(20_480.0))
     assert least == pytest.approx(rule.sigma_gram(budget) * base)
@@ -170,6 +195,7 @@ def test_bad_input_is_refused() -> None:
         learner(Local(1.0, 0.1), PublishedJoint(64), 64)
     with pytest.raises(InvalidInput, match="delta"):
         learner(Local(1.0, 0.2), PublishedLocal(64), 64)
-    case = Case("published", camelback(), "gp_ucb", Joint(1.0, 0.1), {}, PublishedJoint(64))
+    arguments = {"calibration": PublishedJoint(64)}
+    case = Case("published", camelback(), "gp_ucb", 64, Joint(1.0, 0.1), arguments)
     with pytest.raises(InvalidInput, match="public"):
-        case.make(64, 0, SimulatedNoise(0))
+        case.make(0, SimulatedNoise(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from itertools import product
 from pathlib import Path
@@ -10,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.experiments import run_learner
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.rows import BOUND, row_sensitivity
 from discreet.learners.epochs.usca import Usca
-from discreet.learners.saving import save
+from discreet.learners.saving import load, save
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.reproduction.pavlovic2025.calibration import (
     PublishedElimination,
-    PublishedRows,
     PublishedUsca,
     beta,
     beta_1,
@@ -30,7 +31,6 @@ from discreet.reproduction.pavlovic2025.calibration import (
     projected_turn,
     surrogate_deviation,
 )
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray, InvalidInput
 
 PROBLEM = KernelGridProblem(contexts=4, arms=5)
@@ -42,7 +42,7 @@ def capri(rule: PublishedElimination, budget: Budget = BUDGET, horizon: int = 40
         PROBLEM.domain,
         PROBLEM.space,
         budget,
-        rule=rule,
+        calibration=rule,
         horizon=horizon,
         reward_bounds=PROBLEM.reward_bounds,
         public_seed=3,
@@ -153,32 +153,33 @@ def test_draws_are_public_and_apart() -> None:
 
 
 def test_published_rows_move_a_release_as_far_as_the_library_says() -> None:
-    learner = capri(PublishedElimination())
-    rows = learner.policy().rows
-    assert isinstance(rows, PublishedRows)
+    rule = PublishedElimination()
+    learner = capri(rule)
+    rows, deviation = learner.policy().rows, rule.deviation(learner, learner.policy())
     pairs = learner.pairs
     everyone = np.vstack([rows.rows(pairs, np.full(len(pairs), y)) for y in (-BOUND, 0.3, BOUND)])
     apart = np.linalg.norm(everyone[:, None] - everyone, axis=2)
     assert apart.max() <= row_sensitivity(rows.size)
     assert apart.max() == pytest.approx(2.0, abs=1e-6)
     # Rows are at most B sigma long, less where S leaves features out, and none is cut.
-    assert 0.5 * BOUND * rows.deviation < rows.bound < BOUND * rows.deviation
+    assert 0.5 * BOUND * deviation < rows.bound < BOUND * deviation
     plain = pairs @ rows.turn * 0.3 / rows.bound
     assert np.allclose(rows.rows(pairs, np.full(len(pairs), 0.3)), plain)
 
 
 def test_the_noise_is_as_printed_and_holds_what_the_formula_says() -> None:
     learner = capri(PublishedElimination())
+    assert isinstance(learner.calibration, PublishedElimination)
     noise = SimulatedNoise(2)
     people = PROBLEM.sample(400, np.random.default_rng(0))
     run_learner(learner, people, np.random.default_rng(1), noise)
     assert [policy.version for policy in learner._policies] == [0, 1, 2, 3, 4]
     assert (learner.active).all()
     for drawn in learner._released[0]:
-        rows = learner.published(drawn.version).rows
-        assert isinstance(rows, PublishedRows)
-        printed = noise_deviation(BUDGET, 400, rows.deviation)
-        assert drawn.scale * rows.bound == pytest.approx(printed, rel=1e-6)
+        policy = learner.published(drawn.version)
+        deviation = learner.calibration.deviation(learner, policy)
+        printed = noise_deviation(BUDGET, 400, deviation)
+        assert drawn.scale * policy.rows.bound == pytest.approx(printed, rel=1e-6)
     held = learner.guarantee().epsilon
     assert held == pytest.approx(held_epsilon(BUDGET, 400), rel=1e-4)
     # 2 log T sqrt(log(1.25 log T / delta)) / epsilon times the sensitivity.
@@ -195,7 +196,7 @@ def test_widths_are_far_beyond_rewards_and_deviations_give_arms_up() -> None:
     for rule in (PublishedElimination(), PublishedElimination(deviations=3.0)):
         learner = capri(rule, budget, horizon=5000)
         run_learner(learner, people, np.random.default_rng(1), SimulatedNoise(2))
-        assert 4.0 * rule.width(learner, learner.policy().rows) > 1.0
+        assert 4.0 * rule.width(learner, learner.policy()) > 1.0
         left.append(learner.active)
     assert left[0].all()
     assert left[1].mean() < 0.7
@@ -267,10 +268,30 @@ def test_a_calibration_that_promises_too_much_is_found_out() -> None:
 def test_own_ranges_cost_what_was_promised() -> None:
     learner = usca(Joint(1.0, 0.0), calibration=None)
     learner.policy()
+    assert learner.mechanism_of_one is not None
     assert learner.cost_of_one == learner.mechanism_of_one.epsilon == 1.0
 
 
-def test_bad_input_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda: capri(PublishedElimination(deviations=3.0)), lambda: usca(horizon=400)],
+    ids=["capri", "usca"],
+)
+def test_what_is_as_published_is_saved_and_goes_on_the_same(make: Any, tmp_path: Path) -> None:
+    learner, noise = make(), SimulatedNoise(2)
+    people = PROBLEM.sample(200, np.random.default_rng(0))
+    run_learner(learner, people, np.random.default_rng(1), noise)
+    save(learner, tmp_path / "learner")
+    again = load(tmp_path / "learner", copy.deepcopy(learner.noise))
+    assert again.calibration == learner.calibration
+    assert again.releases == learner.releases
+    for each in (learner, again):
+        run_learner(each, people, np.random.default_rng(3), SimulatedNoise(4))
+    assert again.policy().digest == learner.policy().digest
+    assert again.guarantee() == learner.guarantee()
+
+
+def test_bad_input_is_refused() -> None:
     with pytest.raises(InvalidInput, match="deviations"):
         PublishedElimination(deviations=0.0)
     with pytest.raises(InvalidInput, match="regulariser"):
@@ -290,7 +311,3 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
         usca(predictions=None)
     with pytest.raises(InvalidInput, match="finite set"):
         usca(contexts=[[0.0], [1.0]])
-    with pytest.raises(InvalidInput, match="cannot be saved"):
-        save(usca(), tmp_path / "usca.json")
-    with pytest.raises(InvalidInput, match="cannot be saved"):
-        save(capri(PublishedElimination()), tmp_path / "capri.json")

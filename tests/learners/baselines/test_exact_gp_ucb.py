@@ -11,11 +11,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds
+from discreet.experiments import Setting, simulate
 from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.learners.baselines.exact_gp_policy import ExactGPPolicy, ObservedRows
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB, climb
-from discreet.learners.gp_ucb.reports import Observations
+from discreet.learners.gp_ucb.mode import PointObservations
 from discreet.learners.messages import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
@@ -23,7 +24,6 @@ from discreet.learners.schema import decode, encode
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.problems.decision_sets import BumpProblem
 from discreet.problems.functions import camelback
-from discreet.simulation import Setting, simulate
 from discreet.validation import InvalidInput
 
 DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))
@@ -55,7 +55,7 @@ def contexts_for(policy: ExactGPPolicy, people: int, rng: np.random.Generator):
     return people
 
 
-def visit(policy: ExactGPPolicy, people: int, seed: int) -> Observations:
+def visit(policy: ExactGPPolicy, people: int, seed: int) -> PointObservations:
     rng = np.random.default_rng(seed)
     contexts = contexts_for(policy, people, rng)
     actions, odds = policy.act(contexts, rng)
@@ -184,7 +184,7 @@ def test_policies_and_reports_round_trip(space) -> None:
     where, _ = data(30, 9)
     assert np.allclose(policy.predict(where), copy.predict(where), rtol=0.0, atol=1e-10)
     reports = visit(policy, 12, 8)
-    again = decode(encode(reports), Observations)
+    again = decode(encode(reports), PointObservations)
     assert encode(one.statistics(again)) == encode(one.statistics(reports))
     empty = learner(space).policy()
     assert encode(decode(encode(empty), ExactGPPolicy)) == encode(empty)
@@ -307,7 +307,7 @@ def test_damaged_messages_are_refused(tmp_path) -> None:
         {"points": [[30.0, 0.0]] * 3},
     ]:
         with pytest.raises(InvalidInput):
-            one.update(Observations.from_fields({**reports, **change}))
+            one.update(PointObservations.from_fields({**reports, **change}))
     assert state(one) == before
     save(one, tmp_path / "learner.json")
     content = json.loads((tmp_path / "learner.json").read_text())

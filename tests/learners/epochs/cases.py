@@ -10,11 +10,10 @@ import numpy as np
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.elimination import Bernstein, Posterior
+from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
-from discreet.learners.epochs.reports import EpochStatistics, EpochSum
+from discreet.learners.epochs.releases import EpochStatistics, EpochSum
 from discreet.learners.epochs.rows import whole
 from discreet.learners.epochs.usca import Usca
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise, Unprotected
@@ -29,8 +28,8 @@ PRIVATE = Joint(1.0, 1e-5)
 MAKERS: dict[str, Any] = {
     "thompson": partial(ReleasedThompson, sampling="thompson"),
     "plausible": partial(ReleasedThompson, sampling="plausible"),
-    "posterior": partial(Capri, rule=Posterior()),
-    "bernstein": partial(Capri, rule=Bernstein()),
+    "posterior": partial(Capri, calibration=PosteriorElimination()),
+    "bernstein": partial(Capri, calibration=BernsteinElimination()),
     "usca": Usca,
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.codec import from_json, to_json
 from discreet.domain import Box
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.validation import InvalidInput
@@ -67,9 +68,9 @@ def test_the_usual_one_is_uniform(domain: Box) -> None:
 def test_what_a_study_file_says() -> None:
     counts = [1, 2, 3, 4, 5, 5]
     grid = ContextDistribution.grid(LEVELLED, counts)
-    for given in ({"weights": counts}, grid.to_fields(), grid):
+    for given in ({"weights": counts}, to_json(grid), grid):
         read = ContextDistribution.read(LEVELLED, given)
-        assert read.to_fields() == grid.to_fields()
+        assert to_json(read) == to_json(grid)
     few = ContextDistribution.read(MIXED, {"points": [[0.0, 30.0], [1.0, 40.0]]})
     assert (few.exact, few.weights.tolist()) == (True, [0.5, 0.5])
     assert not ContextDistribution.read(MIXED, [[0.0, 30.0]]).exact
@@ -92,8 +93,8 @@ def test_the_nearest_point_is_found_on_grids_and_elsewhere() -> None:
 
 def test_it_travels() -> None:
     made = ContextDistribution.grid(LEVELLED, [1, 2, 3, 4, 5, 5])
-    again = ContextDistribution.from_fields(made.to_fields())
-    assert again.to_fields() == made.to_fields()
+    again = from_json(to_json(made), ContextDistribution)
+    assert to_json(again) == to_json(made)
     with pytest.raises(ValueError, match="read-only"):
         again.weights[0] = 1.0
 
@@ -133,10 +134,10 @@ def test_many_contexts_that_are_the_same_are_refused_without_filling_the_memory(
         (lambda: ContextDistribution.sample(MIXED, [[0.5, 30.0]]), "takes 2 values"),
         (lambda: ContextDistribution.sample(MIXED, [[0.0, 70.0]]), "bounds"),
         (lambda: ContextDistribution.sampler(MIXED, lambda n, rng: [], size=0), "size"),
-        (lambda: ContextDistribution.from_fields({"points": [[0.0]]}), "exact"),
+        (lambda: from_json({"points": [[0.0]]}, ContextDistribution), "weights"),
         (
-            lambda: ContextDistribution.from_fields(
-                {"points": [[0.0]], "weights": [1.0], "exact": 1}
+            lambda: from_json(
+                {"points": [[0.0]], "weights": [1.0], "exact": 1}, ContextDistribution
             ),
             "true or false",
         ),

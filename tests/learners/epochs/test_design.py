@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.epochs.decisions import Offers, Thompson, decision_from_fields, usual_draws
-from discreet.learners.epochs.design import DESIGNS, offers_of
+from discreet.codec import from_json, to_json
+from discreet.learners.epochs.policy import (
+    DESIGNS,
+    Decision,
+    Offers,
+    Thompson,
+    offers_of,
+    usual_draws,
+)
 from discreet.validation import InvalidInput
 
 from .cases import GRID, learner
@@ -84,8 +91,8 @@ class TestDecisions:
             assert (decision.table[np.arange(len(GRID)), arms] > 0.0).all()
 
     def test_it_travels(self, decision: Any) -> None:
-        again = decision_from_fields(decision.to_fields(), FEATURES)
-        assert again.to_fields() == decision.to_fields()
+        again = from_json(to_json(decision), Decision)
+        assert to_json(again) == to_json(decision)
         assert np.array_equal(again.table, decision.table)
         assert np.array_equal(decision.probabilities(GRID), decision.table)
 

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from discreet.codec import from_json, to_json
 from discreet.domain import Box, unit_cube
 from discreet.kernels import kernel_from_text
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import (
+    ArmFeatures,
     CodedFeatures,
     GridFeatures,
     MapFeatures,
     arm_features,
-    features_from_fields,
     joint_box,
     usual_kernel,
 )
@@ -71,8 +72,8 @@ def test_one_arm_is_a_row_of_all_and_features_travel(domain: Box, points: Any) -
     made = made_for(domain, points, "RBF(0.5)")
     arms = np.array([3, 0, 2, 1, 1])
     assert np.allclose(made.at(GRID, arms), made.all(GRID)[np.arange(5), arms], atol=1e-15)
-    again = features_from_fields(made.to_fields())
-    assert again.to_fields() == made.to_fields()
+    again = from_json(to_json(made), ArmFeatures)
+    assert to_json(again) == to_json(made)
     assert np.array_equal(again.table, made.table)
     assert np.array_equal(again.at(GRID, arms), made.at(GRID, arms))
     assert [some.stop for some in made.portions(10)][-1] >= 10

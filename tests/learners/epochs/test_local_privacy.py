@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.domain import Box, unit_cube
-from discreet.kernels import FiniteFeatures, FourierFeatures, LinearFeatures, ScaledFeatures
+from discreet.kernels import FiniteFeatures, FourierFeatures, nystrom_features, scaled
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.decisions import Offers
 from discreet.learners.epochs.features import CodedFeatures, MapFeatures
-from discreet.learners.epochs.policy import EpochPolicy
-from discreet.learners.epochs.reports import PrivateRows
+from discreet.learners.epochs.policy import EpochPolicy, Offers, PrivateRows
 from discreet.learners.epochs.rows import RowMap
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
@@ -264,7 +263,7 @@ class TestTamperedPolicies:
     ) -> None:
         """Not only when somebody acts: then it would be too late to refuse without looking."""
         with pytest.raises(InvalidInput):
-            sent(policy_of(), lambda f: f[part].update(change))
+            sent(policy_of(), lambda f: {**f, **f["decision"]}[part].update(change))
 
     @pytest.mark.parametrize("value", [10**300, 1e-300, 5e-324])
     def test_a_bound_of_any_size_keeps_rows_in_the_ball(self, value: Any) -> None:
@@ -279,10 +278,10 @@ class TestTamperedPolicies:
         wide = Box((0.0,), (10.0,))
         maps: dict[str, Any] = {
             "overflow": FourierFeatures(wide, [[1.7e308]], [1.0]),
-            "underflow": ScaledFeatures(FourierFeatures(wide, [[1.0]], [1e-200]), 1e-200),
+            "underflow": scaled(FourierFeatures(wide, [[1.0]], [1e-200]), 1e-200),
             "table": FiniteFeatures(wide, [[2.0], [4.0]], np.eye(2)),
             "elsewhere": FiniteFeatures(Box((5.0,), (6.0,)), [[5.5]], [[1.0]]),
-            "linear": LinearFeatures(Box((0.0,), (1e-6,)), 1e-6),
+            "linear": nystrom_features(DotProduct(1e-6), Box((0.0,), (1e-6,)), error=1e-15),
         }
         made = maps[kind]
         contexts = ContextDistribution(np.array([[0.5]]), np.array([1.0]), True)
@@ -296,7 +295,6 @@ class TestTamperedPolicies:
             reward_bounds=policy_of().reward_bounds,
             public_seed=0,
             arms=2,
-            features=features,
             decision=Offers(features, np.array([[0.5, 0.5]])),
             rows=rows,
             local=PrivUnit(2, 1.0),
@@ -333,7 +331,6 @@ class TestTamperedPolicies:
             reward_bounds=policy_of().reward_bounds,
             public_seed=0,
             arms=2,
-            features=made,
             decision=Offers(made, np.array([[0.5, 0.5]])),
             rows=RowMap(np.zeros(2), np.eye(2), np.ones((2, 2)), 1.0, 0.5),
             local=PrivUnit(2, 1.0),
@@ -342,8 +339,8 @@ class TestTamperedPolicies:
         assert decode(encode(policy), Policy).digest == policy.digest
 
         def beyond(fields: dict[str, Any]) -> None:
-            fields["features"]["domain"].update(upper=[upper])
-            fields["features"].update(points=points)
+            fields["decision"]["features"]["domain"].update(upper=[upper])
+            fields["decision"]["features"].update(points=points)
 
         with pytest.raises(InvalidInput, match="beyond the box"):
             sent(policy, beyond)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from discreet.action_space import ArmPoints
-from discreet.learners.epochs.capri import Capri
+from discreet.codec import fields_from_json, fields_to_json
+from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.elimination import Bernstein, Posterior
-from discreet.learners.epochs.reports import ContextObservations, EpochStatistics
+from discreet.learners.epochs.policy import ContextObservations
+from discreet.learners.epochs.releases import EpochStatistics
 from discreet.learners.registry import make_learner
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
@@ -68,11 +70,11 @@ def test_arm_points(points: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("capri", {"rule": "chance"}, "one of posterior, bernstein"),
+        ("capri", {"calibration": "chance"}, "one of posterior, bernstein"),
         ("capri", {"failure": 0.1}, "option 'failure'"),
         ("capri", {"name": "x"}, "option 'name'"),
-        ("capri", {"rule": "bernstein", "failure": 1.0}, "failure"),
-        ("capri", {"rule": "bernstein", "norm": -1.0}, "norm"),
+        ("capri", {"calibration": "bernstein", "failure": 1.0}, "failure"),
+        ("capri", {"calibration": "bernstein", "norm": -1.0}, "norm"),
         ("capri", {"deviations": 0.0}, "deviations"),
         ("capri", {"design": "best"}, "design"),
         ("capri", {"contexts": {"points": [[0.0]], "exact": True}}, "had the fields"),
@@ -96,13 +98,13 @@ def test_rules_of_a_study_file() -> None:
         DOSES,
         NonPrivate(),
         horizon=100,
-        options={"rule": "bernstein", "failure": 0.2, "norm": 3.0, "design": "uniform"},
+        options={"calibration": "bernstein", "failure": 0.2, "norm": 3.0, "design": "uniform"},
     )
     assert isinstance(made, Capri)
-    assert made.rule == Bernstein(3.0, 0.2, "uniform")
-    assert Capri(DOMAIN, DOSES, NonPrivate(), horizon=100).rule == Posterior()
-    with pytest.raises(InvalidInput, match="rule"):
-        Capri(DOMAIN, DOSES, NonPrivate(), horizon=100, rule="bernstein")  # type: ignore[arg-type]
+    assert made.calibration == BernsteinElimination(3.0, 0.2, "uniform")
+    assert Capri(DOMAIN, DOSES, NonPrivate(), horizon=100).calibration == PosteriorElimination()
+    with pytest.raises(InvalidInput, match="calibration"):
+        Capri(DOMAIN, DOSES, NonPrivate(), horizon=100, calibration="bernstein")  # type: ignore[arg-type]
 
 
 class TestPeople:
@@ -159,7 +161,7 @@ class TestPeople:
         made = learner()
         good = observe(made, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput):
-            made.update(ContextObservations.from_fields({**good.to_fields(), **change}))
+            made.update(fields_from_json({**fields_to_json(good), **change}, ContextObservations))
         assert made.people == 0
 
 
@@ -177,23 +179,21 @@ class TestStatistics:
         [
             {"exact": 1},
             {"exact": None},
-            {"people": [9]},
-            {"people": [-10]},
-            {"people": [10, 0], "versions": [0, 1], "totals": [[0], [0]]},
-            {"versions": [-1]},
-            {"versions": [0, 0], "people": [5, 5], "totals": [[0], [0]]},
-            {"versions": []},
-            {"totals": [[0.5]]},
-            {"totals": [[2**70]]},
+            {"epochs": [[0, {"people": 9, "total": [0]}]]},
+            {"epochs": [[0, {"people": -10, "total": [0]}]]},
+            {"epochs": [[0, {"people": 10, "total": [0]}], [1, {"people": 0, "total": [0]}]]},
+            {"epochs": [[-1, {"people": 10, "total": [0]}]]},
+            {"epochs": [[0, {"people": 5, "total": [0]}], [0, {"people": 5, "total": [0]}]]},
+            {"epochs": []},
+            {"epochs": [[0, {"people": 10, "total": [0.5]}]]},
+            {"epochs": [[0, {"people": 10, "total": [2**70]}]]},
             {"reports": 11},
             {"noise": ["mine"]},
         ],
         ids=str,
     )
     def test_damaged_ones_are_refused(self, change: dict[str, Any]) -> None:
-        fields = {"kind": EpochStatistics.kind, "schema": 1, **self.sums().to_fields(), **change}
-        import json
-
+        fields = {**json.loads(encode(self.sums())), **change}
         with pytest.raises(InvalidInput):
             decode(json.dumps(fields), EpochStatistics)
 
@@ -204,7 +204,7 @@ class TestStatistics:
             self.sums() + private
 
     def test_sums_of_different_sizes_do_not_add(self) -> None:
-        fields = self.sums().to_fields()
-        fields["totals"][0].append(0)
+        fields = fields_to_json(self.sums())
+        fields["epochs"][0][1]["total"].append(0)
         with pytest.raises(InvalidInput, match="numbers"):
-            self.sums() + EpochStatistics.from_fields(fields)
+            self.sums() + fields_from_json(fields, EpochStatistics)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.reports import EpochStatistics, EpochSum
-from discreet.learners.epochs.rows import RESOLUTION, RowMap, in_unit_ball, row_sensitivity, whole
+from discreet.learners.epochs.releases import EpochStatistics, EpochSum
+from discreet.learners.epochs.rows import RESOLUTION, RowMap, row_sensitivity, whole
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
@@ -233,7 +234,7 @@ class TestSums:
         for bad in (np.full_like(reports.rows, 1.7e308), np.full_like(reports.rows, np.nan)):
             with (
                 np.errstate(over="ignore"),
-                pytest.raises(InvalidInput, match="NaN or infinity"),
+                pytest.raises(InvalidInput, match="must be finite"),
             ):
                 made.update(replace(reports, rows=bad))
         with pytest.raises(InvalidInput, match="shape"):

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.epochs.belief import Information, believe
-from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.elimination import Bernstein, Posterior
+from discreet.experiments import run_learner
+from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
-from discreet.learners.epochs.rows import BOUND
+from discreet.learners.epochs.rows import BOUND, ReleasedInformation, believe
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.kernel_grid import GridCrowd, KernelGridProblem
-from discreet.simulation import run_learner
 
 from .cases import GRID, LEVELS, People, learner, serve
 
@@ -103,7 +101,7 @@ class TestMoments:
         added = parts[0] + parts[1]
         assert np.allclose(added.precision, together.precision, rtol=1e-9)
         assert np.allclose(added.shift, together.shift, rtol=1e-9)
-        nothing = Information.none(made.features.features)
+        nothing = ReleasedInformation.none(made.features.features)
         assert np.array_equal((nothing + added).shift, added.shift)
 
 
@@ -125,9 +123,9 @@ class TestPosterior:
         assert 0.7 <= np.sqrt(np.mean(np.square(scores))) <= 1.4
 
     def test_before_anything_is_known(self) -> None:
-        belief = believe(Information.none(7), BOUND)
+        belief = believe(ReleasedInformation.none(7), BOUND)
         assert (belief.mean == 0.0).all()
-        assert np.allclose(belief.root @ belief.root.T, belief.scale**2 * np.eye(7))
+        assert np.allclose(belief.root @ belief.root.T, belief.root[0] @ belief.root[0] * np.eye(7))
 
 
 class TestRegret:
@@ -150,7 +148,9 @@ class TestRegret:
     def test_capri_keeps_the_best_arm(self, budget: Any) -> None:
         kept, given_up = 0, 0.0
         for seed in range(6):
-            made, crowd, _ = on_the_grid(Capri, budget, 5000, seed, rule=Posterior(deviations=3.0))
+            made, crowd, _ = on_the_grid(
+                Capri, budget, 5000, seed, calibration=PosteriorElimination(deviations=3.0)
+            )
             assert isinstance(made, Capri)
             best = crowd.function.argmax(axis=1)
             kept += bool(made.active[np.arange(6), best].all())
@@ -164,12 +164,12 @@ class TestBernstein:
         "budget", [Joint(4.0, 1e-5), Local(4.0), NonPrivate()], ids=["joint", "local", "none"]
     )
     def test_widths_cover_the_function(self, budget: Any) -> None:
-        rule, covered, ratios = Bernstein(norm=0.8, failure=0.05), 0, []
+        rule, covered, ratios = BernsteinElimination(norm=0.8, failure=0.05), 0, []
         for seed in range(40):
             rng = np.random.default_rng(seed)
             noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
             made = learner("bernstein", budget, noise, horizon=4000)
-            made.rule = rule  # type: ignore[attr-defined]
+            made.calibration = rule  # type: ignore[attr-defined]
             theta = rng.standard_normal(made.features.features)
             theta *= 0.8 / np.linalg.norm(theta)
             truth = made.features.table @ theta
@@ -187,8 +187,8 @@ class TestBernstein:
                 made._release()
             last = made.last_estimate()
             assert last is not None
-            rows, count, estimate, chances = last
-            width = rule._widths(made, rows, chances, count)
+            policy, count, estimate, chances = last
+            width = rule.widths(made, policy.rows, chances, count)
             error = np.abs(estimate - truth.ravel())
             covered += bool((error <= width).all())
             ratios.append((error / width).max())
@@ -202,12 +202,12 @@ class TestBernstein:
     )
     def test_widths_of_chance_alone(self, budget: Any, least: float) -> None:
         """Where nothing is there to be found, and rewards are as noisy as they can be."""
-        rule, ratios = Bernstein(norm=1e-6, failure=0.5), []
+        rule, ratios = BernsteinElimination(norm=1e-6, failure=0.5), []
         for seed in range(30):
             rng = np.random.default_rng(seed)
             noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
             made = learner("bernstein", budget, noise, horizon=4_000_000)
-            made.rule = rule  # type: ignore[attr-defined]
+            made.calibration = rule  # type: ignore[attr-defined]
             policy, people = made.policy(), made.batch_size
             contexts = GRID[rng.integers(LEVELS, size=people)]
             actions, _ = policy.act(contexts, rng)
@@ -217,14 +217,14 @@ class TestBernstein:
                 made._release()
             last = made.last_estimate()
             assert last is not None
-            rows, count, estimate, chances = last
-            ratios.append((np.abs(estimate) / rule._widths(made, rows, chances, count)).max())
+            policy, count, estimate, chances = last
+            ratios.append((np.abs(estimate) / rule.widths(made, policy.rows, chances, count)).max())
         assert np.mean(np.array(ratios) <= 1.0) >= 0.95
         assert np.median(ratios) >= least
 
     def test_it_gives_up_arms_when_there_are_many_people(self) -> None:
         made, crowd, _ = on_the_grid(
-            Capri, NonPrivate(), 60_000, 0, rule=Bernstein(norm=2.0), error=1e-6
+            Capri, NonPrivate(), 60_000, 0, calibration=BernsteinElimination(norm=2.0), error=1e-6
         )
         assert isinstance(made, Capri)
         best = crowd.function.argmax(axis=1)

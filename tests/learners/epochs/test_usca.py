@@ -111,7 +111,7 @@ class TestPrivacy:
         made = usca(arms=4, domain=SMOOTH, contexts=GRID)
         shape = len(GRID), 4, made.features.features
         table = rng.standard_normal((shape[0], 1, shape[2])) + apart * rng.standard_normal(shape)
-        monkeypatch.setattr(made.features, "all", lambda unit: table / 100.0)
+        monkeypatch.setattr(type(made.features), "all", lambda self, unit: table / 100.0)
         turned = table / 100.0 @ made.policy().rows.turn
         exact = np.sqrt(((turned[:, :, None] - turned[:, None]) ** 2).sum(axis=3))
         needed = 2.0 * made.policy().rows.bound * exact.max(axis=(1, 2))

@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet.action_space import ActionSpace, DecisionSets, PublicBox, PublicSet
 from discreet.domain import unit_cube
-from discreet.learners.gp_ucb.calibration import rule_of
+from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise, Unprotected
 
@@ -64,7 +64,7 @@ def learner(
         public_seed=3,
         identity=identity,
         noise=noise,
-        calibration=rule_of(options),
+        calibration=KernelCalibration.taken_from(options),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.gp_ucb import learner as learner_module
+from discreet.codec import to_json
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
@@ -156,7 +156,7 @@ def test_releases_cover_each_person_once(space: Any) -> None:
     assert sum(made._counts) == stream.people == made._released.reports
     assert made.people == 109
     released = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
-    assert np.allclose(released.sum(axis=0), made._mode.row(made._released.row), rtol=1e-9)
+    assert np.allclose(released.sum(axis=0), made.mode.row(made._released.row), rtol=1e-9)
     assert made.guarantee().epsilon <= 1.0
 
 
@@ -181,8 +181,8 @@ class TestPublicPoints:
         a, b = made.statistics(one), made.statistics(two)
         assert np.array_equal(a.design, b.design)
         assert not np.array_equal(a.row, b.row)
-        moved = made._mode.row(a.row) - made._mode.row(b.row)
-        assert np.linalg.norm(moved) <= made._mode.sensitivity
+        moved = made.mode.row(a.row) - made.mode.row(b.row)
+        assert np.linalg.norm(moved) <= made.mode.sensitivity
 
     def test_the_guarantee_names_the_reward_only(self) -> None:
         made = joint(SPACES["box"], SimulatedNoise(0))
@@ -265,7 +265,7 @@ class TestFailures:
             raise np.linalg.LinAlgError("not positive definite")
 
         with monkeypatch.context() as patch:
-            patch.setattr(made._mode, "policy", broken)
+            patch.setattr(made.mode, "policy", broken)
             with pytest.raises(np.linalg.LinAlgError):
                 made.policy()
         assert len(spy.given) == drawn + 1
@@ -281,7 +281,7 @@ class TestFailures:
         assert made.policy() is not old
         assert made.policy().version == old.version + 1
         given = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
-        assert np.allclose(given.sum(axis=0), made._mode.row(made._sums.row), rtol=1e-9)
+        assert np.allclose(given.sum(axis=0), made.mode.row(made._sums.row), rtol=1e-9)
 
     def test_the_last_policy_can_be_made_again_from_what_was_released(
         self, monkeypatch: pytest.MonkeyPatch
@@ -297,7 +297,7 @@ class TestFailures:
             raise np.linalg.LinAlgError("not positive definite")
 
         with monkeypatch.context() as patch:
-            patch.setattr(made._mode, "policy", broken)
+            patch.setattr(made.mode, "policy", broken)
             with pytest.raises(np.linalg.LinAlgError):
                 made.policy()
         drawn = len(spy.given)
@@ -335,7 +335,7 @@ class TestFailures:
         stream = made._stream
         assert stream is not None
         new = made.people - made._released.reports
-        stream.release(made._mode.row(made._sums.row - made._released.row), new)
+        stream.release(made.mode.row(made._sums.row - made._released.row), new)
         made.update(observe(made, people, made.people, made.people + made.batch_size + 40))
         drawn = len(spy.given)
         with pytest.raises(InvalidInput, match="interrupted"):
@@ -399,7 +399,7 @@ class TestFailures:
             public = own["stream"]["public"]
             public.update(scale=public["scale"] / 10, sensitivity=public["sensitivity"] / 10)
 
-        nobody = encode(learner_module.KernelStatistics.zeros(made._mode.size, 0, True))
+        nobody = to_json(made.mode.empty())
         refuses(less_noise)
         refuses(less_sensitive)
         refuses(lambda own: own.update(released=nobody))
@@ -447,7 +447,7 @@ class TestWhatIsRefused:
 
     def test_more_people_than_add_up_exactly(self) -> None:
         made = learner(budget=NonPrivate())
-        huge = learner_module.KernelStatistics.zeros(made._mode.size, 0, True)
+        huge = made.mode.empty()
         with pytest.raises(InvalidInput, match="exactly"):
             made.merge(replace(huge, reports=2**25 + 1))
 

@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.kernels import (
     Additive,
     FourierFeatures,
@@ -19,15 +20,14 @@ from discreet.kernels import (
     finite_features,
     kernel_from_text,
 )
-from discreet.learners.gp_ucb.calibration import Posterior
+from discreet.learners.gp_ucb.calibration import PosteriorBonus
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.learners.gp_ucb.model import KernelModel
+from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.problems.decision_sets import BumpProblem
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 from .cases import DOMAIN, SETS, SPACES, People, learner, observe, serve
@@ -43,7 +43,7 @@ class TestBudgets:
     def test_joint_privacy_from_very_much_to_very_little(
         self, space: Any, budget: Joint, horizon: int | None, rule: str
     ) -> None:
-        made = learner(space, budget, horizon=horizon, rule=rule, every=25)
+        made = learner(space, budget, horizon=horizon, calibration=rule, every=25)
         policies = serve(made, People(200, 1))
         assert made.people == 200
         # Without a horizon nothing is released before it would be worth anything.
@@ -145,7 +145,7 @@ class TestOptions:
     @pytest.mark.parametrize(
         "options",
         [
-            {"rule": "guess"},
+            {"calibration": "guess"},
             {"choose": "best"},
             {"mechanism_name": "independent"},
             {"mechanism_name": "doubling"},
@@ -156,8 +156,8 @@ class TestOptions:
             {"confidence_multiplier": -1.0},
             {"prior_variance": 0.0},
             {"epsilon": 3.0},
-            {"rule": "confidence_width", "failure_probability": 1.0},
-            {"rule": "confidence_width", "regulariser": 0.0},
+            {"calibration": "confidence_width", "failure_probability": 1.0},
+            {"calibration": "confidence_width", "regulariser": 0.0},
         ],
     )
     def test_bad_options_are_refused(self, options: dict[str, Any]) -> None:
@@ -177,8 +177,8 @@ class TestOptions:
         """Fault once found: Thompson sampling failed after the first release."""
         made = learner(SPACES[name], horizon=60, choose=choose)
         for policy in serve(made, People(60, 1)):
-            for offers in policy.offers:
-                assert offers.sum() == pytest.approx(1.0)
+            for group in policy.groups:
+                assert group.offers.sum() == pytest.approx(1.0)
         assert len(made._policies) > 3
 
     def test_public_points_must_lie_in_the_domain(self) -> None:
@@ -198,7 +198,7 @@ class TestOptions:
             kernel="0.5 * RBF(0.7) + 0.5 * RBF(0.3)",
             error=0.05,
             public_points=points,
-            calibration=Posterior(growth=1.4, choose="thompson", prior_variance=0.2),
+            calibration=PosteriorBonus(growth=1.4, choose="thompson", prior_variance=0.2),
         )
         serve(made, People(20, 1))
         save(made, tmp_path / "learner")
@@ -302,7 +302,7 @@ def z_scores(space: Any, budget: Any, people: int, seed: int) -> np.ndarray:
         horizon=people,
         public_seed=seed,
         noise=SimulatedNoise(seed) if isinstance(budget, Joint) else None,
-        calibration=Posterior(update_growth=1.3),
+        calibration=PosteriorBonus(update_growth=1.3),
     )
     while made.people < people:
         policy = made.policy()

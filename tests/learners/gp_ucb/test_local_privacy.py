@@ -11,25 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.domain import Box
 from discreet.kernels import (
     FiniteFeatures,
     FourierFeatures,
-    LinearFeatures,
-    ScaledFeatures,
     encode_map,
+    nystrom_features,
+    scaled,
 )
-from discreet.learners.gp_ucb.local_noise import LocalNoise
-from discreet.learners.gp_ucb.policy import PublicPolicy, SetPolicy
-from discreet.learners.gp_ucb.reports import NoisyRows
-from discreet.learners.gp_ucb.rows import row_sensitivity
+from discreet.learners.gp_ucb.calibration import row_sensitivity
+from discreet.learners.gp_ucb.decision_sets import SetPolicy
+from discreet.learners.gp_ucb.mode import NoisyRows
+from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon
-from discreet.privacy.calibration import gaussian_noise_multiplier
+from discreet.privacy.calibration import AdditiveNoise, gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
@@ -234,7 +235,7 @@ class TestTamperedPolicies:
 
     def test_features_of_another_domain(self) -> None:
         """Fault once found: linear features are short on a small box, and long on the real one."""
-        tiny = LinearFeatures(Box((0.0, 0.0), (1e-6, 1e-6)), 1e-6)
+        tiny = nystrom_features(DotProduct(1e-6), Box((0.0, 0.0), (1e-6, 1e-6)), error=1e-15)
 
         def change(fields: dict[str, Any]) -> None:
             size = tiny.features
@@ -260,7 +261,7 @@ class TestTamperedPolicies:
             root=np.zeros((size + 1, 1)),
         )
         needed = row_sensitivity(size, policy.weights)
-        noise = LocalNoise(needed, needed)
+        noise = AdditiveNoise(needed, needed)
         return replace(policy, model=model, local=noise, domain=features.domain)
 
     @pytest.mark.filterwarnings("error")
@@ -273,7 +274,7 @@ class TestTamperedPolicies:
         bad: Any = FourierFeatures(wide, [[1.7e308, 0.0]], [1.0])
         norm = 1.0
         if kind == "underflow":
-            bad = ScaledFeatures(FourierFeatures(wide, [[1.0, 0.0]], [1e-200]), 1e-200)
+            bad = scaled(FourierFeatures(wide, [[1.0, 0.0]], [1e-200]), 1e-200)
             norm = 1e-300
             assert bad.norm_bound < 1e-290
         policy = self.with_features(bad, norm)
@@ -320,16 +321,17 @@ class TestTamperedPolicies:
 
     def test_offers_and_grids(self) -> None:
         def grows(fields: dict[str, Any]) -> None:
-            fields["offers"][0][0] += 0.1
+            fields["groups"][0]["offers"][0] += 0.1
 
         def negative(fields: dict[str, Any]) -> None:
-            fields["offers"][0][:2] = [-0.1, 0.1 + sum(fields["offers"][0][:2])]
+            offers = fields["groups"][0]["offers"]
+            offers[:2] = [-0.1, 0.1 + sum(offers[:2])]
 
         def shorter(fields: dict[str, Any]) -> None:
-            fields["grids"][0].pop()
+            fields["groups"][0]["grid"].pop()
 
         def columns(fields: dict[str, Any]) -> None:
-            fields["columns"][0] = [0, 0]
+            fields["groups"][0]["columns"] = [0, 0]
 
         for change in (grows, negative, shorter, columns):
             with pytest.raises(InvalidInput):

@@ -11,8 +11,7 @@ import pytest
 from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import unit_cube
 from discreet.kernels import feature_map, kernel_from_text
-from discreet.learners.gp_ucb.domain_grid import domain_grid
-from discreet.learners.gp_ucb.rows import (
+from discreet.learners.gp_ucb.calibration import (
     MOST_PEOPLE,
     RESOLUTION,
     SYMMETRIC,
@@ -20,7 +19,6 @@ from discreet.learners.gp_ucb.rows import (
     RowWeights,
     exact_product,
     exact_sums,
-    in_unit_ball,
     rounded,
     row_sensitivity,
     single_rows,
@@ -28,6 +26,8 @@ from discreet.learners.gp_ucb.rows import (
     triangle,
     triangle_weights,
 )
+from discreet.learners.gp_ucb.public_points import domain_grid
+from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import InvalidInput
 
 WEIGHTS = [

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.messages import Reports
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import (
@@ -33,7 +34,6 @@ from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import CornerContexts, exponential
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 ARMS = 3

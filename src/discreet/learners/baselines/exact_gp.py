@@ -27,7 +27,7 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.kernels import kernel_from_text
-from discreet.learners.gp_ucb.model import CENTRE
+from discreet.learners.gp_ucb.posterior import CENTRE
 from discreet.validation import FloatArray
 
 # Rows of a triangular product taken together: half of a square product is saved.

@@ -21,7 +21,7 @@ from discreet.domain import Box
 from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.learners.baselines.exact_gp import LEAST_REWARD_VARIANCE, ExactPosterior, Prior
 from discreet.learners.gp_ucb.learner import usual_kernel
-from discreet.learners.gp_ucb.reports import Observations
+from discreet.learners.gp_ucb.mode import PointObservations
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.privacy import NoiseSource, Release
@@ -123,6 +123,13 @@ class ExactGPPolicy(PointPolicy):
             raise InvalidInput(f"the choice {self.choice} of a policy is not in its public set.")
         return int(found[0])
 
+    def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
+        """Where people are sent: the columns, points (1, d) and their probabilities (1,) of a
+        single group; none where everyone brings points of their own."""
+        if not self.choice.size:
+            return ()
+        return ((tuple(range(self.domain.dimension)), self.choice[None], np.ones(1)),)
+
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
         """Mean reward and its standard deviation at points of the domain.
 
@@ -155,17 +162,17 @@ class ExactGPPolicy(PointPolicy):
 
     def _report(
         self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> Observations:
+    ) -> PointObservations:
         points = self.chosen(people, actions)
         own = isinstance(self.offered, DecisionSets)
-        return Observations(
+        return PointObservations(
             **self.origin(NO_NOISE),
             points=points if own else np.zeros((len(rewards), 0)),
             tickets=np.zeros(0, dtype=np.uint64) if own else actions.tickets,
             rewards=rewards,
         )
 
-    def rows(self, reports: Observations) -> FloatArray:
+    def rows(self, reports: PointObservations) -> FloatArray:
         """(n, d + 1) the observations in reports; `InvalidInput` for any it cannot have made."""
         count, rewards = len(reports.rewards), reports.rewards
         if count == 0 or not ((rewards >= 0.0) & (rewards <= 1.0)).all():

@@ -41,7 +41,7 @@ from discreet.learners.baselines.exact_gp_policy import (
     check_kernel,
     check_reward_variance,
 )
-from discreet.learners.gp_ucb.reports import Observations
+from discreet.learners.gp_ucb.mode import PointObservations
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Adjacency, NonPrivate
 from discreet.validation import (
@@ -63,7 +63,7 @@ _STEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256)
 _ROUNDS = 2
 
 
-class ExactGPUCB(Learner[ExactGPPolicy, Observations, ObservedRows]):
+class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
     """GP-UCB with the exact posterior (see the module). It promises nothing.
 
     A policy is kept for every `batch_size` people. In memory they share one factor; a saved
@@ -88,7 +88,7 @@ class ExactGPUCB(Learner[ExactGPPolicy, Observations, ObservedRows]):
     name: ClassVar[str] = "exact_gp_ucb"
     trust_models: ClassVar[tuple[str, ...]] = ("none",)
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
-    reports_type = Observations
+    reports_type = PointObservations
     statistics_type = ObservedRows
 
     def __init__(
@@ -168,7 +168,7 @@ class ExactGPUCB(Learner[ExactGPPolicy, Observations, ObservedRows]):
                 "statistics had rewards outside [0, 1]; send them as statistics() made them."
             )
 
-    def _statistics(self, policy: ExactGPPolicy, reports: Observations) -> ObservedRows:
+    def _statistics(self, policy: ExactGPPolicy, reports: PointObservations) -> ObservedRows:
         return ObservedRows(reports=len(reports), rows=policy.rows(reports))
 
     def merge(self, statistics: ObservedRows) -> None:

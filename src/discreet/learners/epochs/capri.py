@@ -1,45 +1,241 @@
 """CAPRI: explore, release, eliminate (Pavlovic et al. 2025), with exact expected covariances.
 
-Epochs double, from ceil(sqrt T) people on. In an epoch every arm that is still active in a person's
-context is offered by a design; at its end one statistic is released and arms that are surely worse
-are given up. The paper estimates the covariance of an epoch from random sets S and R; here it is
-known, because contexts have a public distribution (the sets are in the reproduction). Each person
-enters one release, so none of the budget is divided by log T.
+    T_1 = ceil(sqrt T), X_1(c) = all arms
+    for each epoch r:
+        T_r people are offered the active arms X_r(c) of their context by a design   (`design`)
+        the sum of their rows is released once                                       (`rows`)
+        arms that are surely worse are given up, X_(r+1)(c)                           (`survivors`)
+        T_(r+1) = 2 T_r
+
+The paper estimates the covariance of an epoch from random sets S and R; here it is known, because
+contexts have a public distribution (the sets are in the reproduction). Each person enters one
+release, so none of the budget is divided by log T.
+
+| calibration            | an arm is given up when                               | proof           |
+|------------------------|-------------------------------------------------------|-----------------|
+| `PosteriorElimination` | it is behind the best by z posterior deviations of    | none            |
+|                        | their difference, under all releases together         |                 |
+| `BernsteinElimination` | its upper bound from the last release is under        | with confidence |
+|                        | another's lower bound                                 | 1 - failure     |
+
+**Bernstein.** The estimate of an epoch is mu(w) = phi' Z^-1 (sum phi_t y_t) + phi' Z^(-1/2) noise
+with Z = n Lambda + tau I, |y| <= B. Its distance from f(w) is at most the sum of
+
+    ||(I - n Lambda Z^-1) phi|| ||f||                                    (ridge)
+    (1 + sqrt(n) ||Z^(-1/2) phi||) sqrt(error) ||f||                     (features left out)
+    sqrt(2 n v log(2/p)) + (4/3) b log(2/p)                              (who came, what they saw)
+    sqrt(2 s) ||Z^(-1/2) phi|| sqrt(log(2/p)) (+ Bernstein's term)       (noise)
+
+with v = B^2 sum rho (phi' Z^-1 phi_w)^2, b = B max_w |phi' Z^-1 phi_w|, s the variance of the noise
+on each number, each with probability 1 - p; p = failure / (2 |W| epochs) for all at once. (Freedman
+or Bernstein for sums of independent terms that lie within 2 b of their mean.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.learners.epochs.belief import Belief
-from discreet.learners.epochs.decisions import Offers
-from discreet.learners.epochs.design import offers_of
-from discreet.learners.epochs.elimination import RULES, Elimination, Posterior, rule_of
+from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import EpochPolicy
-from discreet.learners.epochs.rows import RowMap
-from discreet.privacy import Budget, Joint
-from discreet.validation import BoolArray, InvalidInput
+from discreet.learners.epochs.policy import DESIGNS, EpochPolicy, Offers, check_design, offers_of
+from discreet.learners.epochs.rows import BOUND, RowMap, full_rows
+from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.privacy import Budget
+from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, probability
+
+# Ridges that the rigorous rule chooses from, as multiples of n times the mean eigenvalue of Lambda.
+_RIDGES = 10.0 ** np.arange(-6.0, 1.0, 0.5)
+
+
+class Elimination(Calibration):
+    """What CAPRI leaves open. All of it is a public function of releases.
+
+    Attributes:
+        design: how active arms are offered (policy.py).
+        last_greedy: whether people who are left for an unfinished epoch get the best arm.
+    """
+
+    design: str
+    last_greedy: ClassVar[bool] = True
+
+    def noise_multiplier(self, learner: Capri, policy: EpochPolicy) -> float:
+        """Noise on a release of people of that policy, as a multiple of its sensitivity."""
+        return learner.budget.noise_multiplier
+
+    @abstractmethod
+    def rows(
+        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
+    ) -> RowMap:
+        """What people of the next epoch add."""
+
+    @abstractmethod
+    def survivors(
+        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
+    ) -> BoolArray:
+        """(N, K) the arms that stay, at least one in every context."""
+
+
+@dataclass(frozen=True)
+class PosteriorElimination(Elimination):
+    """Heuristic widths from the Gaussian posterior of all releases.
+
+    Attributes:
+        deviations: z; 1 loses best arms, 2 hardly ever does.
+        design: `optimal` or `uniform`.
+    """
+
+    name: ClassVar[str] = "posterior"
+    deviations: float = 2.0
+    design: str = DESIGNS[0]
+
+    def __post_init__(self) -> None:
+        positive_number(self.deviations, "deviations")
+        check_design(self.design)
+
+    def rows(
+        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
+    ) -> RowMap:
+        doubt = learner.doubt(posterior, offers)
+        rows, _ = learner.best_rows(posterior, learner.chances(offers), doubt, people)
+        return rows
+
+    def survivors(
+        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
+    ) -> BoolArray:
+        return active & within(learner.features.table, posterior, self.deviations, active)
+
+
+def within(
+    table: FloatArray,
+    posterior: GaussianPosterior,
+    deviations: float,
+    active: BoolArray | None = None,
+) -> BoolArray:
+    """(N, K) the arms that are at most this many posterior deviations behind the best.
+
+    Args:
+        table: (N, K, m) features.
+        posterior: of theta.
+        deviations: of the difference to the best.
+        active: (N, K) the arms among which the best is looked for; all by default.
+    """
+    mean = table @ posterior.mean
+    if active is not None:
+        mean = np.where(active, mean, -np.inf)
+    best = mean.argmax(axis=1)
+    places = np.arange(len(mean))
+    away = (table - table[places, best][:, None]) @ posterior.root
+    behind = mean[places, best][:, None] - mean
+    near: BoolArray = behind <= deviations * np.sqrt((away**2).sum(axis=2))
+    near[places, best] = True
+    return near
+
+
+@dataclass(frozen=True)
+class BernsteinElimination(Elimination):
+    """Widths that hold with confidence 1 - failure for every f of the given norm.
+
+    Attributes:
+        norm: a bound on the norm of f (rewards scaled to [0, 1], minus 1/2) in the kernel's space.
+        failure: the probability that any bound fails.
+        design: `optimal` or `uniform`.
+    """
+
+    name: ClassVar[str] = "bernstein"
+    norm: float = 1.0
+    failure: float = 0.05
+    design: str = DESIGNS[0]
+
+    def __post_init__(self) -> None:
+        positive_number(self.norm, "norm")
+        probability(self.failure, "failure")
+        check_design(self.design)
+
+    def rows(
+        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
+    ) -> RowMap:
+        """Rows Z^(-1/2) phi y with the ridge tau whose largest width is the least."""
+        chances, phi = learner.chances(offers), learner.pairs
+        values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
+        values = np.maximum(values, 0.0)
+        best: tuple[float, RowMap] | None = None
+        for ridge in _RIDGES * people * values.mean():
+            rows = full_rows(axes / np.sqrt(people * values + ridge), phi[chances > 0.0])
+            width = float(self.widths(learner, rows, chances, people)[chances > 0.0].max())
+            if best is None or width < best[0]:
+                best = width, rows
+        assert best is not None
+        return best[1]
+
+    def survivors(
+        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
+    ) -> BoolArray:
+        last = learner.last_estimate()
+        if last is None:
+            return active
+        policy, people, estimate, chances = last
+        width = self.widths(learner, policy.rows, chances, people).reshape(active.shape)
+        upper = np.where(active, estimate.reshape(active.shape) + width, -np.inf)
+        lower = np.where(active, estimate.reshape(active.shape) - width, -np.inf)
+        kept: BoolArray = active & (upper >= lower.max(axis=1, keepdims=True))
+        return kept
+
+    def widths(self, learner: Capri, rows: RowMap, chances: FloatArray, people: int) -> FloatArray:
+        """(N K,) how far the estimate of an epoch may be from f at each pair (see the module)."""
+        phi = learner.pairs
+        some = chances > 0.0
+        turned = phi @ rows.turn
+        length = np.sqrt((turned**2).sum(axis=1))
+        influence = turned @ turned[some].T
+        spread = BOUND**2 * (influence**2 @ chances[some])
+        largest = BOUND * np.abs(influence).max(axis=1)
+        log = math.log(4.0 * len(phi) * _most_epochs(learner) / self.failure)
+        covariance = (phi[some] * chances[some, None]).T @ phi[some]
+        missed = phi - people * turned @ rows.turn.T @ covariance
+        left_out = math.sqrt(learner.error) * self.norm
+        noise = learner.noise_variance(rows.size, people) * rows.bound**2
+        width: FloatArray = (
+            np.sqrt((missed**2).sum(axis=1)) * self.norm
+            + (1.0 + math.sqrt(people) * length) * left_out
+            + np.sqrt(2.0 * people * spread * log)
+            + 4.0 / 3.0 * largest * log
+            + length * math.sqrt(2.0 * noise * log)
+        )
+        hidden = learner.hidden(rows.size)
+        if hidden is not None:
+            # Local reports are not Gaussian, but bounded: the largest is about sqrt(d variance).
+            reach = rows.bound * (1.0 + math.sqrt(rows.size * hidden.variance))
+            extra = people * rows.bound**2 * hidden.largest_variance
+            width = width + length * (math.sqrt(2.0 * extra * log) + 4.0 / 3.0 * reach * log)
+        return width
+
+
+def _most_epochs(learner: Capri) -> int:
+    """How many epochs that double from ceil(sqrt T) on there can be."""
+    assert learner.horizon is not None
+    return max(1, math.ceil(math.log2(math.sqrt(learner.horizon) + 1.0)))
 
 
 class Capri(EpochLearner):
     """Offers the arms that may be best, and gives up those that are not.
 
     Args:
-        horizon: how many people are expected; required.
-        rule: which arms are given up and what is measured: `Posterior()` by default, `Bernstein()`
-            for widths with a proof (elimination.py).
+        horizon: T, how many people are expected; required.
+        calibration: which arms are given up and what is measured: `PosteriorElimination()` by
+            default, `BernsteinElimination()` for widths with a proof.
 
     See `EpochLearner` for the others.
     """
 
     name: ClassVar[str] = "capri"
+    calibrations = Elimination
 
     def __init__(
         self,
@@ -47,74 +243,48 @@ class Capri(EpochLearner):
         arms: int | ArmPoints,
         budget: Budget,
         *,
-        rule: Elimination | None = None,
+        calibration: Elimination | None = None,
         **common: Unpack[EpochCommon],
     ) -> None:
-        if rule is not None and not isinstance(rule, Elimination):
-            raise InvalidInput(f"rule was {rule!r:.80}; pass Posterior(..) or Bernstein(..).")
-        self.rule = rule or Posterior()
+        self.calibration: Elimination = Elimination.checked(calibration)
         super().__init__(domain, arms, budget, **common)
-        self._active: BoolArray = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
-
-    def _first_length(self) -> int:
-        first = 0 if self.horizon is None else math.ceil(math.sqrt(self.horizon))
-        if self.horizon is None or first >= self.horizon:
+        self._check_gaussian()
+        if self.horizon is None or self.epoch_length(0) >= self.horizon:
             raise InvalidInput(
                 f"horizon was {self.horizon}; {self.name} has epochs of ceil(sqrt(horizon)) people "
                 "and more, so give a horizon of at least 3."
             )
-        return first
+        self._active: BoolArray = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
 
     @property
     def active(self) -> BoolArray:
         """(N, K) the arms that are not given up; public."""
         return self._active.copy()
 
-    def _multiplier(self, rows: RowMap) -> float:
-        assert isinstance(self.budget, Joint)
-        return self.rule.noise_multiplier(self.budget, self, rows)
+    def epoch_length(self, version: int) -> int:
+        """How many people epoch `version` has, counted from 0: 2^r ceil(sqrt T)."""
+        assert self.horizon is not None
+        return math.ceil(math.sqrt(self.horizon)) << version
 
-    def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
-        version = header["version"]
-        if version:
-            self._active = self.rule.survivors(self, belief, self._active)
-        length = self._length if version == 0 else 2 * self._length
+    def _multiplier(self, policy: EpochPolicy) -> float:
+        return self.calibration.noise_multiplier(self, policy)
+
+    def _next(
+        self, header: dict[str, Any], posterior: GaussianPosterior
+    ) -> tuple[EpochPolicy, int]:
+        rule, length = self.calibration, self.epoch_length(header["version"])
+        if header["version"]:
+            self._active = rule.survivors(self, posterior, self._active)
         table, weights = self.features.table, self.features.contexts.weights
-        offers = offers_of(self.rule.design, table, weights, self._active)
-        rows = self.rule.rows(self, belief, offers, length)
+        offers = offers_of(rule.design, table, weights, self._active)
+        rows = rule.rows(self, posterior, offers, length)
         if length > self.left:
+            # The epoch would not end: nobody learns from its people.
             length = 2**53
-            if self.rule.last_greedy:
-                mean = np.where(self._active, table @ belief.mean, -np.inf)
+            if rule.last_greedy:
+                mean = np.where(self._active, table @ posterior.mean, -np.inf)
                 offers = np.eye(self.arms)[mean.argmax(axis=1)]
-        policy = EpochPolicy(
-            **header,
-            features=self.features,
-            decision=Offers(self.features, offers),
-            rows=rows,
-            local=self.hidden(rows.size),
-            believed=belief.mean,
-        )
-        return policy, length
-
-    @classmethod
-    def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        rest = dict(options)
-        rule = rule_of(rest)
-        return {**super().read_options(rest), "rule": rule}
-
-    @classmethod
-    def _rule_options(cls) -> tuple[str, ...]:
-        own = {name for kind in RULES.values() for name in kind.__annotations__}
-        return "rule", *sorted(own - {"name"})
-
-    def _options(self) -> dict[str, Any]:
-        if type(self.rule) not in RULES.values():
-            raise InvalidInput(
-                f"a learner with the rule {self.rule.name!r} cannot be saved; only those of "
-                f"{', '.join(RULES)} can."
-            )
-        return {**super()._options(), **self.rule.fields()}
+        return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), length
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "active": self._active.tolist()}

@@ -16,23 +16,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.stats import qmc
 
+from discreet.codec import Coded, Range, Shape, from_json
 from discreet.domain import Box
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    finite_vector,
-    freeze_arrays,
-    read_array,
-    whole_number,
-)
+from discreet.validation import FloatArray, IntArray, InvalidInput, finite_vector, whole_number
 
 # Two contexts this close in every coordinate of the unit cube are the same one.
 _SAME = 1e-9
@@ -43,7 +36,7 @@ _SAMPLED = 512
 
 
 @dataclass(frozen=True, eq=False)
-class ContextDistribution:
+class ContextDistribution(Coded):
     """A distribution on finitely many public contexts (see the module's table).
 
     Attributes:
@@ -51,25 +44,18 @@ class ContextDistribution:
             for a larger set, and tables are read at the nearest one.
     """
 
-    points: FloatArray
-    weights: FloatArray
+    points: Annotated[FloatArray, Shape("N", "d"), Range(0.0, 1.0)]
+    weights: Annotated[FloatArray, Shape("N"), Range(0.0)]
     exact: bool
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
+        super().__post_init__()
         points, weights = self.points, self.weights
-        if (
-            points.ndim != 2
-            or len(points) == 0
-            or weights.shape != points.shape[:1]
-            or not ((points >= 0.0) & (points <= 1.0)).all()
-            or not (weights >= 0.0).all()
-            or abs(float(weights.sum()) - 1.0) > 1e-9
-        ):
+        if len(points) == 0 or abs(float(weights.sum()) - 1.0) > 1e-9:
             raise InvalidInput(
-                f"a context distribution had points of shape {points.shape} and weights of shape "
-                f"{weights.shape} that add up to {float(weights.sum())}; give each point of the "
-                "domain one weight of at least 0."
+                f"a context distribution had {len(points)} points and weights that add up to "
+                f"{float(weights.sum())}; give at least one point of the domain, and weights that "
+                "add up to 1."
             )
         # Not by listing all pairs that are the same, which may fill the memory.
         _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
@@ -153,7 +139,7 @@ class ContextDistribution:
         if not isinstance(given, Mapping):
             return cls.sample(domain, given)
         if set(given) == {"points", "weights", "exact"}:
-            return cls.read(domain, cls.from_fields(given))
+            return cls.read(domain, from_json(dict(given), cls, "contexts"))
         if set(given) == {"weights"}:
             return cls.grid(domain, given["weights"])
         if set(given) in ({"points", "weights"}, {"points"}):
@@ -182,8 +168,8 @@ class ContextDistribution:
     def _nearest(self, unit: FloatArray) -> tuple[FloatArray, IntArray]:
         """(n,) how far away the nearest point is in any coordinate, and its place."""
         if self._levels is None:
-            far, found = self._tree.query(unit, p=np.inf)
-            return np.asarray(far), np.asarray(found, dtype=np.int64)
+            away, place = self._tree.query(unit, p=np.inf)
+            return np.asarray(away), np.asarray(place, dtype=np.int64)
         # Column by column, which is much faster than searching a tree.
         away, place = np.zeros(len(unit)), np.zeros(len(unit), dtype=np.int64)
         for column, levels in enumerate(self._levels):
@@ -209,28 +195,6 @@ class ContextDistribution:
     def places(self, unit: FloatArray) -> IntArray:
         """(n,) the place of the nearest of these contexts."""
         return self._nearest(unit)[1]
-
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values."""
-        return {
-            "points": self.points.tolist(),
-            "weights": self.weights.tolist(),
-            "exact": self.exact,
-        }
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> ContextDistribution:
-        """The inverse of `to_fields`."""
-        missing = sorted({"points", "weights", "exact"} - set(fields))
-        if missing:
-            raise InvalidInput(f"a context distribution lacks the field {missing[0]!r}.")
-        if not isinstance(fields["exact"], bool):
-            raise InvalidInput(f"exact was {fields['exact']!r}; it must be true or false.")
-        return cls(
-            read_array(fields["points"], "points", "number", 2),
-            read_array(fields["weights"], "weights", "number", 1),
-            fields["exact"],
-        )
 
 
 def _shares(weights: ArrayLike | None, count: int) -> FloatArray:

@@ -15,19 +15,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Annotated, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
-from discreet.codec import decode_array, encode_array
+from discreet.codec import Coded, Shape
 from discreet.domain import Box
 from discreet.kernels import (
     FeatureMap,
-    decode_map,
-    encode_map,
     feature_map,
     finite_features,
     kernel_from_text,
@@ -55,21 +53,27 @@ _MOST_COLUMNS = 3
 _ROUNDED = 1.001
 
 
-class ArmFeatures(ABC):
+class ArmFeatures(Coded, ABC):
     """Features of contexts with arms.
 
     Attributes:
         contexts: what is known about the contexts that come.
-        arms: the number of arms K.
-        features: the number of features m.
         residual: the largest k(x, x) - ||phi(x)||^2 on the public points that the features were
             chosen by, in units of k; 0 where that is not known.
     """
 
     contexts: ContextDistribution
-    arms: int
-    features: int
-    residual: float = 0.0
+    residual: float
+
+    @property
+    @abstractmethod
+    def arms(self) -> int:
+        """The number of arms K."""
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """The number of features m."""
 
     @abstractmethod
     def all(self, contexts: FloatArray) -> FloatArray:
@@ -89,96 +93,110 @@ class ArmFeatures(ABC):
         most = max(1, _AT_ONCE // (self.arms * self.features))
         return [slice(start, start + most) for start in range(0, people, most)]
 
-    @abstractmethod
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values, with the contexts."""
 
-
+@dataclass(frozen=True, eq=False)
 class GridFeatures(ArmFeatures):
     """A table: one row for each context of a finite set and each arm.
 
-    Args:
+    Attributes:
         contexts: the finite set.
         values: (N, K, m) the features.
     """
 
-    def __init__(self, contexts: ContextDistribution, values: FloatArray) -> None:
-        if not contexts.exact or values.ndim != 3 or len(values) != len(contexts):
+    kind: ClassVar[str] = "grid"
+
+    contexts: ContextDistribution
+    values: Annotated[FloatArray, Shape("N", "K", "m")]
+    residual: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.contexts.exact or len(self.values) != len(self.contexts):
             raise InvalidInput(
-                f"features had shape {values.shape} for {len(contexts)} contexts; a table needs an "
-                "exact set of contexts and one entry for each."
+                f"features had shape {self.values.shape} for {len(self.contexts)} contexts; a "
+                "table needs an exact set of contexts and one entry for each."
             )
-        self.contexts = contexts
         # A table that was sent may claim any norm; those that were made here stay as they are.
         # (Above 1 by a rounding error stays too, so that tables that travel again do not change.)
         with np.errstate(over="ignore"):
-            norms = np.sqrt((values**2).sum(axis=2, keepdims=True))
-        self.values = values / np.where(norms > 1.0 + 1e-12, norms, 1.0)
-        self.values.setflags(write=False)
-        _, self.arms, self.features = values.shape
+            norms = np.sqrt((self.values**2).sum(axis=2, keepdims=True))
+        values = self.values / np.where(norms > 1.0 + 1e-12, norms, 1.0)
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+
+    @property
+    def arms(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def features(self) -> int:
+        return int(self.values.shape[2])
 
     @cached_property
     def table(self) -> FloatArray:
-        values: FloatArray = self.values
-        return values
+        return self.values
 
     def all(self, contexts: FloatArray) -> FloatArray:
-        found: FloatArray = self.values[self.contexts.places(contexts)]
-        return found
+        phi: FloatArray = self.values[self.contexts.places(contexts)]
+        return phi
 
     def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
-        found: FloatArray = self.values[self.contexts.places(contexts), arms]
-        return found
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            "kind": "grid",
-            "contexts": self.contexts.to_fields(),
-            "values": encode_array(self.values),
-        }
+        phi: FloatArray = self.values[self.contexts.places(contexts), arms]
+        return phi
 
 
+@dataclass(frozen=True, eq=False)
 class MapFeatures(ArmFeatures):
     """A feature map on the columns of contexts followed by those of arm points.
 
-    Args:
+    Attributes:
         contexts: what is known about contexts.
         domain: the box of contexts.
         points: (K, a) arm points.
-        features: a map with a certified norm on the box of both (`joint_box`).
+        map: with a certified norm on the box of both (`joint_box`).
     """
 
-    def __init__(
-        self,
-        contexts: ContextDistribution,
-        domain: Box,
-        points: FloatArray,
-        features: FeatureMap,
-    ) -> None:
+    kind: ClassVar[str] = "map"
+
+    contexts: ContextDistribution
+    domain: Box
+    points: Annotated[FloatArray, Shape("K", "a")]
+    map: FeatureMap
+    residual: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        domain, points, made_for = self.domain, self.points, self.map.domain
         if (
-            features.domain.dimension != domain.dimension + points.shape[1]
-            or contexts.points.shape[1] != domain.dimension
+            made_for.dimension != domain.dimension + points.shape[1]
+            or self.contexts.points.shape[1] != domain.dimension
         ):
             raise InvalidInput(
-                f"features were for {features.domain.dimension} columns; contexts have "
-                f"{contexts.points.shape[1]}, their domain {domain.dimension} and arm points "
+                f"features were for {made_for.dimension} columns; contexts have "
+                f"{self.contexts.points.shape[1]}, their domain {domain.dimension} and arm points "
                 f"{points.shape[1]}."
             )
         # Whoever sent a map beyond its box would have its arithmetic fail for some people only.
         inside = joint_box(domain, points)
-        low, high = np.array(features.domain.lower), np.array(features.domain.upper)
+        low, high = np.array(made_for.lower), np.array(made_for.upper)
         if (low > inside.lower).any() or (high < inside.upper).any():
             raise InvalidInput(
                 f"contexts from {domain.lower} to {domain.upper} or their arm points lie beyond "
                 "the box of their features; make the features on the box of both."
             )
-        self.contexts = contexts
-        self.domain = domain
-        self.points = points
-        self.map = features
-        self.arms = len(points)
-        self.features = features.features
-        self._norm = _certified(features)
+        _ = self._norm
+
+    @cached_property
+    def _norm(self) -> float:
+        return _certified(self.map)
+
+    @property
+    def arms(self) -> int:
+        return len(self.points)
+
+    @property
+    def features(self) -> int:
+        return self.map.features
 
     def all(self, contexts: FloatArray) -> FloatArray:
         people = np.repeat(contexts, self.arms, axis=0)
@@ -189,39 +207,44 @@ class MapFeatures(ArmFeatures):
         joined = np.hstack([self.domain.from_unit(contexts), self.points[arms]])
         return self.map.compute(joined) / self._norm
 
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            "kind": "map",
-            "contexts": self.contexts.to_fields(),
-            "domain": self.domain.to_dict(),
-            "points": self.points.tolist(),
-            "map": encode_map(self.map),
-        }
 
-
+@dataclass(frozen=True, eq=False)
 class CodedFeatures(ArmFeatures):
     """Features of the context times a code for each arm: k(c, c') (code_x' code_x').
 
-    Args:
+    Attributes:
         contexts: what is known about contexts.
-        features: a map with a certified norm on the box of contexts.
+        map: with a certified norm on the box of contexts.
         codes: (K, r) vectors of norm at most 1.
     """
 
-    def __init__(
-        self, contexts: ContextDistribution, features: FeatureMap, codes: FloatArray
-    ) -> None:
-        if contexts.points.shape[1] != features.domain.dimension:
+    kind: ClassVar[str] = "coded"
+
+    contexts: ContextDistribution
+    map: FeatureMap
+    codes: Annotated[FloatArray, Shape("K", "r")]
+    residual: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.contexts.points.shape[1] != self.map.domain.dimension:
             raise InvalidInput(
-                f"features were for {features.domain.dimension} columns; contexts have "
-                f"{contexts.points.shape[1]}."
+                f"features were for {self.map.domain.dimension} columns; contexts have "
+                f"{self.contexts.points.shape[1]}."
             )
-        self.contexts = contexts
-        self.map = features
-        self.codes = codes
-        self.arms = len(codes)
-        self.features = features.features * codes.shape[1]
-        self._norm = _certified(features)
+        _ = self._norm
+
+    @cached_property
+    def _norm(self) -> float:
+        return _certified(self.map)
+
+    @property
+    def arms(self) -> int:
+        return len(self.codes)
+
+    @property
+    def features(self) -> int:
+        return self.map.features * int(self.codes.shape[1])
 
     def _of(self, contexts: FloatArray) -> FloatArray:
         return self.map.compute(self.map.domain.from_unit(contexts)) / self._norm
@@ -233,31 +256,6 @@ class CodedFeatures(ArmFeatures):
     def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
         joined: FloatArray = np.einsum("ni,nj->nij", self._of(contexts), self.codes[arms])
         return joined.reshape(len(contexts), self.features)
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            "kind": "coded",
-            "contexts": self.contexts.to_fields(),
-            "map": encode_map(self.map),
-            "codes": self.codes.tolist(),
-        }
-
-
-def features_from_fields(fields: Mapping[str, Any]) -> ArmFeatures:
-    """The inverse of `ArmFeatures.to_fields`."""
-    contexts = ContextDistribution.from_fields(fields["contexts"])
-    if fields["kind"] == "grid":
-        return GridFeatures(contexts, decode_array(fields["values"], "values", 3))
-    if fields["kind"] == "map":
-        points = decode_array(fields["points"], "points", 2)
-        domain = Box.from_dict(fields["domain"])
-        return MapFeatures(contexts, domain, points, decode_map(fields["map"]))
-    if fields["kind"] == "coded":
-        codes = decode_array(fields["codes"], "codes", 2)
-        return CodedFeatures(contexts, decode_map(fields["map"]), codes)
-    raise InvalidInput(
-        f"the kind of arm features was {fields['kind']!r:.80}; it must be grid, map or coded."
-    )
 
 
 def arm_features(
@@ -287,19 +285,19 @@ def arm_features(
     box = domain if points is None else joint_box(domain, points)
     chosen = read_kernel(kernel)
     try:
-        found = np.asarray(chosen(np.array([box.lower, box.upper])))
+        values = np.asarray(chosen(np.array([box.lower, box.upper])))
     except ValueError as reason:
         raise InvalidInput(
             f"kernel was {chosen}, for the columns {', '.join(box.names)}: {reason}."
         ) from reason
-    if not np.isfinite(found).all():
+    if not np.isfinite(values).all():
         raise InvalidInput(f"kernel was {chosen}, which is not finite on the domain.")
     positive_number(error, "error")
     if not 0.0 <= finite_number(likeness, "likeness") < 1.0:
         raise InvalidInput(f"likeness was {likeness}; it must be from 0 to below 1.")
     key = kernel_to_text(chosen), box, domain, arms, None if points is None else _key(points)
     where = (_key(contexts.points), _key(contexts.weights[:, None]), contexts.exact)
-    return _made(*key, *where, error, likeness)
+    return _features_of(*key, *where, error, likeness)
 
 
 Key = tuple[tuple[float, ...], ...]
@@ -310,7 +308,7 @@ def _key(array: FloatArray) -> Key:
 
 
 @lru_cache(maxsize=16)
-def _made(
+def _features_of(
     kernel: str,
     box: Box,
     domain: Box,
@@ -329,17 +327,14 @@ def _made(
     if points is None:
         likely = likeness * np.ones((arms, arms)) + (1.0 - likeness) * np.eye(arms)
         codes = np.asarray(np.linalg.cholesky(likely), dtype=np.float64)
-        found, residual = _affordable(chosen, box, where if exact else None, error, arms)
-        coded = CodedFeatures(known, found, codes)
-        features: ArmFeatures = GridFeatures(known, coded.table) if exact else coded
+        chosen_map, residual = _affordable(chosen, box, where if exact else None, error, arms)
+        features: ArmFeatures = CodedFeatures(known, chosen_map, codes, residual)
     else:
         places = np.array(points)
         joined = np.hstack([np.repeat(where, arms, axis=0), np.tile(places, (len(where), 1))])
-        found, residual = _affordable(chosen, box, joined if exact else None, error, 1)
-        mapped = MapFeatures(known, domain, places, found)
-        features = GridFeatures(known, mapped.table) if exact else mapped
-    features.residual = residual
-    return features
+        chosen_map, residual = _affordable(chosen, box, joined if exact else None, error, 1)
+        features = MapFeatures(known, domain, places, chosen_map, residual)
+    return GridFeatures(known, features.table, residual) if exact else features
 
 
 def _affordable(
@@ -364,12 +359,12 @@ def _affordable(
     _, left, _ = pivoted_cholesky(kernel, where, diagonal, error, most)
     reached = max(float(left.max()), error)
     if points is not None:
-        found: FeatureMap = finite_features(kernel, box, points, error=reached, most_features=most)
+        chosen: FeatureMap = finite_features(kernel, box, points, error=reached, most_features=most)
     elif reached <= error and box.dimension <= _MOST_COLUMNS:
-        found = feature_map(kernel, box, error=error)
+        chosen = feature_map(kernel, box, error=error)
     else:
-        found = nystrom_features(kernel, box, error=_ROUNDED * reached, most_features=most)
-    return found, float(left.max())
+        chosen = nystrom_features(kernel, box, error=_ROUNDED * reached, most_features=most)
+    return chosen, float(left.max())
 
 
 def joint_box(domain: Box, points: FloatArray) -> Box:

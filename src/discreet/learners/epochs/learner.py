@@ -1,7 +1,10 @@
-"""What epoch learners share: reports, sums, releases, and what they say.
+"""What epoch learners share: an epoch's sums become public, and the next policy follows.
 
 An epoch is the people who act under one version of a policy. Its law of arms is a public function
 of earlier releases, so the mean of what people add is known but for the reward function.
+
+    reports of an epoch -> sums of rows (releases.py) -> information -> posterior (rows.py)
+        -> `_next`: which arms, which rows, how many people (capri.py, usca.py, ..) -> policy
 
 **Joint privacy.** Plain observations come in. When an epoch ends, the sum of its rows is released
 once with Gaussian noise; people who report later under that version make a release of their own.
@@ -10,64 +13,57 @@ whoever acts in the last epoch enters none. Actions of others are functions of r
 tickets and of their own contexts (billboard lemma), so the whole is jointly private.
 
 **Local privacy.** Each person hides their own row; sums of reports are public.
-
-| array | shape  | meaning                              |
-|-------|--------|--------------------------------------|
-| total | (d,)   | a sum of rows with noise on it       |
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypedDict, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range, to_json
 from discreet.domain import Box
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Common
-from discreet.learners.epochs.belief import Belief, Information, believe
+from discreet.learners.calibration import Calibration, read_options
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import ArmFeatures, arm_features, joint_box, usual_kernel
-from discreet.learners.epochs.policy import EpochPolicy
-from discreet.learners.epochs.releases import Drawn
-from discreet.learners.epochs.reports import (
-    ContextObservations,
+from discreet.learners.epochs.policy import ContextObservations, Decision, EpochPolicy, PrivateRows
+from discreet.learners.epochs.releases import (
+    MECHANISMS,
+    EpochRelease,
     EpochStatistics,
     EpochSum,
-    PrivateRows,
+    PublicSum,
+    Released,
 )
 from discreet.learners.epochs.rows import (
     BOUND,
     MOST_PEOPLE,
     RESOLUTION,
     Expected,
+    ReleasedInformation,
     RowMap,
+    believe,
     best_rows,
     row_sensitivity,
     whole,
 )
+from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.learners.messages import Reports
-from discreet.learners.schema import decode, encode
-from discreet.privacy import Budget, Joint, Local, Release
-from discreet.privacy.calibration import gaussian_noise_multiplier
-from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
-from discreet.validation import (
-    FloatArray,
-    InvalidInput,
-    positive_number,
-    whole_number,
-)
+from discreet.privacy import Budget, Release
+from discreet.privacy.vectors import VectorReport
+from discreet.validation import FloatArray, InvalidInput, positive_number
 
 # Sup error of the features of a kernel that the learner makes itself.
 _ERROR = 1e-3
 # How alike the rewards of two arms without an order are taken to be.
 _LIKENESS = 0.5
-MECHANISMS = ("privunit", "l2_ball", "gaussian")
 
 
 class EpochOptions(TypedDict, total=False):
@@ -107,14 +103,24 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         mechanism: how people hide rows under local privacy: `privunit`, `l2_ball`, or `gaussian`,
             which needs a delta.
 
+    Attributes:
+        calibrations: the family of calibrations that it takes, if any.
+
     Raises:
         InvalidInput: for options that are not allowed.
     """
 
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
+    calibrations: ClassVar[type[Calibration] | None] = None
+    pure_reports = False
     reports_type = Reports
     statistics_type = EpochStatistics
-    pure_reports = False
+    calibration: Calibration
+
+    saved: ClassVar[tuple[str, ...]] = ("_released", "_length")
+    _released: Released
+    # How many people the present policy is for.
+    _length: Annotated[int, Range(0)]
 
     def __init__(
         self,
@@ -127,26 +133,21 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         error: float = _ERROR,
         likeness: float = _LIKENESS,
         reward_noise: float | None = None,
-        mechanism: str = MECHANISMS[0],
+        mechanism: str = next(iter(MECHANISMS)),
         **common: Unpack[Common],
     ) -> None:
         if mechanism not in MECHANISMS:
             raise InvalidInput(
                 f"mechanism was {mechanism!r:.80}; it must be one of {', '.join(MECHANISMS)}."
             )
-        if isinstance(budget, Local) and (budget.delta > 0.0) != (mechanism == "gaussian"):
+        if budget.protects_reports and (budget.delta > 0.0) != (mechanism == "gaussian"):
             raise InvalidInput(
                 f"delta was {budget.delta:g} and mechanism {mechanism!r}; under local privacy "
                 "gaussian reports need a delta above 0, and the others are pure and take none."
             )
-        self.mechanism = mechanism
         super().__init__(domain, arms, budget, **common)
-        if isinstance(budget, Joint) and self._gaussian and budget.delta == 0.0:
-            raise InvalidInput(
-                f"delta was {budget.delta:g}; {self.name} makes Gaussian releases under joint "
-                "privacy, so give a delta above 0, such as 1e-6."
-            )
-        known = ContextDistribution.read(domain, contexts)
+        self.mechanism = mechanism
+        self.contexts = ContextDistribution.read(domain, contexts)
         points = arms.array if isinstance(arms, ArmPoints) else None
         box = domain if points is None else joint_box(domain, points)
         self.kernel = usual_kernel(box) if kernel is None else read_kernel(kernel)
@@ -156,7 +157,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             domain,
             self.arms,
             points,
-            known,
+            self.contexts,
             kernel=self.kernel,
             error=self.error,
             likeness=likeness,
@@ -165,20 +166,38 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         width = bounds.upper - bounds.lower
         self.reward_noise = reward_noise
         given = width if reward_noise is None else positive_number(reward_noise, "reward_noise")
-        self._noise_bound = min(given / width, 1.0)
-        # Releases, and the sums they were drawn from: one value, so that one step changes both.
-        self._released: tuple[tuple[Drawn, ...], EpochStatistics] = (), self._empty()
+        self.noise_bound = min(given / width, 1.0)
+        self._released = Released((), self._empty())
         self._expectations: dict[int, Expected] = {}
-        self._told: dict[int, tuple[int, Information]] = {}
-        self._length = self._first_length()
+        self._told: dict[int, tuple[int, int, ReleasedInformation]] = {}
+        self._length = 0
+
+    def _check_gaussian(self) -> None:
+        """Refuse a budget that no Gaussian release keeps."""
+        if self.budget.protects_releases and self.budget.delta == 0.0:
+            raise InvalidInput(
+                f"delta was {self.budget.delta:g}; {self.name} makes Gaussian releases under joint "
+                "privacy, so give a delta above 0, such as 1e-6."
+            )
 
     @abstractmethod
-    def _first_length(self) -> int:
-        """How many people the first epoch has; `InvalidInput` if the horizon is too short."""
-
-    @abstractmethod
-    def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
+    def _next(
+        self, header: dict[str, Any], posterior: GaussianPosterior
+    ) -> tuple[EpochPolicy, int]:
         """The next policy, and how many people it is for."""
+
+    def epoch_policy(
+        self,
+        header: dict[str, Any],
+        posterior: GaussianPosterior,
+        decision: Decision,
+        rows: RowMap,
+    ) -> EpochPolicy:
+        """A policy of this learner, for `_next`."""
+        local = self.hidden(rows.size)
+        return EpochPolicy(
+            **header, decision=decision, rows=rows, local=local, believed=posterior.mean
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -193,11 +212,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         )
 
     @property
-    def _gaussian(self) -> bool:
-        """Whether releases under joint privacy are Gaussian."""
-        return True
-
-    @property
     def batch_size(self) -> int:
         return self._length
 
@@ -206,34 +220,30 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """How many people are still expected; infinity without a horizon."""
         return np.inf if self.horizon is None else float(self.horizon - self.people)
 
+    # What people add, and the noise on it.
+
     def _empty(self) -> EpochStatistics:
-        return EpochStatistics.none(exact=not isinstance(self.budget, Local))
+        return EpochStatistics(reports=0, epochs={}, exact=not self.budget.protects_reports)
 
     def hidden(self, size: int) -> VectorReport | None:
-        """How a row of `size` numbers is hidden by its person."""
-        budget = self.budget
-        if not isinstance(budget, Local):
+        """How a row of `size` numbers is hidden by its person; None where they trust us."""
+        if not self.budget.protects_reports:
             return None
-        if self.mechanism == "gaussian":
-            return GaussianVector(size, budget.epsilon, budget.delta)
-        made = PrivUnit if self.mechanism == "privunit" else l2_ball
-        return made(size, budget.epsilon)
+        return MECHANISMS[self.mechanism](size, self.budget)
 
     def noise_variance(self, size: int, people: int) -> float:
         """Variance of the noise on each number of a sum of rows."""
-        if isinstance(self.budget, Joint):
-            multiplier = gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
-            return (multiplier * row_sensitivity(size)) ** 2
         hidden = self.hidden(size)
-        return 0.0 if hidden is None else people * hidden.variance
+        if hidden is not None:
+            return people * hidden.variance
+        return (self.budget.noise_multiplier * row_sensitivity(size)) ** 2
 
-    def _multiplier(self, rows: RowMap) -> float:
-        """Noise on a release, as a multiple of its sensitivity, under joint privacy."""
-        assert isinstance(self.budget, Joint)
-        return gaussian_noise_multiplier(self.budget.epsilon, self.budget.delta)
+    def _multiplier(self, policy: EpochPolicy) -> float:
+        """Noise on a release of people of a policy, as a multiple of its sensitivity."""
+        return self.budget.noise_multiplier
 
     def _statistics(self, policy: EpochPolicy, reports: Reports) -> EpochStatistics:
-        exact = not isinstance(self.budget, Local)
+        exact = not self.budget.protects_reports
         wanted = ContextObservations if exact else PrivateRows
         if not isinstance(reports, wanted) or len(reports) == 0:
             raise InvalidInput(
@@ -241,13 +251,20 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 f"{self.budget!r} they are {wanted.__name__}, at least one."
             )
         if isinstance(reports, ContextObservations):
-            reports.check(self.domain.dimension, self.arms)
+            if (
+                reports.contexts.shape[1] != self.domain.dimension
+                or reports.arms.max() >= self.arms
+            ):
+                raise InvalidInput(
+                    f"reports had {reports.contexts.shape[1]} columns and arms up to "
+                    f"{reports.arms.max()}; this learner has {self.domain.dimension} columns and "
+                    f"{self.arms} arms. Send reports as report() made them."
+                )
             self.features.contexts.check(reports.contexts)
             rows: Any = whole(policy.rows_of(reports.contexts, reports.arms, reports.rewards))
         else:
-            assert isinstance(reports, PrivateRows)
             rows = reports.rows
-            if rows.shape[1:] != (policy.rows.size,):
+            if rows.shape[1] != policy.rows.size:
                 raise InvalidInput(
                     f"reports had rows of shape {rows.shape}; under policy {policy.version} each "
                     f"has {policy.rows.size} numbers."
@@ -256,44 +273,41 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return EpochStatistics(reports=len(reports), epochs={policy.version: added}, exact=exact)
 
     def _check_sums(self, statistics: EpochStatistics) -> None:
-        exact = not isinstance(self.budget, Local)
-        if statistics.exact != exact:
+        if statistics.exact == self.budget.protects_reports:
             raise InvalidInput(
                 f"statistics were sums of {'plain' if statistics.exact else 'private'} rows; this "
                 f"learner has the budget {self.budget!r}."
             )
-        for version, one in statistics.epochs.items():
-            self._check_sum(version, one)
+        for version, added in statistics.epochs.items():
+            self._check_sum(version, added)
         if self.people + statistics.reports > MOST_PEOPLE:
             raise InvalidInput(
                 f"{self.people + statistics.reports} people would not add up exactly; the largest "
                 f"number is {MOST_PEOPLE}."
             )
 
-    def _check_sum(self, version: int, one: EpochSum) -> None:
+    def _check_sum(self, version: int, added: EpochSum) -> None:
         size = self.published(version).rows.size
-        if one.total.shape != (size,):
+        if added.total.shape != (size,):
             raise InvalidInput(
-                f"statistics of version {version} had shape {one.total.shape}; its rows have "
+                f"statistics of version {version} had shape {added.total.shape}; its rows have "
                 f"{size} numbers."
             )
-        if not np.isfinite(one.total).all():
-            raise InvalidInput(
-                f"statistics of version {version} had NaN or infinity; leave out the reports that "
-                "do not add up to numbers."
-            )
         # Not np.abs, which leaves the least 64-bit integer negative.
-        largest = max(int(one.total.max()), -int(one.total.min()))
-        if not isinstance(self.budget, Local) and largest > one.people * (RESOLUTION + 1.0):
+        largest = max(int(added.total.max()), -int(added.total.min()))
+        if not self.budget.protects_reports and largest > added.people * (RESOLUTION + 1.0):
             raise InvalidInput(
-                f"statistics of {one.people} people had an entry of {largest}; no reports add up "
+                f"statistics of {added.people} people had an entry of {largest}; no reports add up "
                 "to that. Send them as statistics() made them."
             )
 
+    # From sums to releases, information and a policy.
+
     def _publish(self) -> EpochPolicy:
-        if not isinstance(self.budget, Local):
+        if not self.budget.protects_reports:
             self._release()
-        policy, length = self._next(self.policy_header(), believe(self.information(), BOUND))
+        posterior = believe(self.information(), BOUND)
+        policy, length = self._next(self.policy_header(), posterior)
         self._length = length
         return policy
 
@@ -303,60 +317,55 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         What was drawn is kept in the same step in which its people are marked as released. If the
         noise source fails, nobody has seen anything, and the people can be released again.
         """
-        drawn, before = self._released
-        new = [self._drawn(version, one) for version, one in self._sums.since(before).items()]
-        self._released = (*drawn, *new), self._sums
+        drawn, before = self._released.drawn, self._released.before
+        new = [self._drawn(version, added) for version, added in self._sums.since(before).items()]
+        self._released = Released((*drawn, *new), self._sums)
 
-    def _drawn(self, version: int, one: EpochSum) -> Drawn:
-        if not isinstance(self.budget, Joint):
-            return Drawn.plain(version, one)
+    def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
+        if not self.budget.protects_releases:
+            return EpochRelease.plain(version, added)
         assert self.noise is not None
-        return Drawn.noisy(version, one, self._multiplier(self.published(version).rows), self.noise)
+        multiplier = self._multiplier(self.published(version))
+        return EpochRelease.noisy(version, added, multiplier, self.noise)
 
-    def information(self) -> Information:
-        """What all releases so far say about the reward function; public."""
-        found = Information.none(self.features.features)
-        if isinstance(self.budget, Local):
-            for version, one in self._sums.epochs.items():
-                kept = self._told.get(version)
-                if kept is None or kept[0] != one.people:
-                    noise = self.noise_variance(len(one.total), one.people)
-                    told = self.expected(version).information(one.total, one.people, noise)
-                    kept = self._told[version] = one.people, told
-                found = found + kept[1]
-            return found
-        for place, drawn in enumerate(self._released[0]):
-            if place not in self._told:
-                expected = self.expected(drawn.version)
-                told = expected.information(drawn.total, drawn.people, drawn.scale**2)
-                self._told[place] = drawn.people, told
-            found = found + self._told[place][1]
-        return found
+    def public_sums(self) -> Sequence[EpochRelease | PublicSum]:
+        """Every sum that is public: what was released, or the sums of private reports."""
+        if not self.budget.protects_reports:
+            return self._released.drawn
+        return [
+            PublicSum(v, s.people, s.total, self.noise_variance(len(s.total), s.people))
+            for v, s in self._sums.epochs.items()
+        ]
 
-    def last_estimate(self) -> tuple[RowMap, int, FloatArray, FloatArray] | None:
-        """Of the last epoch alone: rows, people, (N K,) estimates of f - 1/2, (N K,) chances."""
+    def information(self) -> ReleasedInformation:
+        """What all public sums so far say about the reward function; public."""
+        information = ReleasedInformation.none(self.features.features)
+        for place, known in enumerate(self.public_sums()):
+            if self._told.get(place, ())[:2] != (known.version, known.people):
+                added = self.expected(known.version).information(
+                    known.total, known.people, known.variance
+                )
+                self._told[place] = known.version, known.people, added
+            information = information + self._told[place][2]
+        return information
+
+    def last_estimate(self) -> tuple[EpochPolicy, int, FloatArray, FloatArray] | None:
+        """Of the last epoch alone: policy, people, (N K,) estimates of f - 1/2, (N K,) chances."""
         if not self._policies:
             return None
         policy = self._policies[-1]
-        if isinstance(self.budget, Local):
-            mine = self._sums.epochs.get(policy.version)
-            found = [] if mine is None else [(mine.people, mine.total)]
-        else:
-            drawn = [one for one in self._released[0] if one.version == policy.version]
-            found = [(one.people, one.total) for one in drawn]
-        if not found:
+        last = next((s for s in self.public_sums() if s.version == policy.version), None)
+        if last is None:
             return None
-        people, total = found[0]
-        estimate = self.pairs @ policy.rows.turn @ (policy.rows.bound * total)
-        return policy.rows, people, estimate, self.chances(policy.decision.table)
+        estimate = self.pairs @ policy.rows.turn @ (policy.rows.bound * last.total)
+        return policy, last.people, estimate, self.chances(policy.decision.table)
 
     def expected(self, version: int) -> Expected:
         """What one person adds on average under a policy; public."""
         if version not in self._expectations:
             policy = self.published(version)
-            self._expectations[version] = policy.rows.expected(
-                self.pairs, self.chances(policy.decision.table)
-            )
+            chances = self.chances(policy.decision.table)
+            self._expectations[version] = policy.rows.expected(self.pairs, chances)
         return self._expectations[version]
 
     @property
@@ -369,106 +378,69 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         joint: FloatArray = (self.features.contexts.weights[:, None] * offers).ravel()
         return joint
 
-    def matters(self, belief: Belief, offers: FloatArray) -> FloatArray:
-        """(m, m) how offered arms differ from each other, where the posterior is I."""
+    def doubt(self, posterior: GaussianPosterior, offers: FloatArray) -> FloatArray:
+        """(m, m) V: how offered arms differ from each other, where the posterior is I."""
         table = self.features.table
         mean = np.einsum("nk,nkm->nm", offers, table)
-        away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ belief.root
-        matters: FloatArray = (away * self.chances(offers)[:, None]).T @ away
-        return matters
+        away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ posterior.root
+        doubt: FloatArray = (away * self.chances(offers)[:, None]).T @ away
+        return doubt
 
     def best_rows(
-        self, belief: Belief, chances: FloatArray, matters: FloatArray, people: int
+        self, posterior: GaussianPosterior, chances: FloatArray, doubt: FloatArray, people: int
     ) -> tuple[RowMap, float]:
         """`best_rows` of rows.py under this learner's budget, for an epoch of this many people."""
         return best_rows(
-            belief,
+            posterior,
             self.pairs,
             chances,
-            matters,
+            doubt,
             people,
-            self._noise_bound,
+            self.noise_bound,
             lambda size: self.noise_variance(size, people),
         )
 
     @property
     def releases(self) -> list[Release]:
-        if not isinstance(self.budget, Joint):
-            if isinstance(self.budget, Local):
-                return super().releases
-            return [one for one in (p.release("none") for p in self._policies) if one is not None]
+        if not self.budget.protects_releases:
+            return super().releases
         group = f"one row of learner {self.identity}"
-        return [one.record(group) for one in self._released[0]]
+        return [drawn.record(group) for drawn in self._released.drawn]
+
+    # Options and state.
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        known = [*EpochOptions.__annotations__, *cls._own_options()]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            more = cls._rule_options()
-            raise InvalidInput(
-                f"{cls.name} got the option {unknown[0]!r}; its options are "
-                f"{', '.join([*known, *more])}."
-            )
-        return dict(options)
-
-    @classmethod
-    def _rule_options(cls) -> tuple[str, ...]:
-        """Options that `read_options` of a subclass takes out before."""
-        return ()
-
-    @classmethod
-    def _own_options(cls) -> tuple[str, ...]:
-        """Options beyond `EpochOptions`."""
-        return ()
+        if cls.calibrations is None:
+            return super().read_options(options)
+        return read_options(cls, options, cls.calibrations)
 
     def _options(self) -> dict[str, Any]:
         return {
+            **super()._options(),
             "kernel": kernel_to_text(self.kernel),
-            "contexts": self.features.contexts.to_fields(),
-            "error": self.error,
-            "likeness": self.likeness,
-            "mechanism": self.mechanism,
-            **({} if self.reward_noise is None else {"reward_noise": self.reward_noise}),
-            **{name: getattr(self, name) for name in self._own_options()},
+            "contexts": to_json(self.contexts),
+            **({} if self.calibrations is None else self.calibration.to_options()),
         }
 
-    def _state(self) -> dict[str, Any]:
-        drawn, before = self._released
-        return {
-            "drawn": [one.to_fields() for one in drawn],
-            "before": encode(before),
-            "length": self._length,
-        }
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        drawn = tuple(Drawn.from_fields(one) for one in fields["drawn"])
-        before = decode(fields["before"], EpochStatistics)
-        self._length = whole_number(fields["length"], "length", minimum=1)
+    def _restore(self, saved: dict[str, Any]) -> None:
+        super()._restore(saved)
         people: dict[int, int] = {}
-        for one in drawn:
-            people[one.version] = people.get(one.version, 0) + one.people
-            rows = self.published(one.version).rows
-            if isinstance(self.budget, Joint):
-                one.check(self._multiplier(rows))
-            if one.total.shape != (rows.size,):
-                raise InvalidInput(
-                    f"a saved release had {len(one.total)} numbers; rows of version {one.version} "
-                    f"have {rows.size}. Read the learner as save() wrote it."
-                )
-        released = {version: one.people for version, one in before.epochs.items()}
-        exact = not isinstance(self.budget, Local)
-        if exact:
+        for drawn in self._released.drawn:
+            people[drawn.version] = people.get(drawn.version, 0) + drawn.people
+            policy = self.published(drawn.version)
+            drawn.check(self._multiplier(policy), policy.rows.size)
+        for version, added in self._sums.epochs.items():
+            self._check_sum(version, added)
+        before = self._released.before
+        marked = {version: added.people for version, added in before.epochs.items()}
+        if not self.budget.protects_reports:
             self._target.check_released(before.reports)
-        if people != released or self._sums.exact != exact or not before.within(self._sums):
+        if people != marked or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
                 "learner as save() wrote it."
             )
-        for sums in (self._sums.epochs, self._sums.since(before)):
-            for version, added in sums.items():
-                self._check_sum(version, added)
-        self._released = drawn, before
         if self._policies:
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.

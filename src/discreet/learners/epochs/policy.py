@@ -1,30 +1,303 @@
-"""The policy of an epoch: how arms are chosen, and what each person's report holds.
+"""The policy of an epoch: a public law of arms, and what each person's report holds.
+
+| decision   | a person is given                                                                 |
+|------------|-----------------------------------------------------------------------------------|
+| `Thompson` | the best arm under one of some public draws from the released posterior           |
+| `Offers`   | an arm drawn from a public table, at the nearest tabulated context                |
+
+| design     | the offers on the arms that may be given                                          |
+|------------|-----------------------------------------------------------------------------------|
+| `uniform`  | every active arm equally often                                                    |
+| `optimal`  | context-wise D-optimal: multiplicative updates (Silvey, Titterington and Torsney  |
+|            | 1978), which lower the largest leverage phi' Z^-1 phi and with it the sensitivity |
 
 Under joint privacy a report is the plain observation, and rows are made of it by the learner; under
 local privacy the row is made here, and a `VectorReport` hides it before it leaves the person.
+
+| array   | shape     | meaning                                            | symbol     |
+|---------|-----------|----------------------------------------------------|------------|
+| unit    | (n, d)    | contexts as points of [0, 1]^d                     | c          |
+| table   | (N, K, m) | features of the tabulated contexts with every arm  | phi(c, x)  |
+| active  | (N, K)    | which arms may be given in which context           | X_r(c)     |
+| offers  | (N, K)    | probabilities of arms at the tabulated contexts    | pi(x | c)  |
+| uniform | (n,)      | one public number in [0, 1) for each person        |            |
+| rows    | (n, s)    | private rows (rows.py)                             |            |
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 
-from discreet.learners.epochs.decisions import Decision, decision_from_fields
-from discreet.learners.epochs.features import ArmFeatures, features_from_fields
+from discreet.codec import Coded, Range, Shape, register
+from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.releases import DATA
-from discreet.learners.epochs.reports import ContextObservations, PrivateRows
-from discreet.learners.epochs.rows import CENTRE, RowMap, in_unit_ball
-from discreet.learners.messages import ArmPolicy, Reports
+from discreet.learners.epochs.rows import CENTRE, RowMap
+from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.learners.messages import TICKETS, ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
+from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport, vector_report_from_fields
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, read_array
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
 
+register(VectorReport, VectorReport.to_fields, vector_report_from_fields, "vector report")
+
+DESIGNS = ("optimal", "uniform")
+_STEPS = 15
+# What is added to a covariance, as a share of its mean eigenvalue.
+_RIDGE = 1e-3
+# Every active arm keeps this share of a uniform design, so that none is forgotten.
+_UNIFORM_SHARE = 0.1
+# Public draws of theta that share the people of an epoch; fewer where every person's probabilities
+# must be worked out anew, or where tables would be larger than this many scores.
+_DRAWS = 600
+_DRAWS_ANEW = 100
+_SCORES = 2**21
+_FEWEST_DRAWS = 64
 # Where the number that chooses an arm is drawn; draws of theta have places of their own.
 _CHOICE = 2**40
+
+
+def offers_of(
+    design: str, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float = _RIDGE
+) -> FloatArray:
+    """The offers of a named design.
+
+    Args:
+        design: `optimal` or `uniform`.
+        table: (N, K, m) features.
+        weights: (N,) probabilities of contexts.
+        active: (N, K), at least one arm in every context.
+        ridge: what is added to the covariance, as a share of its mean eigenvalue per person.
+    """
+    uniform: FloatArray = active / active.sum(axis=1, keepdims=True)
+    if check_design(design) == "uniform":
+        return uniform
+    return optimal(table, weights, uniform, ridge)
+
+
+def check_design(design: str) -> str:
+    """The name of a design; `InvalidInput` if there is none of that name."""
+    if design not in DESIGNS:
+        raise InvalidInput(f"design was {design!r:.80}; it must be one of {', '.join(DESIGNS)}.")
+    return design
+
+
+def optimal(table: FloatArray, weights: FloatArray, start: FloatArray, ridge: float) -> FloatArray:
+    """(N, K) D-optimal offers on the arms that `start` offers; arguments as in `offers_of`."""
+    contexts, arms, features = table.shape
+    phi = table.reshape(-1, features)
+    offers = start
+    for _ in range(_STEPS):
+        chances = (weights[:, None] * offers).ravel()
+        covariance = (phi * chances[:, None]).T @ phi
+        floor = max(ridge, 1e-12) * np.trace(covariance) / features
+        turned = np.linalg.solve(covariance + floor * np.eye(features), phi.T).T
+        leverage = np.maximum((turned * phi).sum(axis=1), 0.0).reshape(contexts, arms)
+        grown = offers * leverage**2
+        total = grown.sum(axis=1, keepdims=True)
+        offers = np.where(total > 0.0, grown / np.maximum(total, 1e-300), offers)
+    mixed: FloatArray = (1.0 - _UNIFORM_SHARE) * offers + _UNIFORM_SHARE * start
+    shares: FloatArray = mixed / mixed.sum(axis=1, keepdims=True)
+    return shares
+
+
+class Decision(Coded, ABC):
+    """A public law of arms given contexts.
+
+    Attributes:
+        features: of contexts and arms.
+    """
+
+    features: ArmFeatures
+
+    @cached_property
+    @abstractmethod
+    def table(self) -> FloatArray:
+        """(N, K) probabilities of arms at the tabulated contexts."""
+
+    @abstractmethod
+    def probabilities(self, unit: FloatArray) -> FloatArray:
+        """(n, K) probabilities of arms."""
+
+    @abstractmethod
+    def choose(self, unit: FloatArray, uniform: FloatArray) -> IntArray:
+        """(n,) arms."""
+
+
+@dataclass(frozen=True, eq=False)
+class Thompson(Decision):
+    """The best arm under mean + factor * root * z_k, where k is drawn for each person.
+
+    Attributes:
+        mean: (m,) posterior mean.
+        root: (m, m) a square root of the posterior covariance.
+        factor: how far draws are spread; 0 gives the best arm by the mean.
+        draws: how many draws there are.
+        seed: with `version` it fixes the draws.
+        version: of the policy.
+    """
+
+    kind: ClassVar[str] = "thompson"
+
+    features: ArmFeatures
+    mean: Annotated[FloatArray, Shape("features.features")]
+    root: Annotated[FloatArray, Shape("features.features", "r")]
+    factor: float
+    draws: Annotated[int, Range(1, _DRAWS)]
+    seed: Annotated[int, Range(0, TICKETS - 1)]
+    version: Annotated[int, Range(0, TICKETS - 1)]
+
+    @classmethod
+    def greedy(
+        cls, features: ArmFeatures, posterior: GaussianPosterior, seed: int, version: int
+    ) -> Thompson:
+        """The best arm by the mean."""
+        return cls(features, posterior.mean, posterior.root, 0.0, 1, seed, version)
+
+    @cached_property
+    def drawn(self) -> FloatArray:
+        """(draws, m) draws of theta."""
+        places = np.arange(self.root.shape[1])
+        tickets = np.arange(self.draws, dtype=np.uint64)[:, None]
+        uniforms = public_uniforms(self.seed, self.version, tickets, places)
+        normal = ndtri(np.clip(uniforms, 2.0**-54, 1.0 - 2.0**-53))
+        drawn: FloatArray = self.mean + self.factor * normal @ self.root.T
+        return drawn
+
+    def _best(self, phi: FloatArray) -> IntArray:
+        """(n, draws) the best arm under each draw, from features (n, K, m)."""
+        n, arms, features = phi.shape
+        scores = phi.reshape(n * arms, features) @ self.drawn.T
+        return np.asarray(scores.reshape(n, arms, -1).argmax(axis=1), dtype=np.int64)
+
+    @cached_property
+    def _tabulated(self) -> IntArray:
+        table = self.features.table
+        return np.concatenate([self._best(table[some]) for some in self._portions(len(table))])
+
+    def _portions(self, people: int) -> list[slice]:
+        most = max(1, 2 * _SCORES // (self.features.arms * self.draws))
+        return [slice(start, start + most) for start in range(0, people, most)]
+
+    @cached_property
+    def table(self) -> FloatArray:
+        return _shares(self._tabulated, self.features.arms)
+
+    def probabilities(self, unit: FloatArray) -> FloatArray:
+        features = self.features
+        if features.contexts.exact:
+            return self.table[features.contexts.places(unit)]
+        parts = [
+            _shares(self._best(features.all(unit[some])), features.arms)
+            for some in self._portions(len(unit))
+        ]
+        return np.concatenate(parts)
+
+    def choose(self, unit: FloatArray, uniform: FloatArray) -> IntArray:
+        features = self.features
+        draw = np.minimum((uniform * self.draws).astype(np.int64), self.draws - 1)
+        if features.contexts.exact:
+            return self._tabulated[features.contexts.places(unit), draw]
+        arms = np.empty(len(unit), dtype=np.int64)
+        for some in features.portions(len(unit)):
+            phi = features.all(unit[some])
+            arms[some] = np.einsum("nkm,nm->nk", phi, self.drawn[draw[some]]).argmax(axis=1)
+        return arms
+
+
+def usual_draws(features: ArmFeatures) -> int:
+    """How many draws a Thompson policy has."""
+    pairs = len(features.contexts) * features.arms
+    most = _DRAWS if features.contexts.exact else _DRAWS_ANEW
+    return min(most, max(_FEWEST_DRAWS, _SCORES // pairs))
+
+
+def _shares(best: IntArray, arms: int) -> FloatArray:
+    """(n, K) how often each arm is best, from (n, draws)."""
+    n, draws = best.shape
+    flat = (best + np.arange(n)[:, None] * arms).ravel()
+    counts = np.bincount(flat, minlength=n * arms).reshape(n, arms)
+    shares: FloatArray = counts / draws
+    return shares
+
+
+@dataclass(frozen=True, eq=False)
+class Offers(Decision):
+    """Arms drawn from a table.
+
+    Attributes:
+        offers: see the module's table; its rows add up to 1.
+    """
+
+    kind: ClassVar[str] = "offers"
+
+    features: ArmFeatures
+    offers: Annotated[FloatArray, Shape("N", "features.arms"), Range(0.0)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        contexts = len(self.features.contexts)
+        if (
+            len(self.offers) != contexts
+            or not (np.abs(self.offers.sum(axis=1) - 1.0) <= 1e-9).all()
+        ):
+            raise InvalidInput(
+                f"offers had shape {self.offers.shape}; each of the {contexts} contexts needs "
+                "probabilities that add up to 1."
+            )
+
+    @cached_property
+    def table(self) -> FloatArray:
+        return self.offers
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        """Where no number in [0, 1) may end up behind the last arm that is offered."""
+        steps = np.cumsum(self.offers, axis=1)
+        last = self.offers.shape[1] - 1 - (self.offers[:, ::-1] > 0.0).argmax(axis=1)
+        steps[np.arange(self.offers.shape[1]) >= last[:, None]] = 1.0
+        return steps
+
+    def probabilities(self, unit: FloatArray) -> FloatArray:
+        return self.offers[self.features.contexts.places(unit)]
+
+    def choose(self, unit: FloatArray, uniform: FloatArray) -> IntArray:
+        steps = self._cumulative[self.features.contexts.places(unit)]
+        return np.asarray((steps <= uniform[:, None]).sum(axis=1), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ContextObservations(Reports):
+    """What happened to n people, as it was: for a learner that they trust."""
+
+    kind: ClassVar[str] = "context-observations"
+
+    contexts: Annotated[FloatArray, Shape("n", "d"), Range(0.0, 1.0)]
+    arms: Annotated[IntArray, Shape("n"), Range(0)]
+    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRows(Reports):
+    """Private reports of n people."""
+
+    kind: ClassVar[str] = "private-rows"
+
+    rows: Annotated[FloatArray, Shape("n", "s")]
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +305,6 @@ class EpochPolicy(ArmPolicy):
     """What the people of one epoch act and report by.
 
     Attributes:
-        features: of contexts and arms.
         decision: how arms are chosen.
         rows: what a person adds to the epoch's statistic.
         local: how a person hides that; None where they trust the learner.
@@ -41,30 +313,31 @@ class EpochPolicy(ArmPolicy):
 
     kind: ClassVar[str] = "epoch-policy"
 
-    features: ArmFeatures
     decision: Decision
     rows: RowMap
     local: VectorReport | None
-    believed: FloatArray
+    believed: Annotated[FloatArray, Shape("features.features")]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (
-            self.features.arms != self.arms
-            or self.features.contexts.points.shape[1] != self.domain.dimension
-            or self.rows.mean.shape != (self.features.features,)
-            or self.believed.shape != (self.features.features,)
-        ):
+        features = self.features
+        given = features.arms, features.contexts.points.shape[1], features.features
+        if given != (self.arms, self.domain.dimension, len(self.rows.mean)):
             raise InvalidInput(
-                f"the features of a policy were for {self.features.arms} arms and "
-                f"{self.features.contexts.points.shape[1]} columns; the policy has {self.arms} and "
-                f"{self.domain.dimension}, and rows of {self.rows.mean.shape[0]} features."
+                f"the features of a policy were {given[2]} for {given[0]} arms and {given[1]} "
+                f"columns; the policy has {self.arms} and {self.domain.dimension}, and rows of "
+                f"{len(self.rows.mean)} features."
             )
         if self.local is not None and self.local.dimension != self.rows.size:
             raise InvalidInput(
                 f"a policy hides vectors of {self.local.dimension} numbers, but rows have "
                 f"{self.rows.size}; do not report under it."
             )
+
+    @property
+    def features(self) -> ArmFeatures:
+        """Of contexts and arms."""
+        return self.decision.features
 
     def _known(self, unit: FloatArray) -> None:
         # Whoever made a policy that people do not trust also chose its contexts, and to refuse
@@ -74,6 +347,9 @@ class EpochPolicy(ArmPolicy):
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         self._known(unit)
+        return self.decision.probabilities(unit)
+
+    def chances(self, unit: FloatArray) -> FloatArray:
         return self.decision.probabilities(unit)
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
@@ -114,7 +390,7 @@ class EpochPolicy(ArmPolicy):
                 rows[some] = in_unit_ball(self.rows.rows(phi, rewards[some] - CENTRE))
         return rows
 
-    def mean(self, unit: FloatArray) -> FloatArray:
+    def expected_rewards(self, unit: FloatArray) -> FloatArray:
         """(n, K) what is believed of the mean reward in [0, 1], for contexts in [0, 1]^d."""
         parts = [
             self.features.all(unit[some]) @ self.believed
@@ -139,27 +415,4 @@ class EpochPolicy(ArmPolicy):
 
     def sharing(self, features: ArmFeatures) -> EpochPolicy:
         """This policy with features that other policies use too, instead of a copy of them."""
-        return replace(self, features=features, decision=self.decision.using(features))
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.header(),
-            "features": self.features.to_fields(),
-            "decision": self.decision.to_fields(),
-            "rows": self.rows.to_fields(),
-            "local": None if self.local is None else self.local.to_fields(),
-            "believed": self.believed.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        features = features_from_fields(fields["features"])
-        local = fields["local"]
-        return cls(
-            **cls.read_header(fields),
-            features=features,
-            decision=decision_from_fields(fields["decision"], features),
-            rows=RowMap.from_fields(fields["rows"]),
-            local=None if local is None else vector_report_from_fields(local),
-            believed=read_array(fields["believed"], "believed", "number", 1),
-        )
+        return replace(self, decision=replace(self.decision, features=features))  # type: ignore[type-var]

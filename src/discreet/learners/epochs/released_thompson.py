@@ -33,13 +33,19 @@ import numpy as np
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.learners.epochs.belief import Belief
-from discreet.learners.epochs.decisions import Decision, Offers, Thompson, usual_draws
-from discreet.learners.epochs.design import DESIGNS, offers_of
-from discreet.learners.epochs.elimination import within
+from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import EpochPolicy
-from discreet.privacy import Budget, Joint, Local
+from discreet.learners.epochs.policy import (
+    DESIGNS,
+    Decision,
+    EpochPolicy,
+    Offers,
+    Thompson,
+    offers_of,
+    usual_draws,
+)
+from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 SAMPLINGS = ("plausible", "thompson")
@@ -87,61 +93,47 @@ class ReleasedThompson(EpochLearner):
         **common: Unpack[EpochCommon],
     ) -> None:
         super().__init__(domain, arms, budget, **common)
-        exact = self.features.contexts.exact
-        if sampling not in (None, *SAMPLINGS) or (sampling == SAMPLINGS[0] and not exact):
-            raise InvalidInput(
-                f"sampling was {sampling!r:.80}; it must be thompson, or plausible where contexts "
-                "are a finite set (levels in every column)."
-            )
-        central = exact and not isinstance(budget, Local)
-        self.sampling = sampling or SAMPLINGS[0 if central else 1]
-        self._first = self._length
-        usual = _DEVIATIONS[self.sampling]
-        self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
-
-    @classmethod
-    def _own_options(cls) -> tuple[str, ...]:
-        return ("sampling", "deviations")
-
-    def _first_length(self) -> int:
+        self._check_gaussian()
         if self.horizon is not None and self.horizon <= _FEWEST:
             raise InvalidInput(
                 f"horizon was {self.horizon}; {self.name} learns nothing from fewer than "
                 f"{_FEWEST + 1} people, the first epoch and one to profit from it. Give a longer "
                 "horizon."
             )
-        return _FEWEST
+        exact = self.features.contexts.exact
+        if sampling not in (None, *SAMPLINGS) or (sampling == SAMPLINGS[0] and not exact):
+            raise InvalidInput(
+                f"sampling was {sampling!r:.80}; it must be thompson, or plausible where contexts "
+                "are a finite set (levels in every column)."
+            )
+        central = exact and not budget.protects_reports
+        self.sampling = sampling or SAMPLINGS[0 if central else 1]
+        self._first = self._length = _FEWEST
+        usual = _DEVIATIONS[self.sampling]
+        self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
-    def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
-        version = header["version"]
-        length = self._planned_length()
-        decision, doubtful = self._sampled(belief, version, length)
-        matters = self.matters(belief, doubtful)
-        chances = self.chances(decision.table)
-        rows, doubt = self.best_rows(belief, chances, matters, length)
-        if version == 0 and isinstance(self.budget, Joint):
-            most = self.left * _MOST_FIRST
-            while doubt > _DOUBT_LEFT * np.trace(matters) and length < most:
-                length = math.ceil(length * _GROWTH)
-                rows, doubt = self.best_rows(belief, chances, matters, length)
+    def _next(
+        self, header: dict[str, Any], posterior: GaussianPosterior
+    ) -> tuple[EpochPolicy, int]:
+        version, length = header["version"], self._planned_length()
+        decision, doubtful = self._sampled(posterior, version, length)
+        doubt, chances = self.doubt(posterior, doubtful), self.chances(decision.table)
+        rows, left = self.best_rows(posterior, chances, doubt, length)
         if version == 0:
+            most = self.left * _MOST_FIRST if self.budget.protects_releases else 0.0
+            while left > _DOUBT_LEFT * np.trace(doubt) and length < most:
+                length = math.ceil(length * _GROWTH)
+                rows, left = self.best_rows(posterior, chances, doubt, length)
             self._first = length
         if length >= self.left:
-            decision = Thompson(
-                self.features, belief.mean, belief.root, 0.0, 1, self.public_seed, version
-            )
+            # The epoch would not end: nobody learns from its people.
+            decision = Thompson.greedy(self.features, posterior, self.public_seed, version)
             length = 2**53
-        policy = EpochPolicy(
-            **header,
-            features=self.features,
-            decision=decision,
-            rows=rows,
-            local=self.hidden(rows.size),
-            believed=belief.mean,
-        )
-        return policy, length
+        return self.epoch_policy(header, posterior, decision, rows), length
 
-    def _sampled(self, belief: Belief, version: int, people: int) -> tuple[Decision, FloatArray]:
+    def _sampled(
+        self, posterior: GaussianPosterior, version: int, people: int
+    ) -> tuple[Decision, FloatArray]:
         """How arms are sampled, and (N, K) offers of the arms among which the best one may be."""
         deviations = self.deviations
         if self.horizon is not None and self.people > _LATE * self.horizon:
@@ -149,25 +141,28 @@ class ReleasedThompson(EpochLearner):
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
             likely, others = (
-                offers_of(DESIGNS[0], table, weights, within(table, belief, how_far))
+                offers_of(DESIGNS[0], table, weights, within(table, posterior, how_far))
                 for how_far in (deviations, _SECOND_LOOK * self.deviations)
             )
             share = min(1.0, min(self._first, self.left / _PROFIT) / people)
             offers = (1.0 - share) * likely + share * others
             return Offers(self.features, offers), offers
-        common = self.features, belief.mean, belief.root
+        common = self.features, posterior.mean, posterior.root
         draws = usual_draws(self.features), self.public_seed, version
         doubtful = Thompson(*common, 1.0, *draws).table
         return Thompson(*common, deviations, *draws), doubtful
 
     def _planned_length(self) -> int:
-        if isinstance(self.budget, Local):
-            horizon = self.horizon or 0
-            return max(100, horizon // 1000, self.people // 15)
+        if self.budget.protects_reports:
+            return max(100, (self.horizon or 0) // 1000, self.people // 15)
         if not self._policies:
             return _FEWEST
-        growth = _GROWTH if isinstance(self.budget, Joint) else _FREE_GROWTH
+        growth = _GROWTH if self.budget.protects_releases else _FREE_GROWTH
         return math.ceil(self._length * growth)
+
+    def _options(self) -> dict[str, Any]:
+        own = {"sampling": self.sampling, "deviations": self.deviations}
+        return {**super()._options(), **own}
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "first": self._first}

@@ -1,26 +1,34 @@
-"""Releases of epochs under joint privacy: each is drawn once, kept, and never drawn again.
+"""Sums of an epoch's rows, and how they become public under each trust model.
 
-| array | shape | meaning                                           |
-|-------|-------|---------------------------------------------------|
-| total | (d,)  | the sum of the rows of an epoch, with noise on it |
+| trust model | reports            | the sum of an epoch becomes public                           |
+|-------------|--------------------|--------------------------------------------------------------|
+| joint       | plain observations | once, with Gaussian noise that takes the whole budget        |
+| local       | private rows       | as it is: everybody has hidden their own row                 |
+| none        | plain observations | as it is, which protects nobody                              |
+
+| array | shape | meaning                                                                          |
+|-------|-------|----------------------------------------------------------------------------------|
+| total | (d,)  | a sum of rows: whole multiples of 2^-30 where they are plain, or private numbers |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.learners.epochs.reports import EpochSum
+from discreet.codec import Coded, Range, Shape
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity
-from discreet.privacy import NoiseSource, Release
+from discreet.learners.messages import Statistics
+from discreet.privacy import Budget, NoiseSource, Release
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.guarantee import OnceEach
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.prefix_sums import Independent, PrivateStream
-from discreet.validation import FloatArray, InvalidInput, finite_number, read_array, whole_number
+from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # What of a person's data a row holds.
 DATA = "the context, the action and the reward"
@@ -29,7 +37,93 @@ _CLOSE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class EpochSum(Coded):
+    """The people who acted under one version of a policy.
+
+    Attributes:
+        people: how many.
+        total: (s,) the sum of their rows: whole multiples of 2^-30, or private numbers.
+    """
+
+    people: Annotated[int, Range(1)]
+    total: Annotated[IntArray | FloatArray, Shape("s")]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EpochStatistics(Statistics):
+    """Sums of rows, apart for each version of the policy.
+
+    Attributes:
+        epochs: by version.
+        exact: whether sums hold whole numbers.
+    """
+
+    kind: ClassVar[str] = "epoch-statistics"
+
+    epochs: Mapping[Annotated[int, Range(0)], EpochSum]
+    exact: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counted = sum(added.people for added in self.epochs.values())
+        whole = all(added.total.dtype.kind == "i" for added in self.epochs.values())
+        if counted != self.reports or (self.exact and not whole):
+            raise InvalidInput(
+                f"statistics of {self.reports} reports held sums of {counted} people"
+                f"{'' if whole else ', which are not whole'}; send them as statistics() made them."
+            )
+
+    def __add__(self, other: EpochStatistics) -> EpochStatistics:
+        if self.exact != other.exact:
+            raise InvalidInput(
+                "statistics of plain and of private reports cannot be added; they come from "
+                "different learners."
+            )
+        joined = dict(self.epochs)
+        for version, new in other.epochs.items():
+            old = joined.get(version)
+            if old is not None and old.total.shape != new.total.shape:
+                raise InvalidInput(
+                    f"statistics of version {version} had {new.total.shape[0]} and "
+                    f"{old.total.shape[0]} numbers; they come from different learners."
+                )
+            joined[version] = (
+                new if old is None else EpochSum(old.people + new.people, old.total + new.total)
+            )
+        ordered = {version: joined[version] for version in sorted(joined)}
+        return EpochStatistics(**self.tally(other), epochs=ordered, exact=self.exact)
+
+    def since(self, before: EpochStatistics) -> dict[int, EpochSum]:
+        """What came after `before`, by version."""
+        new = {}
+        for version, now in self.epochs.items():
+            old = before.epochs.get(version)
+            if old is None:
+                new[version] = now
+            elif now.people > old.people:
+                new[version] = EpochSum(now.people - old.people, now.total - old.total)
+        return new
+
+    def within(self, later: EpochStatistics) -> bool:
+        """Whether `later` are these sums with more people, or the same."""
+        if self.exact != later.exact:
+            return False
+        for version, old in self.epochs.items():
+            now = later.epochs.get(version)
+            if now is None or now.people < old.people or now.total.shape != old.total.shape:
+                return False
+            if now.people == old.people and not np.array_equal(now.total, old.total):
+                return False
+        return True
+
+    @classmethod
+    def none(cls, exact: bool) -> EpochStatistics:
+        """The sums of nobody."""
+        return EpochStatistics(reports=0, epochs={}, exact=exact)
+
+
+@dataclass(frozen=True, eq=False)
+class EpochRelease(Coded):
     """A release that was made: public, and never drawn again.
 
     Attributes:
@@ -41,11 +135,11 @@ class Drawn:
         noise: the name of that source.
     """
 
-    version: int
-    people: int
-    total: FloatArray
-    scale: float
-    multiplier: float
+    version: Annotated[int, Range(0)]
+    people: Annotated[int, Range(1)]
+    total: Annotated[FloatArray, Shape("d")]
+    scale: Annotated[float, Range(0.0)]
+    multiplier: Annotated[float, Range(0.0)]
     noise: str
 
     @property
@@ -54,19 +148,26 @@ class Drawn:
         return row_sensitivity(len(self.total), self.people)
 
     @classmethod
-    def plain(cls, version: int, one: EpochSum) -> Drawn:
+    def plain(cls, version: int, added: EpochSum) -> EpochRelease:
         """The sum as it is, where nothing is protected."""
-        return cls(version, one.people, one.total / RESOLUTION, 0.0, 0.0, NO_NOISE)
+        return cls(version, added.people, added.total / RESOLUTION, 0.0, 0.0, NO_NOISE)
 
     @classmethod
-    def noisy(cls, version: int, one: EpochSum, multiplier: float, noise: NoiseSource) -> Drawn:
+    def noisy(
+        cls, version: int, added: EpochSum, multiplier: float, noise: NoiseSource
+    ) -> EpochRelease:
         """The sum with noise of at least `multiplier` times its sensitivity."""
-        size = len(one.total)
-        moved = row_sensitivity(size, one.people)
+        size = len(added.total)
+        moved = row_sensitivity(size, added.people)
         stream = PrivateStream(Independent(), size, moved, multiplier, noise)
-        total = np.asarray(stream.release(one.total / RESOLUTION, one.people).values)
+        total = np.asarray(stream.release(added.total / RESOLUTION, added.people).values)
         held = stream.achieved_multiplier
-        return cls(version, one.people, total, stream.scale, held, noise.name)
+        return cls(version, added.people, total, stream.scale, held, noise.name)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise on each number."""
+        return self.scale**2
 
     def check(self, asked: float) -> None:
         """`InvalidInput` for a saved release with less noise than was asked for, or one that says
@@ -92,20 +193,26 @@ class Drawn:
             noise=self.noise,
         )
 
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values."""
-        return {**vars(self), "total": self.total.tolist()}
 
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Drawn:
-        """The inverse of `to_fields`."""
-        if not isinstance(fields["noise"], str):
-            raise InvalidInput(f"the noise of a release was {fields['noise']!r:.80}; it is a name.")
-        return cls(
-            whole_number(fields["version"], "version"),
-            whole_number(fields["people"], "people", minimum=1),
-            read_array(fields["total"], "total", "number", 1),
-            finite_number(fields["scale"], "scale"),
-            finite_number(fields["multiplier"], "multiplier"),
-            fields["noise"],
-        )
+class PublicSum(NamedTuple):
+    """A sum that is public as it is.
+
+    Attributes:
+        version: of the policy whose people it is about.
+        people: how many they are.
+        total: (d,) the sum of their rows.
+        variance: of the noise on each number.
+    """
+
+    version: int
+    people: int
+    total: IntArray | FloatArray
+    variance: float
+
+
+MECHANISMS: dict[str, Callable[[int, Budget], VectorReport]] = {
+    "privunit": lambda size, budget: PrivUnit(size, budget.epsilon),
+    "l2_ball": lambda size, budget: l2_ball(size, budget.epsilon),
+    "gaussian": lambda size, budget: GaussianVector(size, budget.epsilon, budget.delta),
+}
+"""How a row of so many numbers is hidden by its person."""

@@ -24,36 +24,43 @@ noise uniform, with Z their sum, E[clip(Z) | f] is on average linear in f - h wi
 g = P(|Z| <= c) (Bussgang 1952), and q = E[clip(Z)^2]. Cutting at half a deviation costs little of
 the slope, and the noise of privacy is in proportion to c.
 
+**Posterior.** Every released sum measures a few linear functions of theta with known noise, so
+
+    precision = sum F' C^-1 F,   shift = sum F' C^-1 g,   theta | scale ~ N(0, scale^2 I),
+
+C the covariance of a sum and of its noise, g the sum with n k added. The scale maximises the
+evidence over a grid around the declared bound of |f|, with a log-normal prior, so that nobody has
+to know how much f varies. All of it is post-processing.
+
 **Which rows.** R whitens the features in the coordinates of the posterior, up to a threshold under
 which directions are left out: that maximises log det of the information at a given mean square of
-rows (water-filling). The threshold is the one that leaves the least variance where it matters.
+rows (water-filling). The threshold is the one that leaves the least variance where it counts.
 
-| array | shape  | meaning                                                        | symbol |
-|-------|--------|----------------------------------------------------------------|--------|
-| phi   | (n, m) | features                                                       | phi    |
-| turn  | (m, d) | directions that are measured                                   | L M    |
-| rows  | (n, d) | what people add                                                |        |
+| array     | shape  | meaning                                                    | symbol |
+|-----------|--------|------------------------------------------------------------|--------|
+| phi       | (n, m) | features                                                   | phi    |
+| turn      | (m, d) | directions that are measured                               | L M    |
+| rows      | (n, d) | what people add                                            |        |
+| mean      | (m,)   | posterior mean of theta                                    | theta  |
+| root      | (m, m) | a square root of the posterior covariance                  | L      |
+| precision | (m, m) | what releases say about theta                              | J      |
+| shift     | (m,)   |                                                            | b      |
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.codec import decode_array, encode_array
-from discreet.learners.epochs.belief import Belief, Information
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    freeze_arrays,
-    positive_number,
-)
+from discreet.codec import Coded, Range, Shape
+from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.privacy.calibration import in_unit_ball
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Rewards in [0, 1] are centred at 1/2, which bounds what is left by 1/2.
 CENTRE = 0.5
@@ -72,6 +79,8 @@ _SHORTENED = 0.7
 _NODES = 8
 # Directions with less than these shares of the largest variance are left out.
 _THRESHOLDS = (0.001, 0.01, 0.03, 0.1, 0.3)
+# Prior standard deviations of theta'phi, as multiples of the bound of |f|.
+SCALES = 2.0 ** np.arange(-4.0, 0.51, 0.25)
 
 
 def row_sensitivity(size: int, people: int = 1) -> float:
@@ -82,7 +91,7 @@ def row_sensitivity(size: int, people: int = 1) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RowMap:
+class RowMap(Coded):
     """From features and rewards to rows (see the module's table).
 
     Attributes:
@@ -93,29 +102,16 @@ class RowMap:
         reward_noise: bound of |y - f| on the scale of rewards in [0, 1].
     """
 
-    mean: FloatArray
-    root: FloatArray
-    turn: FloatArray
-    bound: float
-    reward_noise: float
+    mean: Annotated[FloatArray, Shape("m")]
+    root: Annotated[FloatArray, Shape("m", "r")]
+    turn: Annotated[FloatArray, Shape("m", "d")]
+    bound: Annotated[float, Range(above=0.0)]
+    reward_noise: Annotated[float, Range(above=0.0)]
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
-        features = len(self.mean)
-        if (
-            self.root.ndim != 2
-            or self.turn.ndim != 2
-            or len(self.root) != features
-            or len(self.turn) != features
-            or self.turn.shape[1] == 0
-        ):
-            raise InvalidInput(
-                f"a row map had arrays of shapes {self.mean.shape}, {self.root.shape} and "
-                f"{self.turn.shape}; send it as made."
-            )
-        object.__setattr__(self, "bound", positive_number(self.bound, "bound"))
-        noise = positive_number(self.reward_noise, "reward_noise")
-        object.__setattr__(self, "reward_noise", noise)
+        super().__post_init__()
+        if self.size == 0:
+            raise InvalidInput("a row map measured no direction; send it as made.")
 
     @property
     def size(self) -> int:
@@ -165,26 +161,37 @@ class RowMap:
             self.bound,
         )
 
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values."""
-        return {
-            "mean": self.mean.tolist(),
-            "root": encode_array(self.root),
-            "turn": encode_array(self.turn),
-            "bound": self.bound,
-            "reward_noise": self.reward_noise,
-        }
+
+@dataclass(frozen=True, eq=False)
+class ReleasedInformation:
+    """What releases say about theta (see the module's table)."""
+
+    precision: FloatArray
+    shift: FloatArray
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> RowMap:
-        """The inverse of `to_fields`."""
-        return cls(
-            decode_array(fields["mean"], "mean", 1),
-            decode_array(fields["root"], "root", 2),
-            decode_array(fields["turn"], "turn", 2),
-            fields["bound"],
-            fields["reward_noise"],
-        )
+    def none(cls, features: int) -> ReleasedInformation:
+        """Before any release."""
+        return cls(np.zeros((features, features)), np.zeros(features))
+
+    def __add__(self, other: ReleasedInformation) -> ReleasedInformation:
+        return ReleasedInformation(self.precision + other.precision, self.shift + other.shift)
+
+
+def believe(information: ReleasedInformation, bound: float) -> GaussianPosterior:
+    """The posterior, from information and the declared bound of |f|."""
+    values, axes = np.linalg.eigh(information.precision)
+    values = np.maximum(values, 0.0)
+    turned = axes.T @ information.shift
+    variances = (SCALES * bound)[:, None] ** 2
+    evidence = (
+        -0.5 * np.log1p(variances * values).sum(axis=1)
+        + 0.5 * (turned**2 / (values + 1.0 / variances)).sum(axis=1)
+        - 0.5 * np.log2(2.0 * SCALES) ** 2
+    )
+    scale = float(SCALES[int(evidence.argmax())] * bound)
+    root = axes / np.sqrt(values + scale**-2)
+    return GaussianPosterior(root @ (root.T @ information.shift), root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +210,9 @@ class Expected:
     spread: FloatArray
     bound: float
 
-    def information(self, total: FloatArray, people: int, noise: float) -> Information:
+    def information(
+        self, total: FloatArray | IntArray, people: int, noise: float
+    ) -> ReleasedInformation:
         """What a noisy sum of rows tells.
 
         Args:
@@ -213,7 +222,7 @@ class Expected:
         """
         weighing = self._weighing(people, noise)
         seen = self.bound * total + people * self.offset
-        return Information(people**2 * weighing @ self.slope, people * weighing @ seen)
+        return ReleasedInformation(people**2 * weighing @ self.slope, people * weighing @ seen)
 
     def precision(self, people: int, noise: float) -> FloatArray:
         """(m, m) `information` without the statistic."""
@@ -271,48 +280,47 @@ NoiseVariance = Callable[[int], float]
 
 
 def best_rows(
-    belief: Belief,
+    posterior: GaussianPosterior,
     phi: FloatArray,
     chances: FloatArray,
-    matters: FloatArray,
+    doubt: FloatArray,
     people: int,
     reward_noise: float,
     noise: NoiseVariance,
 ) -> tuple[RowMap, float]:
-    """The row map that leaves the least variance where it matters, and that variance.
+    """The row map that leaves the least variance where it counts, and that variance.
 
     Args:
-        belief: what is known before the epoch.
+        posterior: before the epoch.
         phi: (w, m) features of all contexts with all arms.
         chances: (w,) their probabilities rho in the epoch.
-        matters: (m, m) V: the variance that is left is trace(V Sigma), in the coordinates in which
+        doubt: (m, m) V: the variance that is left is trace(V Sigma), in the coordinates in which
             the posterior before the epoch is standard normal.
         people: how many people the epoch has.
         reward_noise: see `RowMap`.
         noise: variance of the noise on a sum of rows, or of `people` noisy rows.
     """
     some = chances > 0.0
-    where = phi[some] @ belief.root
+    where = phi[some] @ posterior.root
     values, axes = np.linalg.eigh((where * chances[some, None]).T @ where)
     values, axes = values[::-1], axes[:, ::-1]
-    found: tuple[RowMap, float] | None = None
+    best: tuple[float, RowMap] | None = None
     for threshold in _THRESHOLDS:
         kept = values > threshold * values[0]
         shares = np.sqrt(values[kept] - threshold * values[0]) / values[kept]
-        turn = np.asarray(belief.root @ (axes[:, kept] * shares), dtype=np.float64)
-        made = sized_rows(belief, turn, phi[some], chances[some], reward_noise)
-        told = made.expected(phi[some], chances[some])
-        precision = told.precision(people, noise(made.size))
-        inside = belief.root.T @ precision @ belief.root
-        left = float(np.trace(np.linalg.solve(np.eye(len(inside)) + inside, matters)))
-        if found is None or left < found[1]:
-            found = made, left
-    assert found is not None
-    return found
+        turn = np.asarray(posterior.root @ (axes[:, kept] * shares), dtype=np.float64)
+        rows = sized_rows(posterior, turn, phi[some], chances[some], reward_noise)
+        precision = rows.expected(phi[some], chances[some]).precision(people, noise(rows.size))
+        inside = posterior.root.T @ precision @ posterior.root
+        left = float(np.trace(np.linalg.solve(np.eye(len(inside)) + inside, doubt)))
+        if best is None or left < best[0]:
+            best = left, rows
+    assert best is not None
+    return best[1], best[0]
 
 
 def sized_rows(
-    belief: Belief,
+    posterior: GaussianPosterior,
     turn: FloatArray,
     phi: FloatArray,
     chances: FloatArray,
@@ -320,20 +328,19 @@ def sized_rows(
     shortened: float = _SHORTENED,
 ) -> RowMap:
     """Rows along `turn`, with D from what is expected of them (public)."""
-    loose = RowMap(belief.mean, belief.root, turn, 1.0, reward_noise)
+    loose = RowMap(posterior.mean, posterior.root, turn, 1.0, reward_noise)
     _, allowed, _ = loose.around(phi)
     lengths = allowed * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
     bound = min(shortened * math.sqrt(float(chances @ lengths**2)), float(lengths.max()))
-    return RowMap(belief.mean, belief.root, turn, bound, reward_noise)
+    return RowMap(posterior.mean, posterior.root, turn, bound, reward_noise)
 
 
-def in_unit_ball(rows: FloatArray) -> FloatArray:
-    """(n, d) rows with norm at most 1; what is not finite becomes 0."""
-    finite: FloatArray = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
-    with np.errstate(over="ignore"):
-        norms = np.sqrt((finite**2).sum(axis=1, keepdims=True))
-    shortened: FloatArray = finite / np.maximum(norms, 1.0)
-    return shortened
+def full_rows(turn: FloatArray, phi: FloatArray) -> RowMap:
+    """Rows without control variate whose largest length over features (w, m) is allowed."""
+    features = len(turn)
+    nothing = np.zeros(features), np.zeros((features, 1))
+    lengths = BOUND * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
+    return RowMap(*nothing, turn, float(lengths.max()), BOUND)
 
 
 def whole(rows: FloatArray) -> IntArray:

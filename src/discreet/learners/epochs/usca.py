@@ -1,7 +1,10 @@
 """USCA: learn from everybody by one public design, then predict (Pavlovic et al., January 2025).
 
-Learning: every person of the horizon is offered arms by a design that depends on no data, and adds
-the row turn' phi(w) y with turn turn' = Z^-1, Z = T Lambda + ridge I. The sum stays secret.
+    learning     every person of the horizon T is offered arms by a design that depends on no data
+                 and adds the row turn' phi(w) y, turn turn' = Z^-1, Z = T Lambda + tau I
+    prediction   mu(x, c) = phi(x, c)' turn (sum of rows), and an arm by mu(., c)
+
+The sum of rows stays secret.
 
 | `predictions` | a prediction for a context                                   | privacy          |
 |---------------|--------------------------------------------------------------|------------------|
@@ -25,7 +28,8 @@ Where arms form a continuum, `ArmPoints.grid` gives a fine public grid of them.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -33,15 +37,20 @@ from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.learners.epochs.belief import Belief
-from discreet.learners.epochs.decisions import Offers, Thompson
-from discreet.learners.epochs.design import DESIGNS, check_design, offers_of
-from discreet.learners.epochs.elimination import full_rows
+from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import EpochPolicy
+from discreet.learners.epochs.policy import (
+    DESIGNS,
+    EpochPolicy,
+    Offers,
+    Thompson,
+    check_design,
+    offers_of,
+)
 from discreet.learners.epochs.releases import DATA
-from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap
-from discreet.privacy import Budget, Joint, Release, Rounds
+from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap, full_rows
+from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.privacy import Budget, Release, Rounds
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.selection import ExponentialMechanism
@@ -61,22 +70,57 @@ _PRIOR = 0.15
 _AT_ONCE = 2**24
 
 
-class UscaCalibration(ABC):
-    """Rows and a scale in place of those of `Usca`, as from a paper; functions of nobody's data.
+class UscaCalibration(Calibration):
+    """What USCA leaves open: rows, and what scores are divided by; functions of nobody's data.
 
     Attributes:
-        name: what messages call it.
+        finite_only: whether it is for a number of predictions from a finite set of contexts.
     """
 
-    name: ClassVar[str]
+    finite_only: ClassVar[bool] = True
 
     @abstractmethod
     def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
         """What people add, if arms are offered with probabilities (N, K)."""
 
     @abstractmethod
-    def score_range(self, learner: Usca, rows: RowMap) -> float:
-        """What stands in the place of R(c) in every context."""
+    def score_range(self, learner: Usca, rows: RowMap) -> float | None:
+        """What stands in the place of R(c) in every context; None for R(c) itself."""
+
+
+@dataclass(frozen=True)
+class ExactRange(UscaCalibration):
+    """Rows with the ridge at which least doubt is expected to be left, and R(c) for scores."""
+
+    name: ClassVar[str] = "exact_range"
+    finite_only: ClassVar[bool] = False
+
+    def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
+        assert learner.horizon is not None
+        chances, phi, people = learner.chances(offers), learner.pairs, learner.horizon
+        prior = _PRIOR * BOUND**2
+        variance = learner.noise_bound**2 / 3.0 + prior
+        values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
+        values = np.maximum(values, 0.0)
+        best: tuple[float, RowMap] | None = None
+        for ridge in _RIDGES * variance / prior:
+            shrunk = people * values + ridge
+            rows = full_rows(axes / np.sqrt(shrunk), phi[chances > 0.0])
+            # Errors of f: what the ridge leaves of the prior, who came, and the mechanism.
+            error = prior * (ridge / shrunk) ** 2 + variance * people * values / shrunk**2
+            if learner.predictions is None:
+                error = error + learner.noise_variance(rows.size, people) * rows.bound**2 / shrunk
+            doubt = float(chances @ ((phi @ axes) ** 2 @ error))
+            if learner.predictions is not None and learner.budget.private:
+                scale = learner.exact_range(rows) * learner.predictions / learner.budget.epsilon
+                doubt += float(learner.features.contexts.weights @ np.minimum(scale, 1.0) ** 2)
+            if best is None or doubt < best[0]:
+                best = doubt, rows
+        assert best is not None
+        return best[1]
+
+    def score_range(self, learner: Usca, rows: RowMap) -> None:
+        return None
 
 
 class Usca(EpochLearner):
@@ -87,14 +131,15 @@ class Usca(EpochLearner):
         predictions: how many predictions share the budget; None for any number, from one Gaussian
             release.
         design: `optimal` (context-wise D-optimal) or `uniform`, as published.
-        calibration: a `UscaCalibration`, for predictions from a finite set of contexts; None for
-            rows and ranges of the learner's own.
+        calibration: rows, and what scores are divided by: `ExactRange()` by default. One that has
+            a score range of its own is for predictions from a finite set of contexts.
 
     See `EpochLearner` for the others.
     """
 
     name: ClassVar[str] = "usca"
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "none")
+    calibrations = UscaCalibration
 
     def __init__(
         self,
@@ -111,35 +156,31 @@ class Usca(EpochLearner):
             whole_number(predictions, "predictions", minimum=1)
         self.predictions = predictions
         self.design = check_design(design)
-        self.calibration = calibration
+        self.calibration: UscaCalibration = UscaCalibration.checked(calibration)
         super().__init__(domain, arms, budget, **common)
-        if calibration is not None and (predictions is None or not self.features.contexts.exact):
-            raise InvalidInput(
-                f"calibration was {calibration!r:.80} with predictions={predictions}; it needs a "
-                "number of predictions, and contexts that form a finite set."
-            )
-        if predictions is not None and isinstance(budget, Joint):
-            # Refused now rather than when a prediction is spent.
-            ExponentialMechanism(budget.epsilon / predictions)
-        # How many predictions were drawn with noise from which source.
-        self._drawn_by: dict[str, int] = {}
-        self._ranges: tuple[FloatArray, FloatArray] | None = None
-
-    @property
-    def _gaussian(self) -> bool:
-        return self.predictions is None
-
-    def _first_length(self) -> int:
+        if predictions is None:
+            self._check_gaussian()
         if self.horizon is None:
             raise InvalidInput(
                 f"horizon was None; {self.name} learns from a number of people that is fixed "
                 "beforehand, so give it as horizon."
             )
-        return self.horizon
-
-    @classmethod
-    def _own_options(cls) -> tuple[str, ...]:
-        return ("predictions", "design")
+        finite = predictions is not None and self.features.contexts.exact
+        if self.calibration.finite_only and not finite:
+            raise InvalidInput(
+                f"calibration was {calibration!r:.80} with predictions={predictions}; it needs a "
+                "number of predictions, and contexts that form a finite set."
+            )
+        self._length = self.horizon
+        # The mechanism of one prediction, refused now rather than when a prediction is spent.
+        self.mechanism_of_one = (
+            ExponentialMechanism(budget.epsilon / predictions)
+            if predictions is not None and budget.private
+            else None
+        )
+        # How many predictions were drawn with noise from which source.
+        self._drawn_by: dict[str, int] = {}
+        self._ranges: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def predictions_left(self) -> float:
@@ -167,59 +208,21 @@ class Usca(EpochLearner):
         # Without a release the policy never changes.
         return 2**53 if self.predictions is not None and self._policies else self._length
 
-    def _next(self, header: dict[str, Any], belief: Belief) -> tuple[EpochPolicy, int]:
+    def _next(
+        self, header: dict[str, Any], posterior: GaussianPosterior
+    ) -> tuple[EpochPolicy, int]:
         if header["version"] == 0:
-            offers = self._offers()
-            chosen = self.calibration
-            rows = chosen.rows(self, offers) if chosen else self._learning_rows(offers)
-            decision: Any = Offers(self.features, offers)
-            length = self._first_length()
-        else:
-            rows = self._policies[0].rows
-            draws = 1, self.public_seed, header["version"]
-            decision = Thompson(self.features, belief.mean, belief.root, 0.0, *draws)
-            length = 2**53
-        policy = EpochPolicy(
-            **header,
-            features=self.features,
-            decision=decision,
-            rows=rows,
-            local=None,
-            believed=belief.mean,
-        )
-        return policy, length
+            everything: BoolArray = np.ones(self.features.table.shape[:2], dtype=np.bool_)
+            weights = self.features.contexts.weights
+            offers = offers_of(self.design, self.features.table, weights, everything)
+            rows = self.calibration.rows(self, offers)
+            return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), (
+                self.horizon or 0
+            )
+        best = Thompson.greedy(self.features, posterior, self.public_seed, header["version"])
+        return self.epoch_policy(header, posterior, best, self._policies[0].rows), 2**53
 
-    def _offers(self) -> FloatArray:
-        everything: BoolArray = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
-        weights = self.features.contexts.weights
-        return offers_of(self.design, self.features.table, weights, everything)
-
-    def _learning_rows(self, offers: FloatArray) -> RowMap:
-        """Rows for the ridge at which least doubt is expected to be left."""
-        assert self.horizon is not None
-        chances, phi, people = self.chances(offers), self.pairs, self.horizon
-        prior = _PRIOR * BOUND**2
-        variance = self._noise_bound**2 / 3.0 + prior
-        values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
-        values = np.maximum(values, 0.0)
-        best: tuple[float, RowMap] | None = None
-        for ridge in _RIDGES * variance / prior:
-            shrunk = people * values + ridge
-            rows = full_rows(axes / np.sqrt(shrunk), phi[chances > 0.0])
-            # Errors of f: what the ridge leaves of the prior, who came, and the mechanism.
-            error = prior * (ridge / shrunk) ** 2 + variance * people * values / shrunk**2
-            if self.predictions is None:
-                error = error + self.noise_variance(rows.size, people) * rows.bound**2 / shrunk
-            doubt = float(chances @ ((phi @ axes) ** 2 @ error))
-            if self.predictions is not None and isinstance(self.budget, Joint):
-                scale = self._range(rows) * self.predictions / self.budget.epsilon
-                doubt += float(self.features.contexts.weights @ np.minimum(scale, 1.0) ** 2)
-            if best is None or doubt < best[0]:
-                best = doubt, rows
-        assert best is not None
-        return best[1]
-
-    def _range(self, rows: RowMap) -> FloatArray:
+    def exact_range(self, rows: RowMap) -> FloatArray:
         """(N,) R(c) at the tabulated contexts."""
         turned = self.features.table @ rows.turn
         ranges = rows.bound * _widest(turned)
@@ -252,7 +255,7 @@ class Usca(EpochLearner):
             self.features.contexts.check(unit)
             if self._ranges is None:
                 turned = self.features.table @ rows.turn
-                reached = self._range(rows) + slack * rows.bound * _widest(turned)
+                reached = self.exact_range(rows) + slack * rows.bound * _widest(turned)
                 self._ranges = reached, _longest(turned)
             places = self.features.contexts.places(unit)
             return self._ranges[0][places], self._ranges[1][places]
@@ -260,16 +263,17 @@ class Usca(EpochLearner):
         return (2.0 + slack) * rows.bound * _widest(turned), _longest(turned)
 
     def _divisors(self, contexts: ArrayLike) -> FloatArray:
-        """(n,) what scores are divided by: R(c), unless a calibration says otherwise."""
-        if self.calibration is None:
-            return self.ranges(contexts)
+        """(n,) what scores are divided by: R(c), unless the calibration says otherwise."""
         divisor = self.calibration.score_range(self, self.published(0).rows)
+        if divisor is None:
+            return self.ranges(contexts)
         return np.full(len(np.asarray(contexts)), divisor)
 
     @property
     def cost_of_one(self) -> float:
         """The epsilon that one prediction costs, whatever is divided by; public."""
-        if self.calibration is None:
+        assert self.mechanism_of_one is not None
+        if self.calibration.score_range(self, self.published(0).rows) is None:
             return self.mechanism_of_one.epsilon
         where = self.domain.from_unit(self.features.contexts.points)
         share = float((self.ranges(where) / self._divisors(where)).max())
@@ -299,7 +303,7 @@ class Usca(EpochLearner):
         # Spent first: an interruption after the draw must not give the prediction back.
         self._spend(len(unit))
         scores = self._scores(unit)
-        if not isinstance(self.budget, Joint):
+        if self.mechanism_of_one is None:
             return np.asarray(scores.argmax(axis=1), dtype=np.int64)
         assert self.noise is not None
         return self.mechanism_of_one.select(scores, self._divisors(contexts), self.noise)
@@ -309,28 +313,21 @@ class Usca(EpochLearner):
         unit = self.domain.people_to_unit(contexts)
         self.features.contexts.check(unit)
         scores = self._scores(unit)
-        if not isinstance(self.budget, Joint):
+        if self.mechanism_of_one is None:
             return np.asarray(np.eye(self.arms)[scores.argmax(axis=1)])
         return self.mechanism_of_one.probabilities(scores, self._divisors(contexts))
-
-    @property
-    def mechanism_of_one(self) -> ExponentialMechanism:
-        """The mechanism of one prediction."""
-        assert isinstance(self.budget, Joint)
-        assert self.predictions is not None
-        return ExponentialMechanism(self.budget.epsilon / self.predictions)
 
     def _scores(self, unit: FloatArray) -> FloatArray:
         """(n, K) mu(., c), from the secret sum of everybody."""
         rows = self.published(0).rows
-        one = self._sums.epochs.get(0)
-        total = np.zeros(rows.size) if one is None else one.total / RESOLUTION
+        added = self._sums.epochs.get(0)
+        total = np.zeros(rows.size) if added is None else added.total / RESOLUTION
         scores: FloatArray = self.features.all(unit) @ rows.turn @ (rows.bound * total)
         return scores
 
     @property
     def releases(self) -> list[Release]:
-        if self.predictions is None or not isinstance(self.budget, Joint):
+        if self.mechanism_of_one is None:
             return super().releases
         if self.spent == 0:
             return []
@@ -352,12 +349,8 @@ class Usca(EpochLearner):
         ]
 
     def _options(self) -> dict[str, Any]:
-        if self.calibration is not None:
-            raise InvalidInput(
-                f"a learner with the calibration {self.calibration.name!r} cannot be saved; only "
-                "one with rows and ranges of its own can."
-            )
-        return super()._options()
+        own = {"predictions": self.predictions, "design": self.design}
+        return {**super()._options(), **own}
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "spent": dict(self._drawn_by)}

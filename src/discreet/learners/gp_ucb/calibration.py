@@ -1,36 +1,67 @@
-"""How much noise, when to release, and what to believe: the rules a kernel learner follows.
+"""How much noise, when to release, and what to believe: what a kernel learner leaves open.
 
-`Posterior` is the default: geometric epochs, Gram matrix with noise taken off, Gaussian posterior.
-`ConfidenceWidth` is the rule of the theorems: a regularised Gram matrix and a width that covers f
-with the stated probability at confidence_multiplier 1, which explores far too much in practice.
-Published calibrations live with the reproductions and subclass `Calibration`.
+| calibration       | posterior                                                                  |
+|-------------------|----------------------------------------------------------------------------|
+| `PosteriorBonus`  | the default: geometric epochs, Gram matrix with noise taken off, Gaussian  |
+|                   | posterior; a bonus of some of its deviations                               |
+| `ConfidenceWidth` | that of the theorems: a regularised Gram matrix and a width that covers f  |
+|                   | with the stated probability at confidence_multiplier 1, which explores far |
+|                   | too much in practice                                                       |
 
-Only `weights`, `mechanism` and `noise_multiplier` touch privacy, and what they give is what the
-releases record; the rest is post-processing.
+Those of the paper live with its reproduction. Only `weights`, `mechanism` and `noise_multiplier`
+touch privacy, and what they give is what the releases record; the rest is post-processing.
+
+**The row of a person** with features phi (||phi|| <= 1) and centred reward y (|y| <= b) is
+
+    (phi_i phi_i, w phi_i phi_j for i < j, c y phi, g y^2)
+
+with w = sqrt 2, so that its first part has the inner product (phi'psi)^2 ("svec"). Replacing one
+person by any other moves the row by at most (k = phi'psi, both of norm 1)
+
+    max over k, y, y' of 2 - 2 k^2 + c^2 (y^2 + y'^2 - 2 y y' k)
+      = (2 + c^2 b^2)^2 / 2 if c b <= sqrt 2, else 4 c^2 b^2          (squared),
+
+attained at y y' = b^2, k = -c^2 b^2 / 2 (or k = -1). There y^2 = y'^2, so the last entry is free
+for g = c / b: with p = y^2, q = y'^2 it adds g^2 (p - q)^2, the maximum over k is convex in p and
+in q, hence largest at corners, and at (b^2, 0) it is 2 + 2 c^2 b^2. Shorter vectors move the row
+less, and so does any w in [0, sqrt 2]. `row_sensitivity` includes the rounding below.
+
+Features and rewards are rounded to multiples of 2^-18 first. Their products are then whole
+multiples of 2^-36, and sums of them are exact in 64-bit integers: statistics add without rounding,
+in any order, and sensitivity does not rest on exact real arithmetic.
+
+| array   | shape           | meaning                                        |
+|---------|-----------------|------------------------------------------------|
+| phi     | (n, m)          | features divided by their norm bound           |
+| gram    | (m (m + 1)/2,)  | upper triangle of sum phi phi', by rows        |
+| rewards | (m,)            | sum y phi                                      |
+| squares | (1,)            | sum y^2                                        |
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.special import ndtr
 
-from discreet.learners.gp_ucb.axes import GramAxes, positive_part
-from discreet.learners.gp_ucb.belief import (
+from discreet.learners.calibration import Calibration
+from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
     UNIFORM_VARIANCE,
-    Belief,
-    Sums,
-    gram_belief,
+    GaussianPosterior,
+    GramAxes,
+    NoisySums,
+    gram_posterior,
+    positive_part,
 )
-from discreet.learners.gp_ucb.rows import RowWeights
-from discreet.privacy import Joint, Local
-from discreet.privacy.calibration import gaussian_noise_multiplier
+from discreet.privacy import Budget
 from discreet.privacy.prefix_sums import (
     MECHANISMS,
     BufferedToeplitz,
@@ -40,6 +71,7 @@ from discreet.privacy.prefix_sums import (
 )
 from discreet.validation import (
     FloatArray,
+    IntArray,
     InvalidInput,
     finite_number,
     positive_number,
@@ -49,35 +81,205 @@ from discreet.validation import (
 
 Decision = Literal["ucb", "thompson", "matching"]
 
+_BITS = 18
+RESOLUTION = 2.0**_BITS
+# Of the integer sums.
+UNIT = 2.0 ** (-2 * _BITS)
+# So many products of two numbers below 2^18 add up exactly in float64.
+_EXACT = 2 ** (53 - 2 * _BITS)
+# Integer sums of this many people fit into 64 bits, with room for a second copy.
+MOST_PEOPLE = 2 ** (61 - 2 * _BITS)
+SYMMETRIC = math.sqrt(2.0)
+
+
+def row_size(features: int) -> int:
+    """How many numbers a row has: gram, rewards and squares."""
+    return features * (features + 1) // 2 + features + 1
+
 
 @dataclass(frozen=True)
-class Seen:
-    """What a rule knows when it forms a belief.
+class RowWeights:
+    """The weights of the parts of a row, and the range of centred rewards.
 
     Attributes:
-        sums: how many people the sums stand for, and the noise on them.
-        people: how many people came.
-        horizon: how many are expected; None if unknown.
-        noise_scale: standard deviation of the noise on each released number.
-        variance: of the noise on the sums, as a multiple of noise_scale^2.
+        rewards: c, the weight of y phi.
+        off_diagonal: w, the weight of phi_i phi_j for i < j; at most sqrt 2.
+        centre: what is subtracted from rewards in [0, 1].
+        with_squares: whether y^2 is released.
     """
 
-    sums: Sums
-    people: int
-    horizon: int | None
-    noise_scale: float
-    variance: float
+    rewards: float = 2.0
+    off_diagonal: float = SYMMETRIC
+    centre: float = 0.5
+    with_squares: bool = True
+
+    def __post_init__(self) -> None:
+        positive_number(self.rewards, "rewards")
+        if not 0.0 < self.off_diagonal <= SYMMETRIC or not 0.0 <= self.centre <= 1.0:
+            raise InvalidInput(
+                f"weights were {self}; off_diagonal must be above 0 and at most {SYMMETRIC}, and "
+                "centre from 0 to 1."
+            )
+
+    @property
+    def squares(self) -> float:
+        """g, the weight of y^2."""
+        return self.rewards / self.bound if self.with_squares else 0.0
+
+    @property
+    def bound(self) -> float:
+        """b, the largest |y|."""
+        return max(self.centre, 1.0 - self.centre)
 
 
-class Calibration(ABC):
-    """What a kernel learner leaves open."""
+def row_sensitivity(features: int, weights: RowWeights) -> float:
+    """How far (l2) a row of `features` features moves when its person is replaced."""
+    # A bound that is no whole multiple of 2^-18 may be rounded upwards.
+    moved = weights.rewards * math.ceil(weights.bound * RESOLUTION) / RESOLUTION
+    exact = (2.0 + moved**2) / math.sqrt(2.0) if moved <= SYMMETRIC else 2.0 * moved
+    # Rounding moves each feature by at most half a unit, so norms grow to at most this.
+    norm = 1.0 + math.sqrt(features) / (2.0 * RESOLUTION)
+    return exact * norm**2
 
-    name: ClassVar[str]
+
+@lru_cache(maxsize=64)
+def triangle(features: int) -> tuple[IntArray, IntArray]:
+    """Row and column numbers of the upper triangle of an m x m matrix, by rows."""
+    rows, columns = np.triu_indices(features)
+    return rows, columns
+
+
+def triangle_weights(features: int, off_diagonal: float) -> FloatArray:
+    """(m (m + 1)/2,) 1 on the diagonal and w elsewhere."""
+    rows, columns = triangle(features)
+    weights: FloatArray = np.where(rows == columns, 1.0, off_diagonal)
+    return weights
+
+
+def symmetric(upper: FloatArray, features: int) -> FloatArray:
+    """The (m, m) matrix whose upper triangle is given."""
+    full = np.zeros((features, features))
+    full[triangle(features)] = upper
+    mirrored: FloatArray = full + np.triu(full, 1).T
+    return mirrored
+
+
+def rounded(values: FloatArray) -> FloatArray:
+    """Whole multiples of 2^-18, as whole numbers in float64."""
+    whole: FloatArray = np.rint(values * RESOLUTION)
+    return whole
+
+
+def exact_product(left: FloatArray, right: FloatArray) -> IntArray:
+    """left' right for whole numbers below 2^18 in float64, exactly."""
+    total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
+    for start in range(0, len(left), _EXACT):
+        people = slice(start, start + _EXACT)
+        total += (left[people].T @ right[people]).astype(np.int64)
+    return total
+
+
+def exact_sums(phi: FloatArray, centred: FloatArray) -> tuple[IntArray, IntArray]:
+    """`gram`, and `rewards` with `squares` behind them, of n people, in units of 2^-36."""
+    whole = rounded(phi)
+    gram = exact_product(whole, whole)[triangle(phi.shape[1])]
+    reward = rounded(centred)[:, None]
+    seen = exact_product(np.hstack([whole, reward]), reward)[:, 0]
+    return gram, seen
+
+
+def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> FloatArray:
+    """(n, size) the row of each of n people."""
+    whole, reward = rounded(phi) / RESOLUTION, rounded(centred) / RESOLUTION
+    rows, columns = triangle(phi.shape[1])
+    gram = whole[:, rows] * whole[:, columns]
+    gram *= triangle_weights(phi.shape[1], weights.off_diagonal)
+    squares = weights.squares * reward[:, None] ** 2
+    joined: FloatArray = np.hstack([gram, weights.rewards * reward[:, None] * whole, squares])
+    return joined
+
+
+# How public points are offered; arrays are of one coordinate group (public_points.py).
+
+# Draws of theta that a released Thompson policy averages over.
+_DRAWS = 64
+# How strongly points that look worse are avoided: offers go with Phi(3 q)^2.
+_SHARPNESS = 3.0
+# The share of people for whom offers go with Phi(q)^2: a run that was unlucky early would otherwise
+# stay with the second-best point for good.
+_DOUBT = 0.1
+
+
+def matching(
+    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
+) -> FloatArray:
+    """(N,) offers by q = (m(x) - m(x*)) / sd(f(x) - f(x*)), x* the greedy point.
+
+    Nine people in ten get points in proportion to Phi(3 q)^2, the tenth to Phi(q)^2: a point that
+    is as good as the greedy one for all that is known gets its share, one that is surely worse
+    nothing, and one that may be better is not forgotten. Upper confidence bounds run to the
+    boundary of a box, where little is known, and Thompson sampling spends too long on points that
+    are hardly ever best.
+    """
+    mean = psi @ posterior.mean
+    away = psi - psi[int(mean.argmax())]
+    gap = mean - mean.max()
+    spread = np.sqrt(np.maximum(np.sum((away @ posterior.root) ** 2, axis=1), 1e-300))
+    q = gap / spread
+    q[int(mean.argmax())] = 0.0
+    offers = np.zeros(len(psi))
+    for sharpness, share in ((_SHARPNESS, 1.0 - _DOUBT), (1.0, _DOUBT)):
+        weight = ndtr(sharpness * q) ** 2
+        offers += share * weight / weight.sum()
+    return offers
+
+
+def upper_bound(
+    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
+) -> FloatArray:
+    """(N,) everything on the point with the largest mean plus `confidence` deviations."""
+    spread = np.sqrt(np.sum((psi @ posterior.root) ** 2, axis=1))
+    offers = np.zeros(len(psi))
+    offers[int((psi @ posterior.mean + confidence * spread).argmax())] = 1.0
+    return offers
+
+
+def thompson(
+    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
+) -> FloatArray:
+    """(N,) how often each point is best under theta drawn from the posterior (public draws)."""
+    normal = rng.standard_normal((_DRAWS, posterior.root.shape[1]))
+    theta = posterior.mean + confidence * normal @ posterior.root.T
+    best = (psi @ theta.T).argmax(axis=0)
+    offers: FloatArray = np.bincount(best, minlength=len(psi)) / _DRAWS
+    return offers
+
+
+OFFERS: dict[Decision, Callable[..., FloatArray]] = {
+    "ucb": upper_bound,
+    "thompson": thompson,
+    "matching": matching,
+}
+
+# What prefix sums cannot do here: grow without a horizon by themselves, or be read once only.
+_PREFIX_SUMS = [n for n in MECHANISMS if n not in (Doubling.name, "independent")]
+
+
+class KernelCalibration(Calibration):
+    """What a kernel learner leaves open.
+
+    Attributes:
+        weights: what each part of a row counts.
+        smoothness: of f, beyond that of the kernel's Gaussian process (posterior.py).
+        confidence_multiplier: how many deviations are added to the mean on public points.
+    """
+
     weights: RowWeights
     smoothness: float = 0.0
+    confidence_multiplier: float = 1.0
 
     @abstractmethod
-    def noise_multiplier(self, budget: Joint | Local, features: int) -> float:
+    def noise_multiplier(self, budget: Budget, features: int) -> float:
         """scale / sensitivity of the whole stream (joint) or of one report (local)."""
 
     @abstractmethod
@@ -95,10 +297,10 @@ class Calibration(ABC):
         """Where releases cost nothing (local reports), the people at the next update."""
 
     @abstractmethod
-    def believe(
-        self, gram: FloatArray, rewards: FloatArray, seen: Seen, axes: GramAxes
-    ) -> tuple[Belief, float]:
-        """The belief about theta and how many of its deviations to add to the mean."""
+    def posterior(
+        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
+    ) -> tuple[GaussianPosterior, float]:
+        """What is believed of theta, and how many of its deviations to add to the mean."""
 
     @abstractmethod
     def decision(self, public: bool) -> Decision:
@@ -106,8 +308,8 @@ class Calibration(ABC):
 
 
 @dataclass(frozen=True)
-class _Shared(Calibration):
-    """Options that both rules have.
+class _Shared(KernelCalibration):
+    """Options that both have.
 
     Attributes:
         mechanism_name: `geometric_epochs`, or a prefix sum: `buffered_toeplitz`, `binary_tree`,
@@ -127,13 +329,9 @@ class _Shared(Calibration):
     choose: str | None = None
 
     def __post_init__(self) -> None:
-        if self.mechanism_name not in MECHANISMS or self.mechanism_name in (
-            Doubling.name,
-            "independent",
-        ):
-            known = [n for n in MECHANISMS if n not in (Doubling.name, "independent")]
+        if self.mechanism_name not in _PREFIX_SUMS:
             raise InvalidInput(
-                f"mechanism_name was {self.mechanism_name!r}; it must be one of {known}."
+                f"mechanism_name was {self.mechanism_name!r}; it must be one of {_PREFIX_SUMS}."
             )
         GeometricEpochs(growth=self.growth)
         whole_number(self.every, "every", minimum=1)
@@ -150,8 +348,8 @@ class _Shared(Calibration):
         """What each part of a row counts."""
         return RowWeights(rewards=self.reward_weight)
 
-    def noise_multiplier(self, budget: Joint | Local, features: int) -> float:
-        return gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    def noise_multiplier(self, budget: Budget, features: int) -> float:
+        return budget.noise_multiplier
 
     def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
         if self.mechanism_name == GeometricEpochs.name:
@@ -163,8 +361,8 @@ class _Shared(Calibration):
         kind: Any = MECHANISMS[self.mechanism_name]
         if horizon is None:
             return Doubling(kind=self.mechanism_name, first_rows=64, every=self.every)
-        made: PrefixMechanism = kind(rows=-(-horizon // self.every), every=self.every)
-        return made
+        mechanism: PrefixMechanism = kind(rows=-(-horizon // self.every), every=self.every)
+        return mechanism
 
     def next_update(self, people: int) -> int:
         return max(people + 1, math.ceil(self.update_growth * people))
@@ -173,31 +371,15 @@ class _Shared(Calibration):
         chosen: Any = self.choose or ("matching" if public else "ucb")
         return chosen  # type: ignore[no-any-return]
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> _Shared:
-        """The rule with these options; `InvalidInput` for one that it does not have."""
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidInput(
-                f"the rule {cls.name!r} of gp_ucb got the option {unknown[0]!r}; its options are "
-                f"{', '.join(known)}."
-            )
-        return cls(**options)
-
-    def to_options(self) -> dict[str, Any]:
-        """The inverse of `of`."""
-        return {"rule": self.name, **asdict(self)}
-
 
 @dataclass(frozen=True)
-class Posterior(_Shared):
-    """The Gaussian posterior of belief.py.
+class PosteriorBonus(_Shared):
+    """The Gaussian posterior of posterior.py.
 
     Attributes:
         confidence_multiplier: how many posterior deviations are added to the mean.
         prior_variance: of f(x) on the scale of rewards in [0, 1].
-        smoothness: of f, beyond that of the kernel's Gaussian process (axes.py).
+        smoothness: of f, beyond that of the kernel's Gaussian process (posterior.py).
     """
 
     name: ClassVar[str] = "posterior"
@@ -214,11 +396,11 @@ class Posterior(_Shared):
             )
         positive_number(self.prior_variance, "prior_variance")
 
-    def believe(
-        self, gram: FloatArray, rewards: FloatArray, seen: Seen, axes: GramAxes
-    ) -> tuple[Belief, float]:
-        belief = gram_belief(gram, rewards, seen.sums, axes, self.prior_variance)
-        return belief, self.confidence_multiplier
+    def posterior(
+        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
+    ) -> tuple[GaussianPosterior, float]:
+        believed = gram_posterior(gram, rewards, sums, axes, self.prior_variance)
+        return believed, self.confidence_multiplier
 
 
 @dataclass(frozen=True)
@@ -257,11 +439,11 @@ class ConfidenceWidth(_Shared):
             positive_number(getattr(self, name), name)
         probability(self.failure_probability, "failure_probability")
 
-    def believe(
-        self, gram: FloatArray, rewards: FloatArray, seen: Seen, axes: GramAxes
-    ) -> tuple[Belief, float]:
+    def posterior(
+        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
+    ) -> tuple[GaussianPosterior, float]:
         size = len(rewards)
-        noise = math.sqrt(seen.sums.gram_variance)
+        noise = math.sqrt(sums.gram_variance)
         strength = self.regulariser + self.noise_regulariser * math.sqrt(2.0 * size) * noise
         shifted = positive_part(gram) + strength * np.eye(size)
         factor = cho_factor(shifted, lower=True)
@@ -271,19 +453,9 @@ class ConfidenceWidth(_Shared):
                 MOST_REWARD_VARIANCE * (log_volume - 2.0 * math.log(self.failure_probability))
             )
             + self.norm_bound * math.sqrt(strength)
-            + math.sqrt(seen.sums.reward_variance * size / strength)
+            + math.sqrt(sums.reward_variance * size / strength)
         )
         root = solve_triangular(factor[0], np.eye(size), lower=True).T
-        return Belief(cho_solve(factor, rewards), root), self.confidence_multiplier * width
-
-
-RULES: dict[str, type[_Shared]] = {rule.name: rule for rule in (Posterior, ConfidenceWidth)}
-
-
-def rule_of(options: Mapping[str, Any]) -> _Shared:
-    """The rule that the options of a study file name; `posterior` by default."""
-    rest = dict(options)
-    name = rest.pop("rule", Posterior.name)
-    if name not in RULES:
-        raise InvalidInput(f"rule was {name!r}; it must be one of {', '.join(RULES)}.")
-    return RULES[name].of(rest)
+        return GaussianPosterior(
+            cho_solve(factor, rewards), root
+        ), self.confidence_multiplier * width

@@ -1,4 +1,12 @@
-"""GP-UCB under joint, local or no privacy, on a finite feature map (Dubey 2021, Algorithms 1-3).
+"""GP-UCB under joint, local or no privacy, on a finite feature map (Dubey 2021).
+
+    Algorithm 1, joint privacy                        here
+      x_t = argmax over D_t of mean + width           the policy's choice (decision_sets.py)
+      (phi phi', y phi) of each person                rows (calibration.py), summed by `_statistics`
+      Algorithm 2: prefix sums with noise             `_release`, by a `PrivateStream`
+      V_t, u_t -> theta, width                        `KernelCalibration.posterior`
+    Algorithm 3, local privacy
+      noise on each person's row                      the policy's report; sums are public
 
 **Joint privacy.** Plain observations come in; sums leave through a `PrivateStream`, once each; the
 policies are functions of what the stream released. A person's own action depends on their own
@@ -8,13 +16,13 @@ Huang, Roth, Roughgarden and Wu 2016).
 **Local privacy.** Each person adds the noise to their own report; nothing else is needed.
 
 **Public points.** Where everyone can be given the same points, each point is a function of earlier
-releases and a public ticket, so nothing but the reward is anybody's data.
+releases and a public ticket, so nothing but the reward is anybody's data (public_points.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -22,6 +30,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from discreet.action_space import ActionSpace, DecisionSets, PublicBox, PublicSet
+from discreet.codec import from_json, to_json
 from discreet.domain import Box
 from discreet.kernels import (
     Additive,
@@ -34,18 +43,21 @@ from discreet.kernels import (
     read_kernel,
 )
 from discreet.learners.base import Common, Learner
-from discreet.learners.gp_ucb.calibration import RULES, Calibration, Posterior, rule_of
-from discreet.learners.gp_ucb.local_noise import LocalNoise
-from discreet.learners.gp_ucb.model import KernelModel
-from discreet.learners.gp_ucb.modes import Mode, OwnSets, PublicPoints, Totals
-from discreet.learners.gp_ucb.policy import GPPolicy
-from discreet.learners.gp_ucb.reports import NoisyRows, Observations
-from discreet.learners.gp_ucb.rows import row_sensitivity, row_size
-from discreet.learners.gp_ucb.statistics import KernelStatistics
+from discreet.learners.calibration import read_options
+from discreet.learners.gp_ucb.calibration import KernelCalibration
+from discreet.learners.gp_ucb.decision_sets import OwnSets
+from discreet.learners.gp_ucb.mode import (
+    GPPolicy,
+    GramStatistics,
+    Mode,
+    NoisyRows,
+    PointObservations,
+    ReleasedSums,
+)
+from discreet.learners.gp_ucb.posterior import KernelModel
+from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
-from discreet.learners.schema import decode, encode
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.calibration import gaussian_noise_multiplier, padded_multiplier
 from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
@@ -65,7 +77,7 @@ def usual_kernel(domain: Box) -> Kernel:
     return Additive([RBF(length_scale=width) for width in widths])
 
 
-class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
+class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     """Learns where a reward function is high, from people whose data stay private.
 
     Args:
@@ -80,7 +92,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         public_points: (N, d) a public sample of where people's points may lie, if that is less
             than the whole box. It decides which features are kept; a wrong one costs reward, never
             privacy.
-        calibration: noise, releases and beliefs; `Posterior()` by default.
+        calibration: noise, releases and posterior; `PosteriorBonus()` by default.
 
     Raises:
         InvalidInput: for a feature map without a certified norm, or a budget without the delta
@@ -91,7 +103,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
     reports_type = Reports
-    statistics_type = KernelStatistics
+    statistics_type = GramStatistics
 
     def __init__(
         self,
@@ -103,14 +115,12 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         features: FeatureMap | None = None,
         error: float = _ERROR,
         public_points: ArrayLike | None = None,
-        calibration: Calibration | None = None,
+        calibration: KernelCalibration | None = None,
         **common: Unpack[Common],
     ) -> None:
         if not isinstance(domain, Box):
             raise InvalidInput(f"domain was {domain!r:.80}; pass Box(lower, upper).")
-        if calibration is not None and not isinstance(calibration, Calibration):
-            raise InvalidInput(f"calibration was {calibration!r:.80}; pass Posterior(...).")
-        self.calibration = calibration or Posterior()
+        self.calibration: KernelCalibration = KernelCalibration.checked(calibration)
         points = None if public_points is None else domain.from_unit(domain.to_unit(public_points))
         self._points = points
         self.features = _features(domain, kernel, features, error, points)
@@ -119,57 +129,34 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         self._counts: list[int] = []
         self._stream: PrivateStream | None = None
         self._design: tuple[Encoder, Decoder] | None = None
-        if isinstance(budget, Joint):
-            self._open_stream(budget)
-
-    def _empty(self) -> KernelStatistics:
-        """Called once, when everything that the mode needs is known."""
-        local = self._local_noise() if isinstance(self.budget, Local) else None
-        given = self.features, self.space, self.reward_bounds, self.calibration, local
-        self._mode: Mode = (
-            OwnSets(*given, points=self._points)
-            if isinstance(self.space, DecisionSets)
-            else PublicPoints(*given, noiseless=not isinstance(self.budget, Joint))
-        )
-        return self._mode.empty()
-
-    def _local_noise(self) -> LocalNoise:
-        budget = self.budget
-        if not isinstance(self.space, DecisionSets):
-            # A reward alone: on the scale [0, 1] two of them lie at most 1 apart.
-            if budget.delta == 0.0:
-                return LocalNoise(padded_multiplier(1.0 / budget.epsilon, 1), 1.0, laplace=True)
-            multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta)
-            return LocalNoise(padded_multiplier(multiplier, 1), 1.0)
-        if budget.delta == 0.0:
-            raise InvalidInput(
-                f"delta was {budget.delta:g}; reports of {self.name} from decision sets carry "
-                "Gaussian noise under local privacy, so give a delta above 0, such as 1e-6."
+        if budget.protects_releases:
+            assert self.noise is not None
+            multiplier = self.calibration.noise_multiplier(budget, self.features.features)
+            mechanism = self._mechanism(multiplier)
+            mode = self.mode
+            self._stream = PrivateStream(
+                mechanism, mode.size, mode.sensitivity, multiplier, self.noise
             )
-        size = self.features.features
-        sensitivity = row_sensitivity(size, self.calibration.weights)
-        assert isinstance(budget, Local)
-        multiplier = self.calibration.noise_multiplier(budget, size)
-        return LocalNoise(sensitivity * padded_multiplier(multiplier, row_size(size)), sensitivity)
+            self._design = mechanism.encoder(), mechanism.decoder()
 
-    def _open_stream(self, budget: Joint) -> None:
-        assert self.noise is not None
-        multiplier = self.calibration.noise_multiplier(budget, self.features.features)
-        mechanism = self._mechanism(multiplier)
-        self._stream = PrivateStream(
-            mechanism, self._mode.size, self._mode.sensitivity, multiplier, self.noise
-        )
-        self._design = mechanism.encoder(), mechanism.decoder()
+    @cached_property
+    def mode(self) -> Mode:
+        """What people bring, and what follows from it (mode.py)."""
+        given = self.features, self.space, self.reward_bounds, self.calibration, self.budget
+        if isinstance(self.space, DecisionSets):
+            return OwnSets(*given, points=self._points)  # type: ignore[arg-type]
+        return PublicPoints(*given)  # type: ignore[arg-type]
+
+    def _empty(self) -> GramStatistics:
+        return self.mode.empty()
 
     def _mechanism(self, multiplier: float) -> PrefixMechanism:
-        own = isinstance(self._mode, OwnSets)
-        weight = self.calibration.weights.rewards if own else 1.0
-        noise = multiplier * self._mode.sensitivity / weight
-        return self.calibration.mechanism(noise, self.horizon, not own)
+        noise = multiplier * self.mode.sensitivity / self.mode.reward_weight
+        return self.calibration.mechanism(noise, self.horizon, self.mode.public)
 
     @property
     def adjacency(self) -> Adjacency:
-        return Adjacency(record=self._mode.record)
+        return Adjacency(record=self.mode.record)
 
     @property
     def batch_size(self) -> int:
@@ -184,19 +171,19 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         """What is believed at present, as a public object that predicts anywhere."""
         return self.policy().model
 
-    def _statistics(self, policy: GPPolicy, reports: Reports) -> KernelStatistics:
-        wanted = Observations if self._mode.exact else NoisyRows
+    def _statistics(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
+        wanted = PointObservations if self.mode.exact else NoisyRows
         if not isinstance(reports, wanted):
             raise InvalidInput(
                 f"reports had type {type(reports).__name__}; under {self.budget!r} they are "
                 f"{wanted.__name__}."
             )
-        return self._mode.sums(policy, reports)
+        return self.mode.sums(policy, reports)
 
-    def _check_sums(self, statistics: KernelStatistics) -> None:
-        self._mode.check(statistics)
+    def _check_sums(self, statistics: GramStatistics) -> None:
+        self.mode.check(statistics)
         people = self.people + statistics.reports
-        self._mode.check_people(people)
+        self.mode.check_people(people)
         if self._stream is not None and self.horizon is not None and people > self.horizon:
             raise InvalidInput(
                 f"the horizon is used up: {self.people} people have taken part and "
@@ -207,27 +194,26 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
     def _publish(self) -> GPPolicy:
         header = self.policy_header()
         if self.people == 0:
-            return self._mode.policy(header, None)
+            return self.mode.policy(header, None)
         if self._stream is None:
-            return self._mode.policy(header, self._plain())
+            return self.mode.policy(header, self._plain())
         if self._stream.estimate is None and self.people < self._stream.due:
-            return self._mode.policy(header, None)
-        return self._mode.policy(header, self._release(self._stream))
+            return self.mode.policy(header, None)
+        return self.mode.policy(header, self._release(self._stream))
 
-    def _plain(self) -> Totals:
+    def _plain(self) -> ReleasedSums:
         """Sums that need no further noise."""
-        local = isinstance(self._mode, OwnSets) and self._mode.local is not None
-        return Totals(
-            values=self._mode.row(self._sums.row),
+        local = self.mode.local
+        return ReleasedSums(
+            values=self.mode.row(self._sums.row),
             design=self._sums.design,
             people=float(self.people),
             came=self.people,
-            horizon=self.horizon,
-            variance=float(self.people) if local else 0.0,
-            scale=self._mode.local.scale if self._mode.local is not None else 0.0,
+            variance=float(self.people) if self.mode.noisy_sums else 0.0,
+            scale=0.0 if local is None else local.scale,
         )
 
-    def _release(self, stream: PrivateStream) -> Totals:
+    def _release(self, stream: PrivateStream) -> ReleasedSums:
         """Release what came since the last time; the only place where noise is drawn.
 
         People whose row was released are never in another, even if making a policy from it failed.
@@ -241,7 +227,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
                 "learner as it was saved after the last policy that anyone has seen."
             )
         if new:
-            row = self._mode.row(self._sums.row - self._released.row)
+            row = self.mode.row(self._sums.row - self._released.row)
             design = self._sums.design - self._released.design
             stream.release(row, new)
             self._released = self._sums
@@ -251,12 +237,11 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         estimate, weighted = stream.estimate, decoder.estimate
         assert estimate is not None
         assert weighted is not None
-        return Totals(
+        return ReleasedSums(
             values=estimate.values,
             design=weighted.values,
             people=float(estimate.weights @ np.array(self._counts, dtype=np.float64)),
             came=self.people,
-            horizon=self.horizon,
             variance=estimate.variance,
             scale=stream.scale,
         )
@@ -264,41 +249,27 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
     @property
     def releases(self) -> list[Release]:
         if self._stream is None:
-            return super().releases if isinstance(self.budget, Local) else self._unprotected()
-        made = self._stream.record(
-            self._mode.data,
+            return super().releases
+        release = self._stream.record(
+            self.mode.data,
             OnceEach(f"one row of learner {self.identity}"),
-            self._mode.sensitivity_source,
+            self.mode.sensitivity_source,
         )
-        return [] if made is None else [made]
-
-    def _unprotected(self) -> list[Release]:
-        made = [policy.release("none") for policy in self._policies]
-        return [release for release in made if release is not None]
+        return [] if release is None else [release]
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        rest = dict(options)
-        read: dict[str, Any] = {}
-        for name in ("kernel", "error", "public_points"):
-            if name in rest:
-                read[name] = rest.pop(name)
-        if "features" in rest:
-            read["features"] = decode_map(rest.pop("features"))
-        return {**read, "calibration": rule_of(rest)}
+        read = read_options(cls, options, KernelCalibration)
+        if "features" in read:
+            read["features"] = decode_map(read["features"])
+        return read
 
     def _options(self) -> dict[str, Any]:
-        rule = self.calibration
-        if type(rule) not in RULES.values():
-            raise InvalidInput(
-                f"a learner with the calibration {rule.name!r} cannot be saved; only those of "
-                f"{', '.join(RULES)} can."
-            )
         points = self._points
         return {
             "features": encode_map(self.features),
             **({} if points is None else {"public_points": points.tolist()}),
-            **rule.to_options(),  # type: ignore[attr-defined]
+            **self.calibration.to_options(),
         }
 
     def _state(self) -> dict[str, Any]:
@@ -309,7 +280,7 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
         return {
             "stream": self._stream.to_fields(),
             "design": [encoder.to_fields(), decoder.to_fields()],
-            "released": encode(self._released),
+            "released": to_json(self._released),
             "counts": self._counts,
         }
 
@@ -334,11 +305,12 @@ class GPUCB(Learner[GPPolicy, Reports, KernelStatistics]):
             Encoder.from_fields(mechanism, encoder),
             Decoder.from_fields(mechanism, decoder),
         )
-        self._released = decode(fields["released"], KernelStatistics)
+        self._released = from_json(fields["released"], GramStatistics, "released")
         self._counts = [whole_number(count, "counts", minimum=1) for count in fields["counts"]]
         people = self._stream.people
-        if sum(self._counts) != people or self._released.reports != people:
+        if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
+        self._target.check_released(people)
         self._target.check_released(people)
 
 
@@ -358,7 +330,7 @@ def _features(
             )
         return features
     chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
-    return _made(kernel_to_text(chosen), domain, positive_number(error, "error"), _frozen(points))
+    return _map_of(kernel_to_text(chosen), domain, positive_number(error, "error"), _frozen(points))
 
 
 def _frozen(points: FloatArray | None) -> tuple[tuple[float, ...], ...] | None:
@@ -366,7 +338,7 @@ def _frozen(points: FloatArray | None) -> tuple[tuple[float, ...], ...] | None:
 
 
 @lru_cache(maxsize=16)
-def _made(
+def _map_of(
     kernel: str, domain: Box, error: float, points: tuple[tuple[float, ...], ...] | None
 ) -> FeatureMap:
     """Feature maps are public and take a second to make: replicates share them."""

@@ -25,12 +25,22 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from discreet.learners.gp_ucb.axes import GramAxes
-from discreet.learners.gp_ucb.belief import MOST_REWARD_VARIANCE, Belief
-from discreet.learners.gp_ucb.calibration import Calibration, Decision, Seen
-from discreet.learners.gp_ucb.rows import SYMMETRIC, RowWeights, row_sensitivity
+from discreet.learners.gp_ucb.calibration import (
+    SYMMETRIC,
+    Decision,
+    KernelCalibration,
+    RowWeights,
+    row_sensitivity,
+)
+from discreet.learners.gp_ucb.posterior import (
+    MOST_REWARD_VARIANCE,
+    GaussianPosterior,
+    GramAxes,
+    NoisySums,
+)
 from discreet.privacy import (
     Adjacency,
+    Budget,
     Guarantee,
     Joint,
     Local,
@@ -55,7 +65,7 @@ _HALVINGS = 60
 
 
 @dataclass(frozen=True)
-class _Published(Calibration):
+class _Published(KernelCalibration):
     """What Algorithms 1 and 3 share.
 
     Attributes:
@@ -82,25 +92,25 @@ class _Published(Calibration):
     def decision(self, public: bool) -> Decision:
         if public:
             raise InvalidInput(
-                f"the published calibration {self.name!r} is for decision sets that people bring; "
+                f"the calibration {self.name!r} is for decision sets that people bring; "
                 "on public points use the learner's own."
             )
         return "ucb"
 
     @abstractmethod
-    def spectrum(self, seen: Seen, features: int) -> tuple[float, float]:
-        """lambda_min and kappa for the noise that was seen; (0, 0) before any."""
+    def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:
+        """lambda_min and kappa for the noise on the sums; (0, 0) before any."""
 
-    def believe(
-        self, gram: FloatArray, rewards: FloatArray, seen: Seen, axes: GramAxes
-    ) -> tuple[Belief, float]:
+    def posterior(
+        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
+    ) -> tuple[GaussianPosterior, float]:
         """theta = V^-1 u with covariance rho^2 V^-1 and the width of Theorem 1.
 
         V = noisy Gram + (2 lambda_min + lambda) I: the shift after Lemma 3, which makes all noise
         positive definite, so that lambda_max = 3 lambda_min.
         """
         size = len(rewards)
-        least, kappa = self.spectrum(seen, size)
+        least, kappa = self.spectrum(sums, size)
         shifted = gram + (2.0 * least + self.regulariser) * np.eye(size)
         values, vectors = np.linalg.eigh(shifted)
         # V is larger than lambda I except with probability zeta / 2T.
@@ -112,7 +122,7 @@ class _Published(Calibration):
             + math.sqrt(max(volume, 0.0) + 2.0 * math.log(2.0 / self.failure_probability))
         )
         mean = vectors @ ((vectors.T @ rewards) / values)
-        return Belief(mean, _RHO * vectors / np.sqrt(values)), width
+        return GaussianPosterior(mean, _RHO * vectors / np.sqrt(values)), width
 
     @property
     def _tail(self) -> float:
@@ -136,7 +146,7 @@ class PublishedJoint(_Published):
     sigma^2 without squaring the sensitivity.
     """
 
-    name: ClassVar[str] = "published joint calibration"
+    name: ClassVar[str] = "published_joint"
 
     @property
     def weights(self) -> RowWeights:  # type: ignore[override]
@@ -148,13 +158,13 @@ class PublishedJoint(_Published):
         """n."""
         return 1 + math.ceil(math.log2(self.horizon))
 
-    def sigma(self, budget: Joint | Local) -> float:
+    def sigma(self, budget: Budget) -> float:
         """Standard deviation of an entry of U (Lemma 2)."""
         bounded = 1.0 + self.norm_bound**2
         log = math.log(10.0 / budget.delta)
         return 4.0 * math.sqrt(self.nodes) * bounded * log / budget.epsilon
 
-    def noise_multiplier(self, budget: Joint | Local, features: int) -> float:
+    def noise_multiplier(self, budget: Budget, features: int) -> float:
         """What makes the standard deviation on every node and coordinate sqrt 2 sigma."""
         if not isinstance(budget, Joint):
             raise InvalidInput(f"budget was {budget!r}; {self.name} takes Joint(epsilon, delta).")
@@ -176,9 +186,9 @@ class PublishedJoint(_Published):
             )
         return self._tree
 
-    def spectrum(self, seen: Seen, features: int) -> tuple[float, float]:
+    def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:
         """Lemma 3."""
-        sigma = seen.noise_scale / SYMMETRIC
+        sigma = sums.scale / SYMMETRIC
         if sigma == 0.0:
             return 0.0, 0.0
         root = math.sqrt(features)
@@ -229,7 +239,7 @@ class PublishedLocal(_Published):
         delta: that of the budget; the ratio of the two noises depends on it.
     """
 
-    name: ClassVar[str] = "published local calibration"
+    name: ClassVar[str] = "published_local"
 
     delta: float = 0.1
 
@@ -245,15 +255,15 @@ class PublishedLocal(_Published):
             rewards=ratio / self.norm_bound, off_diagonal=1.0, centre=0.0, with_squares=False
         )
 
-    def sigma_gram(self, budget: Joint | Local) -> float:
+    def sigma_gram(self, budget: Budget) -> float:
         """sigma_X."""
         return math.sqrt(8.0 * math.log(2.5 / self._same(budget).delta)) / budget.epsilon
 
-    def sigma_rewards(self, budget: Joint | Local) -> float:
+    def sigma_rewards(self, budget: Budget) -> float:
         """sigma_u."""
         return self.sigma_gram(budget) / self.weights.rewards
 
-    def _same(self, budget: Joint | Local) -> Local:
+    def _same(self, budget: Budget) -> Local:
         if not isinstance(budget, Local) or budget.delta != self.delta:
             raise InvalidInput(
                 f"budget was {budget!r}; this calibration was made for Local(epsilon, "
@@ -261,17 +271,17 @@ class PublishedLocal(_Published):
             )
         return budget
 
-    def noise_multiplier(self, budget: Joint | Local, features: int) -> float:
+    def noise_multiplier(self, budget: Budget, features: int) -> float:
         """What makes the standard deviation on the upper triangle sigma_X."""
         return self.sigma_gram(budget) / row_sensitivity(features, self.weights)
 
     def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
         return Independent()
 
-    def spectrum(self, seen: Seen, features: int) -> tuple[float, float]:
+    def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:
         """Lemma 6."""
-        gram = seen.noise_scale
-        if gram == 0.0 or seen.people == 0:
+        gram = sums.scale
+        if gram == 0.0 or sums.came == 0:
             return 0.0, 0.0
         base = math.sqrt(self.horizon) * (4.0 * math.sqrt(features) + 2.0 * self._tail)
         rewards = gram / self.weights.rewards

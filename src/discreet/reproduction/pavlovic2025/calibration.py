@@ -1,4 +1,4 @@
-"""CAPRI and USCA as published: `Capri(rule=PublishedElimination())`, `Usca(calibration=...)`.
+"""CAPRI and USCA as published: `Capri(calibration=PublishedElimination())`, `Usca(..)` alike.
 
 Both papers replace the covariance of what people see by that of points which are drawn from the
 same law rho, S and R in CAPRI (T_r of each in an epoch), Z in USCA (T K of them). The draws are
@@ -45,11 +45,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.learners.epochs.belief import Belief
-from discreet.learners.epochs.elimination import Elimination, Posterior, full_rows
-from discreet.learners.epochs.learner import EpochLearner
-from discreet.learners.epochs.rows import BOUND, RowMap, row_sensitivity
+from discreet.learners.epochs.capri import Capri, Elimination, PosteriorElimination
+from discreet.learners.epochs.policy import EpochPolicy
+from discreet.learners.epochs.rows import BOUND, RowMap, full_rows, row_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
+from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget, Joint
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import (
@@ -121,35 +121,6 @@ def information_gain(phi: FloatArray, points: int, regulariser: float) -> float:
     return 0.5 * float(np.linalg.slogdet(eye + scale * (phi * design[:, None]).T @ phi)[1])
 
 
-@dataclass(frozen=True, eq=False)
-class PublishedRows(RowMap):
-    """Rows of CAPRI as published.
-
-    Attributes:
-        deviation: sigma of (6).
-    """
-
-    deviation: float
-
-    @classmethod
-    def drawn(
-        cls,
-        phi: FloatArray,
-        chances: FloatArray,
-        people: int,
-        regulariser: float,
-        public_seed: int,
-    ) -> PublishedRows:
-        """Rows from random S and R of `people` pairs each, which come with probabilities (w,)."""
-        basis = drawn_counts(chances, people, public_seed, _BASIS)
-        covariance = drawn_counts(chances, people, public_seed, _COVARIANCE)
-        turn, span = projected_turn(phi, basis, covariance, regulariser)
-        allowed = phi[chances > 0.0]
-        made = full_rows(turn, allowed)
-        deviation = surrogate_deviation(allowed, turn, span, regulariser)
-        return cls(made.mean, made.root, turn, made.bound, made.reward_noise, deviation)
-
-
 @dataclass(frozen=True)
 class PublishedElimination(Elimination):
     """The noise and the widths of CAPRI, in units of rewards that are centred in [-1/2, 1/2].
@@ -183,35 +154,55 @@ class PublishedElimination(Elimination):
             )
 
     def rows(
-        self, learner: EpochLearner, belief: Belief, offers: FloatArray, people: int
+        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
     ) -> RowMap:
         _joint(learner.budget)
-        return PublishedRows.drawn(
-            learner.pairs, learner.chances(offers), people, self.regulariser, learner.public_seed
-        )
+        return self.drawn(learner, learner.chances(offers), people)[0]
 
-    def noise_multiplier(self, budget: Joint, learner: EpochLearner, rows: RowMap) -> float:
+    def drawn(self, learner: Capri, chances: FloatArray, people: int) -> tuple[RowMap, float]:
+        """Rows from random S and R of `people` pairs each with probabilities (w,), and their sigma.
+
+        The draws are public, so whoever has the policy of an epoch works the same out again.
+        """
+        phi, seed = learner.pairs, learner.public_seed
+        basis = drawn_counts(chances, people, seed, _BASIS)
+        covariance = drawn_counts(chances, people, seed, _COVARIANCE)
+        turn, span = projected_turn(phi, basis, covariance, self.regulariser)
+        allowed = phi[chances > 0.0]
+        return full_rows(turn, allowed), surrogate_deviation(allowed, turn, span, self.regulariser)
+
+    def deviation(self, learner: Capri, policy: EpochPolicy) -> float:
+        """sigma of (6) in the epoch of that policy."""
+        chances = learner.chances(policy.decision.table)
+        return self.drawn(learner, chances, learner.epoch_length(policy.version))[1]
+
+    def noise_multiplier(self, learner: Capri, policy: EpochPolicy) -> float:
         assert learner.horizon is not None
-        noise = noise_deviation(budget, learner.horizon, _published(rows).deviation)
-        return noise / (rows.bound * row_sensitivity(rows.size))
+        deviation = self.deviation(learner, policy)
+        noise = noise_deviation(_joint(learner.budget), learner.horizon, deviation)
+        return noise / (policy.rows.bound * row_sensitivity(policy.rows.size))
 
-    def survivors(self, learner: EpochLearner, belief: Belief, active: BoolArray) -> BoolArray:
+    def survivors(
+        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
+    ) -> BoolArray:
         if self.deviations is not None:
-            return Posterior(self.deviations, self.design).survivors(learner, belief, active)
+            rule = PosteriorElimination(self.deviations, self.design)
+            return rule.survivors(learner, posterior, active)
         last = learner.last_estimate()
         if last is None:
             return active
-        rows, _, estimate, _ = last
+        policy, _, estimate, _ = last
         mean = np.where(active, estimate.reshape(active.shape), -np.inf)
-        kept: BoolArray = mean >= mean.max(axis=1, keepdims=True) - 4.0 * self.width(learner, rows)
+        width = self.width(learner, policy)
+        kept: BoolArray = mean >= mean.max(axis=1, keepdims=True) - 4.0 * width
         return kept & active
 
-    def width(self, learner: EpochLearner, rows: RowMap) -> float:
+    def width(self, learner: Capri, policy: EpochPolicy) -> float:
         """Delta_r (7): how far the estimate of an epoch may be from f."""
         people = learner.horizon
         assert people is not None
         failure = self.failure / (len(learner.pairs) * people * math.log(people))
-        deviation = _published(rows).deviation
+        deviation = self.deviation(learner, policy)
         return (
             beta(failure, people, self.regulariser) * deviation
             + beta_1(_joint(learner.budget), failure, people) * deviation**2
@@ -300,9 +291,3 @@ def _joint(budget: Budget) -> Joint:
             f"budget was {budget!r}; published elimination takes Joint(epsilon, delta)."
         )
     return budget
-
-
-def _published(rows: RowMap) -> PublishedRows:
-    if not isinstance(rows, PublishedRows):
-        raise InvalidInput(f"rows were {type(rows).__name__}; pass those of the published rule.")
-    return rows
