@@ -43,8 +43,8 @@ LEARNERS = _Learners(
         "capri": "epochs.capri:Capri",
         "usca": "epochs.usca:Usca",
         "exact_gp_ucb": "baselines.exact_gp_ucb:ExactGPUCB",
-        "private_linear": "baselines.gradients.linear:PrivateLinear",
-        "private_neural": "baselines.gradients.neural:PrivateNeural",
+        "private_linear": "baselines.gradients.learner:PrivateLinear",
+        "private_neural": "baselines.gradients.learner:PrivateNeural",
         "abse": "baselines.abse:Abse",
         "uniform": "baselines.uniform:Uniform",
     }

@@ -47,9 +47,9 @@ _KINDS = {
     "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
     "baselines.abse": ("abse-policy", "plain-reports"),
     "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
-    "baselines.gradients.linear": ("private-linear-policy", "private-linear-source-policy"),
-    "baselines.gradients.neural": ("private-neural-policy", "private-neural-source-policy"),
-    "baselines.gradients.reports": (
+    "baselines.gradients.learner": (
+        "gradient-policy",
+        "gradient-source-policy",
         "gradient-reports",
         "gradient-source-reports",
         "gradient-sums",
