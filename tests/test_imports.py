@@ -23,7 +23,6 @@ from discreet.cli import _COMMANDS, _Deferred, app
 from discreet.learners.messages import Actions, Message
 from discreet.learners.registry import LEARNERS
 from discreet.learners.schema import MODULES
-from discreet.learners.sources import SourceReports
 from discreet.privacy.noise import _opendp
 
 ROOT = Path(discreet.__file__).parent
@@ -172,7 +171,7 @@ reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms
         outside = {module.partition(".")[0] for module in modules.split()}
         assert not outside & {"scipy", "opendp", "pandas", "pydantic", "sklearn", "dp_accounting"}
         if source:
-            learner.update_source(discreet.decode(reports, SourceReports))  # type: ignore[attr-defined]
+            learner.update_source(discreet.decode(reports, discreet.Reports))  # type: ignore[attr-defined]
         else:
             learner.update(discreet.decode(reports, discreet.Reports))
 

@@ -20,7 +20,7 @@ import pytest
 
 from discreet.audit.lower_bound import Attack, attack
 from discreet.domain import RewardBounds, unit_cube
-from discreet.learners.partition.source_reports import CellReports, PartitionSourcePolicy
+from discreet.learners.partition.policy import CellReports, PartitionSourcePolicy
 from discreet.learners.partition.tree import Tree
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import PureEvent

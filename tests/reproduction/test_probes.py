@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.published_policy import PublishedPolicy
+from discreet.learners.partition.published import PublishedPolicy
+from discreet.learners.partition.tree import Bins
 from discreet.privacy import Local, NonPrivate
 from discreet.problems.synthetic import exponential, symmetric
 from discreet.reproduction.cases import Case

@@ -51,7 +51,6 @@ _KINDS = {
         "gradient-policy",
         "gradient-source-policy",
         "gradient-reports",
-        "gradient-source-reports",
         "gradient-sums",
     ),
 }

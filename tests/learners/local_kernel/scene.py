@@ -9,9 +9,12 @@ from numpy.typing import ArrayLike
 
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.density import DensityBins
-from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
-from discreet.learners.local_kernel.grid import grid_of
+from discreet.learners.local_kernel.features import (
+    CosineFeatures,
+    DensityBins,
+    grid_of,
+    round_coefficients,
+)
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
 from discreet.learners.messages import Actions
 from discreet.privacy import NoiseSource

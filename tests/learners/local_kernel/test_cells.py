@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.points import integration_points, on_levels
+from discreet.learners.local_kernel.features import integration_points, on_levels
 from discreet.validation import FloatArray, InvalidInput
 
 COUNTS = [2, 3, 4, 5, 6, 8, 12, 31, 64, 192]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from discreet.learners.local_kernel.density import DensityBins, moved
+from discreet.learners.local_kernel.features import DensityBins, moved
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports

@@ -16,7 +16,7 @@ import pytest
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.questions import CELL_COUNTS, most_cells
+from discreet.learners.local_kernel.posterior import CELL_COUNTS, most_cells
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
@@ -236,9 +236,9 @@ class TestPredict:
     def test_it_changes_nothing(self) -> None:
         learner = self.learner()
         learner.policy()
-        before = json.dumps(learner.state_fields(encode))
+        before = json.dumps(learner.state_fields())
         learner.predict([[30.0, 0.5]])
-        assert json.dumps(learner.state_fields(encode)) == before
+        assert json.dumps(learner.state_fields()) == before
 
     @pytest.mark.parametrize("contexts", [[[10.0, 0.0]], [[30.0]], [30.0, 0.0], []])
     def test_contexts_outside_the_domain_are_refused(self, contexts: Any) -> None:
@@ -306,7 +306,7 @@ class TestSaving:
             )
         assert again.policy().version == learner.policy().version == 29
         assert encode(again.policy()) == encode(learner.policy())
-        states = [json.dumps(one.state_fields(encode)) for one in (learner, again)]
+        states = [json.dumps(one.state_fields()) for one in (learner, again)]
         assert states[0] == states[1]
         contexts = people.contexts[:50]
         assert np.array_equal(again.predict(contexts)[0], learner.predict(contexts)[0])

@@ -12,11 +12,10 @@ import pytest
 from scipy.stats import beta
 
 from discreet.domain import Box, unit_cube
-from discreet.learners.local_kernel.density import DensityBins
+from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
-from discreet.learners.local_kernel.statistics import KernelStatistics
+from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports, KernelStatistics
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import ExponentialMeans

@@ -16,7 +16,7 @@ from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
-from discreet.learners.local_kernel.questions import most_cells
+from discreet.learners.local_kernel.posterior import most_cells
 from discreet.learners.messages import TICKETS, Actions, Policy, Reports
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
@@ -305,7 +305,7 @@ class TestAgainstALyingLearner:
             ("values", "a", "values"),
             ("directions", 2.0**-21, "off their grid"),
             ("directions", -LARGEST_COEFFICIENT - 1.0, "beyond"),
-            ("directions", math.inf, "infinity"),
+            ("directions", math.inf, "Infinity"),
             ("density", -1.0, "positive density"),
             ("density", 0.0, "positive density"),
             ("density", math.nan, "NaN"),

@@ -15,14 +15,17 @@ import pytest
 
 from discreet.domain import Box, RewardBounds
 from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.density import DensityBins
-from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
-from discreet.learners.local_kernel.grid import grid_of
+from discreet.learners.local_kernel.features import (
+    CosineFeatures,
+    DensityBins,
+    grid_of,
+    round_coefficients,
+)
 from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.local_kernel.measurement import SourceMeasurements, pair_bins, pairs
+from discreet.learners.local_kernel.policy import KernelSourcePolicy, KernelSourceReports
 from discreet.learners.local_kernel.posterior import Posterior
-from discreet.learners.local_kernel.source_learning import PRIOR_LOG_ODDS, cell_counts
-from discreet.learners.local_kernel.source_measurement import SourceMeasurements, pair_bins, pairs
-from discreet.learners.local_kernel.source_policy import KernelSourcePolicy, KernelSourceReports
+from discreet.learners.local_kernel.sources import PRIOR_LOG_ODDS, cell_counts
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy

@@ -11,9 +11,8 @@ import pytest
 
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.messages import Policy
-from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
+from discreet.learners.partition.policy import TARGET, PartitionPolicy, PartitionReports
 from discreet.learners.partition.posterior import node_masses, observations
-from discreet.learners.partition.statistics import TARGET
 from discreet.learners.partition.tree import Tree
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.schema import decode, encode

@@ -6,29 +6,27 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import Matern
 
-from discreet.learners.partition.decisions import thompson_probabilities
+from discreet.learners.partition.policy import TARGET, NodeSums
 from discreet.learners.partition.posterior import (
+    CONSTANT_VARIANCE,
+    PRIOR_VARIANCE,
     TEMPER,
+    VARYING_VARIANCE,
     Observations,
+    Smoothness,
     average,
+    box_covariance,
+    box_roughness,
     condition,
+    interval_covariance,
     leaf_information,
     likely_length_scales,
     mixing,
     mixture_variance,
     node_masses,
     observations,
+    thompson_probabilities,
 )
-from discreet.learners.partition.smoothness import (
-    CONSTANT_VARIANCE,
-    PRIOR_VARIANCE,
-    VARYING_VARIANCE,
-    Smoothness,
-    box_covariance,
-    box_roughness,
-    interval_covariance,
-)
-from discreet.learners.partition.statistics import TARGET, NodeSums
 from discreet.learners.partition.tree import Tree
 
 from .test_tree import grown

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 
 from discreet.domain import unit_cube
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.published import PublishedPartition
-from discreet.learners.partition.published_policy import LaplaceReports
-from discreet.learners.partition.published_sources import (
+from discreet.learners.partition.published import (
+    LaplaceReports,
     LaplaceSourceReports,
+    PublishedPartition,
     PublishedSourcePolicy,
+    SeveralSources,
 )
-from discreet.learners.partition.tree import Tree
-from discreet.learners.partition.weighted import SeveralSources
+from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Local, SimulatedNoise

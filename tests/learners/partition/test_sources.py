@@ -9,24 +9,27 @@ import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.decisions import badly_cut
+from discreet.learners.messages import Reports
 from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.posterior import Information, condition
-from discreet.learners.partition.projection import Projection
-from discreet.learners.partition.smoothness import Smoothness
-from discreet.learners.partition.source_beliefs import (
+from discreet.learners.partition.policy import (
+    TARGET,
+    NodeSums,
+    PartitionReports,
+    PartitionSourcePolicy,
+    PartitionStatistics,
+)
+from discreet.learners.partition.posterior import Information, Smoothness, badly_cut, condition
+from discreet.learners.partition.sources import (
     PRIOR_LOG_ODDS,
+    Projection,
     added,
     cell_masses,
     trust,
 )
-from discreet.learners.partition.source_reports import CellReports, PartitionSourcePolicy
-from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
-from discreet.learners.partition.tree import Tree
+from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
-from discreet.learners.sources import SourcePolicy, SourceReports
+from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import CornerContexts, exponential
 from discreet.simulation import run_learner
@@ -91,7 +94,7 @@ def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
     means = np.array([0.1, 0.5, 0.9])
     rewards = (rng.random(people) < means[arms]).astype(float)
     reports = policy.report(contexts, arms, rewards, SimulatedNoise(2))
-    assert isinstance(reports, CellReports)
+    assert isinstance(reports, PartitionReports)
     policy.check(reports)
     sums = policy.sums(reports)
     leaves = tree.leaves
@@ -297,7 +300,7 @@ def test_messages_round_trip() -> None:
     text = encode(policy)
     assert encode(decode(text, SourcePolicy)) == text
     reports = policy.report([[0.2, 0.3]], [1], [1.0], SimulatedNoise(0))
-    copy = decode(encode(reports), SourceReports)
+    copy = decode(encode(reports), Reports)
     learner.update_source(copy)  # type: ignore[arg-type]
     assert learner.source_people("clinic") == 1
 
@@ -307,7 +310,9 @@ def test_reports_that_no_policy_makes_change_nothing() -> None:
     learner.open_source("clinic", 2.0)
     policy = learner.source_policy("clinic")
     good = policy.report([[0.2, 0.3]] * 4, [0, 1, 2, 0], [1.0] * 4, SimulatedNoise(0))
-    bad = CellReports(**policy.origin(good.noise), cells=good.cells + 50, signs=good.signs)
+    bad = PartitionReports(
+        **policy.origin(good.noise), tickets=None, bins=good.bins + 50, signs=good.signs
+    )
     with pytest.raises(InvalidInput, match="cells outside"):
         learner.update_source([good, bad])
     assert learner.source_people("clinic") == 0

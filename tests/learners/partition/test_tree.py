@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.tree import Tree, splittable
+from discreet.learners.partition.tree import Bins, Tree, splittable
 from discreet.validation import InvalidInput
 
 

@@ -116,11 +116,6 @@ class EpochStatistics(Statistics):
                 return False
         return True
 
-    @classmethod
-    def none(cls, exact: bool) -> EpochStatistics:
-        """The sums of nobody."""
-        return EpochStatistics(reports=0, epochs={}, exact=exact)
-
 
 @dataclass(frozen=True, eq=False)
 class EpochRelease(Coded):
@@ -192,6 +187,14 @@ class EpochRelease(Coded):
             data=DATA,
             noise=self.noise,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """All releases, and the sums they were drawn from: one value, so that one step changes both."""
+
+    drawn: tuple[EpochRelease, ...]
+    before: EpochStatistics
 
 
 class PublicSum(NamedTuple):

@@ -57,7 +57,6 @@ from discreet.learners.gp_ucb.mode import (
 from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
-from discreet.learners.restoring import check_released
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
@@ -247,9 +246,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             scale=stream.scale,
         )
 
-    def _shared_facts(self) -> dict[str, Any]:
-        return {**super()._shared_facts(), "local": self.mode.local}
-
     @property
     def releases(self) -> list[Release]:
         if self._stream is None:
@@ -314,7 +310,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         people = self._stream.people
         if sum(self._counts) != people or self._released.reports != people:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
-        check_released(f"the {self.name} learner", people, self._published_at)
 
 
 def _features(

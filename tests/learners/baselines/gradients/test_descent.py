@@ -243,7 +243,7 @@ class TestRefusals:
         learner.update_source(learner.source_policy("bank").report(*people, SimulatedNoise(1)))
         path = tmp_path / "learner.json"
         save(learner, path)
-        assert load(path).state_fields(encode) == learner.state_fields(encode)
+        assert load(path).state_fields() == learner.state_fields(encode)
         saved = json.loads(path.read_text())
         saved["state"]["own"][name] = value
         path.write_text(json.dumps(saved))

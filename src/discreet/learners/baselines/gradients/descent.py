@@ -58,10 +58,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from discreet.codec import Range, Shape
 from discreet.learners.baselines.gradients.models import LARGEST
 from discreet.learners.calibration import Calibration
 from discreet.privacy import NoiseSource
@@ -268,9 +269,9 @@ class Iterate:
         time: t.
     """
 
-    parameters: FloatArray
-    averages: FloatArray
-    time: float = 0.0
+    parameters: Annotated[FloatArray, Shape("K", "p"), Range(-LARGEST, LARGEST)]
+    averages: Annotated[FloatArray, Shape("K", "p"), Range(-LARGEST, LARGEST)]
+    time: Annotated[float, Range(0.0)] = 0.0
 
     def stepped(
         self, descent: Descent, gradient: FloatArray, weight: float, delay: float

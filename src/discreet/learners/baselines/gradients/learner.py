@@ -1,10 +1,10 @@
 """Learners that fit a model of each arm by descent on private gradients.
 
-| learner          | model of an arm (models.py)              | source                              |
-|------------------|------------------------------------------|-------------------------------------|
-| `private_linear` | a logistic model                         | Han et al. 2021, Algorithm 2;       |
-|                  |                                          | `Linear` of Ma et al. 2025, 4.2     |
-| `private_neural` | a small network                          | `NN` of Ma et al. 2025, 4.2         |
+| learner          | model of an arm (models.py) | source                                          |
+|------------------|-----------------------------|-------------------------------------------------|
+| `private_linear` | a logistic model            | Han et al. 2021, Algorithm 2; `Linear` of Ma    |
+|                  |                             | et al. 2025, 4.2                                |
+| `private_neural` | a small network             | `NN` of Ma et al. 2025, 4.2                     |
 
 What a report is and what a step is, is in descent.py. All of it reads reports that are private
 already, so none of it costs privacy.
@@ -33,7 +33,6 @@ rewards differ from the target's.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,9 +42,9 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 
 from discreet.action_space import ArmPoints
-from discreet.codec import Range, Shape, from_json, to_json
+from discreet.codec import Range, Shape
 from discreet.domain import Box
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.base import Common
 from discreet.learners.baselines.gradients.descent import Descent, GradientMechanism, Iterate
 from discreet.learners.baselines.gradients.models import (
     LARGEST,
@@ -56,14 +55,8 @@ from discreet.learners.baselines.gradients.models import (
 from discreet.learners.calibration import read_options
 from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
 from discreet.learners.public_randomness import public_uniforms
-from discreet.learners.source_states import states_from_fields, states_to_fields
-from discreet.learners.sources import (
-    SourceLearner,
-    SourcePolicy,
-    SourceReports,
-    SourceState,
-    check_source_epsilon,
-)
+from discreet.learners.sources import SourceLearner, SourcePolicy, check_source_epsilon
+from discreet.learners.stream import Stream
 from discreet.privacy import Budget, NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
@@ -73,7 +66,6 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     TicketArray,
-    finite_number,
     whole_number,
 )
 
@@ -81,31 +73,21 @@ _DATA = "the context, the arm and the reward, as the gradient of a loss"
 _ANY_TWO = "gradients have length at most 1, so any two lie at most 2 apart, whatever their arms"
 # Places of public randomness.
 _WHETHER, _WHICH = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-# Sums of the same numbers in another order differ by less than this share.
-_CLOSE = 1e-6
 
 Parameters = Annotated[FloatArray, Shape("arms", "model.size"), Range(-LARGEST, LARGEST)]
 
 
 @dataclass(frozen=True, eq=False)
 class GradientReports(Reports):
-    """The private gradients of n people (see the module's table)."""
+    """The private gradients of n people (see the module's table).
+
+    Attributes:
+        tickets: None for people of a source, whose arms no ticket chose.
+    """
 
     kind: ClassVar[str] = "gradient-reports"
 
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
-    gradients: Annotated[FloatArray, Shape("n", "K", "p")]
-
-    def __len__(self) -> int:
-        return len(self.gradients)
-
-
-@dataclass(frozen=True, eq=False)
-class SourceGradientReports(SourceReports):
-    """The private gradients of n people of a source."""
-
-    kind: ClassVar[str] = "gradient-source-reports"
-
+    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
     gradients: Annotated[FloatArray, Shape("n", "K", "p")]
 
     def __len__(self) -> int:
@@ -198,6 +180,8 @@ class GradientPolicy(ArmPolicy):
 
     def sums(self, reports: GradientReports) -> GradientSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
+        if reports.tickets is None:
+            raise InvalidInput("reports had no tickets; send them as the policy made them.")
         explorers, given = self.lots(reports.tickets)
         self.mechanism.check(reports.gradients, given, explorers)
         return GradientSums(gradients=reports.gradients.sum(axis=0), reports=len(reports))
@@ -245,17 +229,18 @@ class GradientSourcePolicy(SourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> SourceGradientReports:
+    ) -> GradientReports:
         vectors = self.model.gradients(self.parameters, unit, arms, rewards)
         hidden = np.zeros(len(unit), dtype=np.bool_)
         gradients = self.mechanism.privatise(vectors, arms, hidden, noise)
-        return SourceGradientReports(**self.origin(noise.name), gradients=gradients)
+        return GradientReports(**self.origin(noise.name), tickets=None, gradients=gradients)
 
-    def check(self, reports: SourceGradientReports) -> None:
-        """Refuse reports that this policy cannot have made."""
+    def sums(self, reports: GradientReports) -> GradientSums:
+        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         people = len(reports)
         hidden = np.zeros(people, dtype=np.bool_)
         self.mechanism.check(reports.gradients, np.zeros(people, dtype=np.int64), hidden)
+        return GradientSums(gradients=reports.gradients.sum(axis=0), reports=people)
 
     def release(self, noise: str) -> Release:
         return Release(
@@ -281,8 +266,7 @@ def _check_parts(policy: GradientPolicy | GradientSourcePolicy) -> None:
 
 
 class GradientLearner(
-    ArmLearner[GradientPolicy, GradientReports, GradientSums],
-    SourceLearner[GradientSourcePolicy, SourceGradientReports],
+    SourceLearner[GradientPolicy, GradientReports, GradientSums, GradientSourcePolicy]
 ):
     """Greedy on a model of each arm that is fitted by stochastic gradient descent.
 
@@ -295,8 +279,12 @@ class GradientLearner(
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
     reports_type = GradientReports
     statistics_type = GradientSums
-    source_reports_type = SourceGradientReports
+    source_reports_type = GradientReports
     source_policy_type = GradientSourcePolicy
+    saved = ("_iterate", "_used", "_used_of_sources")
+    _iterate: Iterate
+    _used: GradientSums
+    _used_of_sources: dict[str, GradientSums]
 
     def __init__(
         self,
@@ -307,15 +295,14 @@ class GradientLearner(
         calibration: Descent | None = None,
         **common: Unpack[Common],
     ) -> None:
-        self.descent = Descent.checked(calibration)
-        SourceLearner.__init__(self)
+        self.calibration = self.descent = Descent.checked(calibration)
         super().__init__(domain, arms, budget, **common)
         self._mechanism = self._mechanism_of(self.budget.epsilon)
         self._delay = self.descent.delay(self.arms, self._mechanism.mean_square)
         start = self.model.start(self.arms, self.public_seed)
         self._iterate = Iterate(start, start)
         self._used = self._empty()
-        self._heard, self._heard_weight = np.zeros_like(start), 0.0
+        self._used_of_sources = {}
 
     @property
     @abstractmethod
@@ -334,11 +321,20 @@ class GradientLearner(
 
     def _advance(self) -> None:
         """One step with everything that came since the last one."""
-        gradient = self._sums.gradients - self._used.gradients + self._heard
-        weight = self._sums.reports - self._used.reports + self._heard_weight
+        gradient = self._sums.gradients - self._used.gradients
+        weight = float(self._sums.reports - self._used.reports)
+        for name, source in self._sources.items():
+            used, worth = self._used_of_sources.get(name, self._empty()), self._worth(source)
+            gradient = gradient + worth * (source.sums.gradients - used.gradients)
+            weight += worth * (source.people - used.reports)
+            self._used_of_sources[name] = source.sums
         self._iterate = self._iterate.stepped(self.descent, gradient, weight, self._delay)
         self._used = self._sums
-        self._heard, self._heard_weight = np.zeros_like(gradient), 0.0
+
+    def _worth(self, source: Stream[GradientSourcePolicy, GradientSums]) -> float:
+        """How much a report of a source counts, by its noise."""
+        mechanism = self._mechanism_of(source.budget.epsilon)
+        return self._mechanism.mean_square / mechanism.mean_square
 
     def _publish(self) -> GradientPolicy:
         self._advance()
@@ -374,28 +370,26 @@ class GradientLearner(
         super().open_source(name, epsilon)
 
     def source_batch(self, name: str) -> int:
-        return self.descent.batch_after(self._source(name).published_at)
+        return self.descent.batch_after(self.source(name).published_at)
+
+    def _empty_source(self) -> GradientSums:
+        return self._empty()
 
     def _publish_source(
-        self, name: str, state: SourceState[GradientSourcePolicy]
+        self, source: Stream[GradientSourcePolicy, GradientSums]
     ) -> GradientSourcePolicy:
         self._advance()
         return GradientSourcePolicy(
-            **self.source_header(name, state),
+            **self.source_header(source),
             model=self.model,
             parameters=self._iterate.parameters.copy(),
             mechanism_name=self.descent.mechanism,
         )
 
-    def _check_source(self, policy: GradientSourcePolicy, reports: SourceGradientReports) -> None:
-        policy.check(reports)
-
-    def _add_source(
-        self, name: str, policy: GradientSourcePolicy, reports: SourceGradientReports
-    ) -> None:
-        worth = self._mechanism.mean_square / policy.mechanism.mean_square
-        self._heard = self._heard + worth * reports.gradients.sum(axis=0)
-        self._heard_weight += worth * len(reports)
+    def _source_statistics(
+        self, policy: GradientSourcePolicy, reports: GradientReports
+    ) -> GradientSums:
+        return policy.sums(reports)
 
     # Options and state.
 
@@ -403,71 +397,8 @@ class GradientLearner(
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         return read_options(cls, options, Descent)
 
-    def _shared_facts(self) -> dict[str, Any]:
-        own = {"epsilon": self.budget.epsilon, "model": self.model}
-        return {**super()._shared_facts(), **own}
-
     def _options(self) -> dict[str, Any]:
-        return self.descent.to_options()
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "parameters": self._iterate.parameters.tolist(),
-            "averages": self._iterate.averages.tolist(),
-            "time": self._iterate.time,
-            "used": to_json(self._used),
-            "heard": self._heard.tolist(),
-            "heard_weight": self._heard_weight,
-            "sources": states_to_fields(self._sources),
-        }
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        self._iterate = Iterate(
-            self._read(fields, "parameters", LARGEST),
-            self._read(fields, "averages", LARGEST),
-            finite_number(fields["time"], "time"),
-        )
-        self._used = from_json(fields["used"], GradientSums, "used")
-        self._heard = self._read(fields, "heard", math.inf)
-        self._heard_weight = finite_number(fields["heard_weight"], "heard_weight")
-        self._check_sums(self._sums)
-        self._check_sums(self._used)
-        self._sources = states_from_fields(
-            fields["sources"], self.source_policy_type, self.policy_header()
-        )
-        self._check_heard()
-
-    def _check_heard(self) -> None:
-        """Refuse weights and gradients that the reports of sources and target do not add up to."""
-        worth, longest = 0.0, 0.0
-        for name, state in self._sources.items():
-            mechanism = self._mechanism_of(state.epsilon)
-            if any(policy.mechanism != mechanism for policy in state.policies):
-                raise InvalidInput(
-                    f"a policy of source {name!r} had another mechanism than {mechanism}. The file "
-                    "is damaged."
-                )
-            worth += self._mechanism.mean_square / mechanism.mean_square * state.people
-            longest = max(longest, *mechanism.lengths)
-        time, waiting = self._iterate.time, self._heard_weight
-        # Every report counts once: in a step that was taken, or in the next one.
-        total = self._used.reports + worth
-        counted = min(time, waiting, self.people - self._used.reports) >= 0.0 and math.isclose(
-            time + waiting, total, rel_tol=_CLOSE
-        )
-        most = waiting * longest * (1.0 + _CLOSE)
-        if not counted or np.abs(self._heard).max() > most:
-            raise InvalidInput(
-                f"time was {time:g}, heard_weight {waiting:g}, heard at most "
-                f"{np.abs(self._heard).max():g} in size, and {self._used.reports} of {self.people} "
-                f"reports were used; weights of 0 or more must add up to {total:g}, heard to at "
-                f"most {most:g}. The file is damaged."
-            )
-
-    def _read(self, fields: dict[str, Any], name: str, most: float) -> FloatArray:
-        shape = Shape(self.arms, self.model.size)
-        bounds = Range(-most, most)
-        return from_json(fields[name], Annotated[FloatArray, shape, bounds], name)  # type: ignore[no-any-return]
+        return {**super()._options(), **self.descent.to_options()}
 
 
 class PrivateLinear(GradientLearner):
@@ -507,6 +438,3 @@ class PrivateNeural(GradientLearner):
     @property
     def model(self) -> Model:
         return NetworkModel(self.domain.dimension, self.hidden)
-
-    def _options(self) -> dict[str, Any]:
-        return {"hidden": self.hidden, **super()._options()}
