@@ -96,8 +96,6 @@ def read_options(
     """
     rest = dict(options)
     calibration = family.taken_from(rest)
-    theirs = [name for kind in family.kinds.values() for name in kind.option_names()]
-    own = [name for name in learner.option_names() if name != "calibration"]
-    if not set(rest) <= set(own):
-        check_options(learner.name, rest, list(dict.fromkeys([*own, "calibration", *theirs])))
+    known = [*learner.option_names(), *calibration.option_names()]
+    check_options(learner.name, rest, list(dict.fromkeys(known)))
     return {**rest, "calibration": calibration}

@@ -379,7 +379,6 @@ class TestFailures:
     def test_damaged_saves_are_refused(self) -> None:
         made = joint(SPACES["sets"], SimulatedNoise(0))
         serve(made, People(60, 5))
-        policies, sums = made._policies, made._sums
 
         def refuses(change: Any) -> None:
             fields = made.state_fields()
@@ -390,7 +389,7 @@ class TestFailures:
             change(fields["own"])
             fresh = joint(SPACES["sets"], SimulatedNoise(0))
             with pytest.raises(InvalidInput):
-                fresh.restore_fields(fields, policies, sums)
+                fresh.restore_fields(fields)
 
         def less_noise(own: dict[str, Any]) -> None:
             public = own["stream"]["public"]

@@ -11,9 +11,9 @@ import pytest
 from discreet.domain import Box, unit_cube
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.tree import Rules
 from discreet.learners.partition.policy import TARGET
 from discreet.learners.partition.published import PublishedPartition
+from discreet.learners.partition.tree import Rules
 from discreet.learners.registry import make_learner
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.base import Problem

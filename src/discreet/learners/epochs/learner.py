@@ -147,7 +147,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
         super().__init__(domain, arms, budget, **common)
         self.mechanism = mechanism
-        known = ContextDistribution.read(domain, contexts)
+        self.contexts = ContextDistribution.read(domain, contexts)
         points = arms.array if isinstance(arms, ArmPoints) else None
         box = domain if points is None else joint_box(domain, points)
         self.kernel = usual_kernel(box) if kernel is None else read_kernel(kernel)
@@ -157,7 +157,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             domain,
             self.arms,
             points,
-            known,
+            self.contexts,
             kernel=self.kernel,
             error=self.error,
             likeness=likeness,
@@ -419,7 +419,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return {
             **super()._options(),
             "kernel": kernel_to_text(self.kernel),
-            "contexts": to_json(self.features.contexts),
+            "contexts": to_json(self.contexts),
             **({} if self.calibrations is None else self.calibration.to_options()),
         }
 
@@ -428,11 +428,15 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         people: dict[int, int] = {}
         for drawn in self._released.drawn:
             people[drawn.version] = people.get(drawn.version, 0) + drawn.people
-            if self.budget.protects_releases:
-                drawn.check(self._multiplier(self.published(drawn.version)))
+            policy = self.published(drawn.version)
+            drawn.check(self._multiplier(policy), policy.rows.size)
+        for version, added in self._sums.epochs.items():
+            self._check_sum(version, added)
         before = self._released.before
         marked = {version: added.people for version, added in before.epochs.items()}
-        if people != marked or not before.within(self._sums):
+        # Whoever had reported when the last policy was published was released for it, or before.
+        due = 0 if self.budget.protects_reports else self._published_at
+        if people != marked or before.reports < due or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
                 "learner as save() wrote it."

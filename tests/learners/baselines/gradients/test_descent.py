@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from discreet.domain import unit_cube
-from discreet.learners.baselines.gradients.descent import Descent, Iterate
-from discreet.learners.baselines.gradients.learner import GradientLearner
 from discreet.learners.baselines.gradients.linear import PrivateLinear
 from discreet.learners.baselines.gradients.model import LARGEST
 from discreet.learners.baselines.gradients.neural import PrivateNeural
 from discreet.learners.baselines.gradients.reports import GradientReports, GradientSums
+
+from discreet.domain import unit_cube
+from discreet.learners.baselines.gradients.descent import Descent, Iterate
+from discreet.learners.baselines.gradients.learner import GradientLearner
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
