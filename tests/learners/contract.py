@@ -724,9 +724,9 @@ class LearnerContract:
     def spoilt(fields: dict, any_sums: bool) -> list[dict]:
         """Statistics with nodes that do not exist, or with counts below zero."""
         made = []
-        for table in [fields, *fields.get("sources", {}).values()]:
+        for table in [fields, *fields.get("trees", ())]:
             arrays = [name for name, value in table.items() if isinstance(value, list) and value]
-            arrays = [name for name in arrays if name != "noise"]
+            arrays = [name for name in arrays if name not in ("noise", "trees")]
             if not arrays:
                 continue
             kept = {name: list(table[name]) for name in arrays}

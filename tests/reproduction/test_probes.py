@@ -31,8 +31,7 @@ def policy(version: int, *active: bool) -> PublishedPolicy:
         reward_bounds=RewardBounds(),
         public_seed=0,
         arms=3,
-        tree=bins.tree,
-        active=np.array([active]),
+        bins=Bins(bins.tree, np.array([active])),
         epsilon=1.0,
     )
 

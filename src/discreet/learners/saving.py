@@ -24,7 +24,7 @@ from discreet.codec import SCHEMA, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
-from discreet.learners.registry import learner_class
+from discreet.learners.registry import learner_class, registered_name
 from discreet.privacy import NoiseSource
 from discreet.privacy.budget import budget_from_fields
 from discreet.validation import InvalidInput
@@ -47,7 +47,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "notice": _SECRET if learner.secret else _PRIVATE_ALREADY,
             "kind": "learner",
             "schema": SCHEMA,
-            "learner": learner.name,
+            "learner": registered_name(type(learner)),
             "identity": learner.identity,
             "domain": to_json(learner.domain),
             "space": to_json(learner.space, ActionSpace),

@@ -107,6 +107,15 @@ class Stream(Generic[P, S]):
             self.releases(), self.budget.trust_model, self.record, self.budget.delta
         )
 
+    def check_released(self, released: int) -> None:
+        """Refuse a saved state in which somebody would be released a second time, and promised
+        nothing of it: whoever had reported when the last policy was published was released."""
+        if released < self.published_at:
+            raise InvalidInput(
+                f"{self.title} released {released} people, but published its last policy from "
+                f"{self.published_at}; load a file as save() wrote it."
+            )
+
     def saved(self) -> dict[str, Any]:
         """Policies and sums as JSON values."""
         return {

@@ -48,7 +48,7 @@ def random_policy(
     values, directions = (
         round_coefficients(0.7 * rng.standard_normal(shape)).astype(np.float32) for _ in range(2)
     )
-    kappa = DensityBins(levels).uniform() if density is None else density
+    kappa = np.ones(len(DensityBins(levels))) if density is None else density
     grid = grid_of(seed, 0, features)
     scales = np.full(domain.dimension, 0.8)
     mass = grid.weights(kappa)

@@ -321,10 +321,11 @@ class TestForgedStatistics:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"precision": [[1.0]]}, "must be"),
+            ({"precision": [[1.0]]}, "weighted had shape"),
             ({"precision": [1.0]}, "dimensions"),
             ({"weighted": "much"}, "weighted"),
             ({"located": [math.nan]}, "NaN"),
+            ({"located": [-1.0]}, "located"),
             ({"placed": -1}, "placed"),
             ({"placed": 0.5}, "placed"),
             ({"reports": -1}, "reports"),
@@ -346,7 +347,6 @@ class TestForgedStatistics:
             replace(good, precision=good.precision - 10.0 * np.eye(size)),
             replace(good, precision=good.precision + 1e9 * np.eye(size)),
             replace(good, weighted=good.weighted + 1e9),
-            replace(good, located=good.located - 1.0),
             replace(good, located=np.ones(3)),
             replace(good, placed=good.reports + 1),
             replace(good, precision=np.eye(size + 1), weighted=np.ones(size + 1)),

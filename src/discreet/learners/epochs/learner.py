@@ -434,9 +434,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             self._check_sum(version, added)
         before = self._released.before
         marked = {version: added.people for version, added in before.epochs.items()}
-        # Whoever had reported when the last policy was published was released for it, or before.
-        due = 0 if self.budget.protects_reports else self._published_at
-        if people != marked or before.reports < due or not before.within(self._sums):
+        if not self.budget.protects_reports:
+            self.target.check_released(before.reports)
+        if people != marked or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
                 "learner as save() wrote it."

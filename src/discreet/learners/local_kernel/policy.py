@@ -315,7 +315,8 @@ class KernelSourcePolicy(KernelOffer, SourcePolicy):
 
     @cached_property
     def mechanism(self) -> SignedSubsetSelection:
-        return k_ary_response(self.cells.count, self.epsilon)
+        pairs = self.cells.count
+        return k_ary_response(pairs, self.epsilon)
 
     @property
     def density_bins(self) -> int:
