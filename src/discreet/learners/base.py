@@ -329,13 +329,18 @@ class Learner(ABC, Generic[P, R, S]):
 
     @classmethod
     def option_names(cls) -> list[str]:
-        """The keyword arguments that this learner has beside those of all learners."""
+        """The keyword arguments that this learner has beside those of all learners, and those of
+        base classes to which it hands them on."""
         shared = inspect.signature(Learner).parameters
-        return [
-            name
-            for name, parameter in inspect.signature(cls).parameters.items()
-            if name not in {*shared, "arms"} and parameter.kind is not parameter.VAR_KEYWORD
-        ]
+        return list(
+            dict.fromkeys(
+                name
+                for kind in cls.__mro__
+                if "__init__" in vars(kind) and issubclass(kind, Learner)
+                for name, parameter in inspect.signature(kind).parameters.items()
+                if name not in shared and parameter.kind is parameter.KEYWORD_ONLY
+            )
+        )
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:

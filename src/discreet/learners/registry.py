@@ -32,8 +32,8 @@ _HOMES = {
     "capri": "discreet.learners.epochs.capri:Capri",
     "usca": "discreet.learners.epochs.usca:Usca",
     "exact_gp_ucb": "discreet.learners.baselines.exact_gp_ucb:ExactGPUCB",
-    "private_linear": "discreet.learners.baselines.gradients.linear:PrivateLinear",
-    "private_neural": "discreet.learners.baselines.gradients.neural:PrivateNeural",
+    "private_linear": "discreet.learners.baselines.gradients.learner:PrivateLinear",
+    "private_neural": "discreet.learners.baselines.gradients.learner:PrivateNeural",
     "abse": "discreet.learners.baselines.abse:Abse",
     "uniform": "discreet.learners.baselines.uniform:Uniform",
 }

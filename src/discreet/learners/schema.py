@@ -48,12 +48,15 @@ _KINDS = {
     "gp_ucb.mode": ("point-observations", "noisy-rows", "gram-statistics"),
     "epochs.policy": ("epoch-policy", "context-observations", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
+    "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
+    "baselines.gradients.learner": (
+        "gradient-policy",
+        "gradient-source-policy",
+        "gradient-reports",
+        "gradient-sums",
+    ),
     "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
     "baselines.abse": ("abse-policy", "plain-reports"),
-    "baselines.exact_gp_policy": ("exact-gp-policy", "observed-rows"),
-    "baselines.gradients.linear": ("private-linear-policy", "private-linear-source-policy"),
-    "baselines.gradients.neural": ("private-neural-policy", "private-neural-source-policy"),
-    "baselines.gradients.reports": ("gradient-reports", "gradient-sums"),
 }
 MODULES = {
     kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds

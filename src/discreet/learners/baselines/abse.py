@@ -18,7 +18,6 @@ from discreet.learners.partition.elimination import (
     EliminationPolicy,
 )
 from discreet.privacy import NoiseSource, NonPrivate, Release
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     BoolArray,
@@ -60,16 +59,7 @@ class AbsePolicy(EliminationPolicy):
         )
 
     def release(self, noise: str) -> Release | None:
-        return Release(
-            mechanism="none: leaf, arm and reward as they are",
-            event=PureEvent(float("inf")),
-            sensitivity=1.0,
-            sensitivity_source="nothing is protected",
-            scale=0.0,
-            people=self.group,
-            data="the leaf of the context, the arm and the reward",
-            noise=NO_NOISE,
-        )
+        return self.as_it_is("the leaf of the context, the arm and the reward")
 
     def sums(self, reports: PlainReports) -> CellSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
@@ -79,18 +69,12 @@ class AbsePolicy(EliminationPolicy):
         leaves = whole_vector(reports.leaves, "reports.leaves", 0, leaves_count - 1, people)
         arms = whole_vector(reports.arms, "reports.arms", 0, self.arms - 1, people)
         self.check_active(leaves, arms)
-        rewards = reports.rewards
-        if rewards.shape != (people,) or not ((rewards >= 0.0) & (rewards <= 1.0)).all():
-            raise InvalidInput(
-                f"reports had rewards of shape {rewards.shape} or outside [0, 1]; send them as the "
-                "policy made them."
-            )
         tree = self.tree
         times, shape = np.zeros(len(tree)), (len(tree), self.arms)
         chosen, total = np.zeros(shape), np.zeros(shape)
         node = tree.leaves[leaves]
         np.add.at(chosen, (node, arms), 1.0)
-        np.add.at(total, (node, arms), rewards)
+        np.add.at(total, (node, arms), reports.rewards)
         times[tree.leaves] = people
         return CellSums(times, chosen, total, reports=people)
 
