@@ -147,20 +147,7 @@ def object_of(fields: Any, kind: type[T], name: str, depth: int) -> T:
     """The inverse of `fields_of`."""
     if depth > MOST_DEPTH:
         raise InvalidInput(f"{name} was nested more than {MOST_DEPTH} deep; send it as made.")
-    own = getattr(kind, "from_fields", None)
-    if own is None:
-        return fields_from_json(fields, kind, name, depth)
-    if not isinstance(fields, dict):
-        raise InvalidInput(f"{name} was {fields!r:.80}; it must be an object of its fields.")
-    try:
-        value: T = own(fields)
-        return value
-    except InvalidInput:
-        raise
-    except KeyError as error:
-        raise InvalidInput(f"{name} lacks the field {error}; send it as it was made.") from error
-    except _DAMAGE as error:
-        raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
+    return fields_from_json(fields, kind, name, depth)
 
 
 @functools.cache
