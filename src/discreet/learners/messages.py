@@ -356,6 +356,9 @@ class Statistics(Message):
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Nothing: they add for every batch, and are checked when they are read or merged."""
+
     def __add__(self, other: Self) -> Self:
         """Numbers and arrays add; all other fields are the same in both."""
         added = {field.name: self._added(other, field.name) for field in fields(self)}
