@@ -157,7 +157,10 @@ class Source:
 
 
 def feed_source(
-    learner: SourceLearner[Any, Any], name: str, data: AuxiliaryData, noise: SimulatedNoise
+    learner: SourceLearner[Any, Any, Any, Any],
+    name: str,
+    data: AuxiliaryData,
+    noise: SimulatedNoise,
 ) -> None:
     """Let the people of an open source report in order, batch by batch under its policies."""
     policy, under, start = None, 0, 0
@@ -203,7 +206,7 @@ class _InStep:
 
     def __init__(
         self,
-        learner: SourceLearner[Any, Any],
+        learner: SourceLearner[Any, Any, Any, Any],
         sources: Sequence[Source],
         people: int,
         noise: SimulatedNoise,

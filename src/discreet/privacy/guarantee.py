@@ -24,7 +24,7 @@ from decimal import ROUND_CEILING, Context
 from itertools import product
 from typing import Annotated
 
-from discreet import codec
+from discreet.codec import Range, from_json, to_json
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
 from discreet.privacy.budget import Budget, TrustModel
 from discreet.validation import InvalidInput, whole_number
@@ -116,13 +116,13 @@ class Guarantee:
     """
 
     trust_model: TrustModel
-    epsilon: Annotated[float, codec.Range(0.0, infinite=True)]
-    delta: Annotated[float, codec.Range(0.0, 1.0)]
+    epsilon: Annotated[float, Range(0.0, infinite=True)]
+    delta: Annotated[float, Range(0.0, 1.0)]
     adjacency: Adjacency
     data: tuple[str, ...]
     noise: tuple[str, ...]
-    reports_per_person: Annotated[int, codec.Range(1)]
-    releases: Annotated[int, codec.Range(0)]
+    reports_per_person: Annotated[int, Range(1)]
+    releases: Annotated[int, Range(0)]
 
     def repeated(self, times: int) -> Guarantee:
         """The guarantee of a person who takes part `times` times.
@@ -213,7 +213,7 @@ class Guarantee:
     def to_json(self) -> str:
         """The guarantee as JSON; an infinite epsilon is null."""
         header = {"kind": "guarantee", "schema": GUARANTEE_SCHEMA}
-        fields = {**header, **codec.to_json(self), "sentence": self.sentence}
+        fields = {**header, **to_json(self), "sentence": self.sentence}
         return json.dumps(fields, allow_nan=False)
 
     @classmethod
@@ -230,7 +230,7 @@ class Guarantee:
                 f"schema {header[1]!r})."
             )
         try:
-            guarantee: Guarantee = codec.from_json(fields, cls, "the guarantee")
+            guarantee: Guarantee = from_json(fields, cls, "the guarantee")
         except InvalidInput as error:
             raise InvalidInput(
                 f"the guarantee is damaged: {error} Read it as to_json() wrote it."

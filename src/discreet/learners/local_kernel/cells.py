@@ -15,18 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    freeze_arrays,
-    read_array,
-    whole_number,
-)
+from discreet.codec import Coded, Range, Shape
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Standard deviation of the logarithm of the random factor.
 _JITTER = 0.3
@@ -34,16 +28,42 @@ MOST_CELLS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Coded):
     """C partitions into at most `count` cells each (see the module)."""
 
-    count: int
-    axis: IntArray
-    cut: FloatArray
-    child: IntArray
+    count: Annotated[int, Range(1, MOST_CELLS)]
+    axis: Annotated[IntArray, Shape("C", "nodes"), Range(-1)]
+    cut: Annotated[FloatArray, Shape("C", "nodes")]
+    child: Annotated[IntArray, Shape("C", "nodes"), Range(0)]
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
+        super().__post_init__()
+        nodes, inner = 2 * self.count - 1, self.axis >= 0
+        proper = len(self.axis) > 0 and self.axis.shape[1] == nodes
+        if proper:
+            below = np.arange(nodes)[None, :]
+            among = (self.child > below) & (self.child < nodes - 1)
+            proper = bool(np.where(inner, among, self.child < self.count).all())
+        if not proper or self._deepest() > _depth(self.count):
+            raise InvalidInput(
+                f"cells had nodes of shape {self.axis.shape} for {self.count} cells; a partition "
+                f"needs {nodes} nodes, children after their parents at most {_depth(self.count)} "
+                f"deep, and cells below {self.count}. Send them as they were made."
+            )
+
+    def _deepest(self) -> int:
+        """The depth of the deepest node, or one more than is allowed."""
+        part, node = np.nonzero(self.axis >= 0)
+        first, depth = self.child[part, node], np.zeros(self.axis.shape, dtype=np.int64)
+        for _ in range(_depth(self.count) + 1):
+            for side in (0, 1):  # of two parents that a forger gave a node the deeper one counts
+                np.maximum.at(depth, (part, first + side), depth[part, node] + 1)
+        return int(depth.max())
+
+    @property
+    def columns(self) -> int:
+        """How many columns a context has at least."""
+        return int(self.axis.max()) + 1
 
     @classmethod
     def whole(cls, partitions: int) -> Cells:
@@ -125,49 +145,6 @@ class Cells:
             node = _descend(self.axis, self.cut, self.child, unit, node)
         found: IntArray = np.take_along_axis(self.child, node, axis=1)
         return found
-
-    def to_fields(self) -> dict[str, Any]:
-        """The cells as JSON values."""
-        return {
-            "count": self.count,
-            "axis": self.axis.tolist(),
-            "cut": self.cut.tolist(),
-            "child": self.child.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any], dimension: int) -> Cells:
-        """The inverse of `to_fields`; `InvalidInput` for what is no partition."""
-        count = whole_number(fields["count"], "count", 1, MOST_CELLS)
-        axis = read_array(fields["axis"], "axis", "whole", 2)
-        cut = read_array(fields["cut"], "cut", "number", 2)
-        child = read_array(fields["child"], "child", "whole", 2)
-        nodes = 2 * count - 1
-        shape = (len(axis), nodes)
-        proper = len(axis) > 0 and axis.shape == cut.shape == child.shape == shape
-        if proper:
-            inner = axis >= 0
-            below = np.arange(nodes)[None, :]
-            proper = (
-                bool((axis < dimension).all() and (axis >= -1).all())
-                and bool(((child > below) & (child < nodes - 1))[inner].all())
-                and bool(((child >= 0) & (child < count))[~inner].all())
-            )
-        if proper:
-            depth = np.zeros(shape, dtype=np.int64)
-            for part, node in np.argwhere(inner):
-                first = child[part, node]
-                # Of two parents that a forger gave a node the deeper one counts.
-                below_it = depth[part, first : first + 2]
-                np.maximum(below_it, depth[part, node] + 1, out=below_it)
-            proper = int(depth.max()) <= _depth(count)
-        if not proper:
-            raise InvalidInput(
-                f"cells had nodes of shape {axis.shape} for {count} cells; each partition needs "
-                f"{nodes} nodes, children after their parents at most {_depth(count)} deep, axes "
-                f"below {dimension} and cells below {count}. Send them as they were made."
-            )
-        return cls(count, axis, cut, child)
 
 
 def _depth(count: int) -> int:

@@ -4,8 +4,7 @@ Model, for each arm k: 2 f_k - 1 averaged over leaves is a Gaussian vector with 
 `box_covariance`. A node of the tree (a leaf, or one that was split since) was observed as
 y = S / (T mass), which has mean sum_l w_l (2 f_k - 1)_l over the leaves l in it, w_l their share
 of its mass, and variance R / (T mass)^2 + min(y^2, 1) var(mass) / mass^2 + what the shares w may
-be off by (`mixture_variance`). Every source observes with its own masses and variances, and
-precisions add.
+be off by (`mixture_variance`).
 
 | array       | shape     | meaning                                                     |
 |-------------|-----------|-------------------------------------------------------------|
@@ -14,20 +13,131 @@ precisions add.
 | mean        | (L, K)    | posterior mean of 2 f_k - 1 on each leaf                    |
 | variance    | (L, K)    | its posterior variance                                      |
 | roughness   | (L,)      | prior variance of 2 f_k - 1 within a leaf around its average|
+
+*Prior.* Matern-3/2 covariances averaged over pairs of boxes. A product kernel averages one axis at
+a time, and one axis has closed form: with c = sqrt(3) / l and k(r) = (1 + c r) e^(-c r), the
+function
+
+    G(r) = 2 r / c - (3 - (3 + c r) e^(-c r)) / c^2,   G'' = k, G(0) = G'(0) = 0,
+
+gives the double integral over [a, b] x [a', b'] as
+G|b - a'| + G|a - b'| - G|a - a'| - G|b - b'|.
+
+Everything here reads released statistics only, so it is post-processing and costs no privacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.special import ndtr
 
-from discreet.learners.partition.smoothness import Smoothness
-from discreet.learners.partition.statistics import NodeSums
-from discreet.learners.partition.tree import Tree
-from discreet.validation import FloatArray
+from discreet.learners.partition.policy import NodeSums
+from discreet.learners.partition.tree import Bins, Tree
+from discreet.validation import BoolArray, FloatArray
+
+# Prior variance of 2 f - 1 for one arm: a constant, and a part that varies with the context.
+CONSTANT_VARIANCE = 0.2
+VARYING_VARIANCE = 0.3
+PRIOR_VARIANCE = CONSTANT_VARIANCE + VARYING_VARIANCE
+
+# Each halving of a length scale below 0.2 must be borne out by a nat of evidence: short
+# scales split bins, which is dear where reports are noisy; where they are needed the evidence is
+# overwhelming.
+_USUAL_SCALE = 0.2
+_NATS_PER_HALVING = 1.0
+
+
+def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: float) -> FloatArray:
+    """(L, L) average of k(x - y) over x in interval i and y in interval j."""
+    rate = math.sqrt(3.0) / length_scale
+
+    def second_integral(distance: FloatArray) -> FloatArray:
+        reach = rate * np.abs(distance)
+        result: FloatArray = (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / rate**2
+        return result
+
+    low, high = lower[:, None], upper[:, None]
+    total = (
+        second_integral(high - lower)
+        + second_integral(low - upper)
+        - second_integral(low - lower)
+        - second_integral(high - upper)
+    )
+    average: FloatArray = total / ((high - low) * (upper - lower))
+    return average
+
+
+def box_roughness(lower: FloatArray, upper: FloatArray, length_scales: FloatArray) -> FloatArray:
+    """(N,) prior variance of 2 f - 1 within each box around its average over the box."""
+    rate = np.sqrt(3.0) / length_scales
+    reach = rate * (upper - lower)
+    # The average of k over one interval with itself: 2 G(width) / width^2.
+    alike = 2.0 * (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / reach**2
+    roughness: FloatArray = VARYING_VARIANCE * np.maximum(1.0 - alike.prod(axis=1), 0.0)
+    return roughness
+
+
+def box_covariance(lower: FloatArray, upper: FloatArray, length_scales: FloatArray) -> FloatArray:
+    """(L, L) prior covariance of the averages of 2 f - 1 over boxes with these corners (L, d)."""
+    varying = np.full((len(lower), len(lower)), VARYING_VARIANCE)
+    for axis, length_scale in enumerate(length_scales):
+        # Dyadic boxes share few intervals per axis, so each pair is integrated once.
+        pairs = np.stack([lower[:, axis], upper[:, axis]], axis=1)
+        unique, place = np.unique(pairs, axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        covariance = interval_covariance(unique[:, 0], unique[:, 1], float(length_scale))
+        varying *= covariance[np.ix_(place, place)]
+    return CONSTANT_VARIANCE + varying
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothness:
+    """The prior of the leaves of one tree under given length scales.
+
+    Attributes:
+        root: (L, L), with root root' the prior covariance of leaf averages.
+        roughness: (L,) prior variance within each leaf around its average.
+        log_prior: of the length scales, up to a constant.
+    """
+
+    root: FloatArray
+    roughness: FloatArray
+    log_prior: float = 0.0
+
+    @classmethod
+    def of(cls, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
+        """The prior for the leaves of `tree`."""
+        leaves = tree.leaves
+        prior = box_covariance(tree.lower[leaves], tree.upper[leaves], np.array(length_scales))
+        # Averages over narrow boxes are nearly dependent, and the closed form loses digits as
+        # 1 / width^2; a standard deviation of 1e-3 on 2 f - 1 keeps the root real and harms none.
+        root = np.linalg.cholesky(prior + 1e-6 * np.eye(len(prior)))
+        roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
+        halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
+        log_prior = -_NATS_PER_HALVING * float(halvings)
+        return cls(np.asarray(root, dtype=np.float64), roughness, log_prior)
+
+
+class Priors:
+    """Priors of the leaves of one tree, kept until another tree is asked for."""
+
+    def __init__(self) -> None:
+        self._tree: Tree | None = None
+        self._known: dict[tuple[float, ...], Smoothness] = {}
+
+    def of(self, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
+        """`Smoothness.of`, worked out once."""
+        if self._tree is not tree:
+            self._known, self._tree = {}, tree
+        if length_scales not in self._known:
+            self._known[length_scales] = Smoothness.of(tree, length_scales)
+        return self._known[length_scales]
+
 
 # Prior standard deviation of the share of a node's mass that falls into its left child.
 _SHARE_SD = 0.25
@@ -48,7 +158,7 @@ _LEAST_SHARE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Per node and arm: precision (N, K) and precision x y (N, K), summed over sources."""
+    """Per node and arm: precision (N, K) and precision x y (N, K)."""
 
     precision: FloatArray
     weighted: FloatArray
@@ -87,7 +197,7 @@ def node_masses(tree: Tree, sums: NodeSums) -> Masses:
     known of either child and a prior of 1/2 +- 1/4, by precision.
     """
     mass, variance, split = np.ones(len(tree)), np.zeros(len(tree)), np.zeros(len(tree))
-    weight, total = upwards(tree, sums.mass_weight, sums.mass_sum)
+    weight, total = upwards(tree, sums.mass_weight[:, 0], sums.mass_sum[:, 0])
     for parent in np.flatnonzero(tree.axis >= 0):
         left = tree.left[parent]
         whole = mass[parent]
@@ -135,30 +245,18 @@ def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> Float
     return spread
 
 
-def observations(
-    tree: Tree,
-    sources: Mapping[str, NodeSums],
-    masses: Mapping[str, Masses],
-    roughness: FloatArray,
-) -> Observations:
-    """Weigh all sources by how much their reports say; `roughness` (N,) is that of all nodes."""
-    first = next(iter(sources.values()))
-    precision, weighted = np.zeros_like(first.offered), np.zeros_like(first.offered)
-    for name, sums in sources.items():
-        spread = masses[name]
-        mass = spread.mass[:, None]
-        seen = np.maximum(sums.offered, 1.0) * mass
-        y = sums.signed / seen
-        noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
-        variance = (
-            TEMPER * noise / seen**2
-            + np.minimum(y**2, 1.0) * (spread.deviation[:, None] / mass) ** 2
-        )
-        variance += mixture_variance(tree, spread, roughness)[:, None]
-        worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
-        precision += worth
-        weighted += worth * y
-    return Observations(precision, weighted)
+def observations(tree: Tree, sums: NodeSums, spread: Masses, roughness: FloatArray) -> Observations:
+    """Weigh reports by how much they say; `roughness` (N,) is that of all nodes."""
+    mass = spread.mass[:, None]
+    seen = np.maximum(sums.offered, 1.0) * mass
+    y = sums.signed / seen
+    noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
+    variance = (
+        TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (spread.deviation[:, None] / mass) ** 2
+    )
+    variance += mixture_variance(tree, spread, roughness)[:, None]
+    worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
+    return Observations(worth, worth * y)
 
 
 def mixing(tree: Tree, mass: FloatArray) -> FloatArray:
@@ -243,7 +341,7 @@ def likely_length_scales(
     start: tuple[float, ...],
     prior: Callable[[tuple[float, ...]], Smoothness],
     information: Information,
-) -> list[tuple[float, ...]]:
+) -> tuple[tuple[float, ...], ...]:
     """Length scales that the observations make likely, the most likely first.
 
     Climbs from `start`, changing one axis at a time, so the work grows with d and not with the
@@ -268,4 +366,54 @@ def likely_length_scales(
         climbing = evidence_of(top) > evidence_of(best)
         best = top if climbing else best
     ranked = sorted(evidence, key=evidence_of, reverse=True)
-    return [s for s in ranked if evidence[s] > evidence[best] - _LOG_RATIO][:_MOST_SCALES]
+    kept = [scales for scales in ranked if evidence[scales] > evidence[best] - _LOG_RATIO]
+    return tuple(kept[:_MOST_SCALES])
+
+
+# Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
+# would not be halved again, and more than this share of all people are in such bins.
+_WASTED, _BADLY_CUT = 0.75, 0.25
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+def thompson_probabilities(
+    mean: FloatArray, deviation: FloatArray, active: BoolArray
+) -> FloatArray:
+    """(L, K) the probability that an independent draw of an arm is the largest of the active.
+
+    P_k = integral of phi(z) prod_(i != k) Phi((m_k + s_k z - m_i) / s_i) dz, by Gauss-Hermite
+    quadrature with 40 nodes, normalised over the active arms. Where deviations are very different
+    it is off by a few hundredths; what it gives is what is offered, so propensities are exact.
+    """
+    draws = mean[..., None] + deviation[..., None] * _NODES  # (L, K, nodes)
+    scale = np.maximum(deviation, 1e-9)[:, None, :, None]
+    below = ndtr((draws[:, :, None, :] - mean[:, None, :, None]) / scale)  # (L, K, rival, nodes)
+    arms = mean.shape[1]
+    ignored = np.eye(arms, dtype=np.bool_)[None] | ~active[:, None, :]
+    below = np.where(ignored[..., None], 1.0, below)
+    best = (below.prod(axis=2) @ _WEIGHTS) * active
+    probabilities: FloatArray = best / best.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def rivals(state: Posterior, active: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Gap to the leading arm and its standard deviation (L, K), and how much a difference varies
+    within each leaf (L, 1): H = sqrt(2 roughness)."""
+    mean = np.where(active, state.mean, -np.inf)
+    leader = mean.argmax(axis=1)[:, None]
+    gap = np.take_along_axis(mean, leader, axis=1) - mean
+    spread = np.sqrt(state.variance + np.take_along_axis(state.variance, leader, axis=1))
+    return gap, spread, np.sqrt(2.0 * state.roughness)[:, None]
+
+
+def badly_cut(bins: Bins, mass: FloatArray, length_scales: tuple[float, ...]) -> bool:
+    """Whether many people are in bins that were halved along an axis along which, as is known by
+    now, they should not have been; `mass` (N,) is that of all nodes."""
+    tree = bins.tree
+    unresolved = bins.active.sum(axis=1) > 1
+    extents = tree.upper[tree.leaves] - tree.lower[tree.leaves]
+    edges = extents / np.array(length_scales)
+    idle = (extents < 1.0) & (2.0 * edges < _WASTED * edges.max(axis=1, keepdims=True))
+    return bool(mass[tree.leaves][idle.any(axis=1) & unresolved].sum() > _BADLY_CUT)

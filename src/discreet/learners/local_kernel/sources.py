@@ -1,6 +1,6 @@
 """How the kernel bandit hears from auxiliary sources.
 
-Every report of a source is a linear measurement of the same coefficients (source_measurement.py),
+Every report of a source is a linear measurement of the same coefficients (measurement.py),
 so its sums J_m and b_m say all. They are kept apart from the target's and from each other.
 
 *Trust.* A source is believed to share the target's functions with probability w. The reports of
@@ -19,31 +19,41 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
+from discreet.action_space import ArmPoints
+from discreet.codec import Range
 from discreet.domain import Box
+from discreet.learners.base import Common
 from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.density import DensityBins
-from discreet.learners.local_kernel.features import CosineFeatures
-from discreet.learners.local_kernel.grid import grid_of
-from discreet.learners.local_kernel.posterior import Likely, Posterior, Smooth, likely
-from discreet.learners.local_kernel.questions import (
+from discreet.learners.local_kernel.features import CosineFeatures, Density, DensityBins, grid_of
+from discreet.learners.local_kernel.measurement import SourceMeasurements, pair_bins, pairs
+from discreet.learners.local_kernel.policy import (
+    KernelPolicy,
+    KernelReports,
+    KernelSourcePolicy,
+    KernelStatistics,
+)
+from discreet.learners.local_kernel.posterior import (
     CELL_COUNTS,
     FUNCTIONS,
     PARTITIONS,
+    Likely,
+    Posterior,
     Questions,
+    Smooth,
     expected_information,
+    likely,
     most_cells,
 )
-from discreet.learners.local_kernel.source_density import Heard
-from discreet.learners.local_kernel.source_measurement import SourceMeasurements, pair_bins, pairs
-from discreet.learners.local_kernel.source_policy import KernelSourcePolicy, KernelSourceReports
-from discreet.learners.local_kernel.statistics import KernelStatistics
-from discreet.learners.source_states import states_from_fields, states_to_fields
-from discreet.learners.sources import SourceLearner, SourceState
-from discreet.validation import FloatArray, InvalidInput, finite_number
+from discreet.learners.sources import SourceLearner
+from discreet.learners.stream import Stream
+from discreet.privacy import Local, NonPrivate
+from discreet.validation import FloatArray
+
+Heard = Stream[KernelSourcePolicy, KernelStatistics]
 
 PRIOR_LOG_ODDS = 3.0
 _LEAST_TRUST, _LEAST_DOUBT = 0.1, 0.01
@@ -54,39 +64,45 @@ _LEARN_AT, _LEARN_EVERY = (5, 12), 25
 _CELLS_EVERY, _COUNT_EVERY = 4, 20
 # Arms are told apart about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
+# A density is moved at most this many times as far as reports say.
+_MOST_STRETCH = 3.0
 
 
-class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
+class HearsSources(
+    SourceLearner[KernelPolicy, KernelReports, KernelStatistics, KernelSourcePolicy]
+):
     """The part of `LocalKernel` that hears from sources."""
 
+    reports_type = KernelReports
+    statistics_type = KernelStatistics
     source_policy_type: ClassVar[type[KernelSourcePolicy]] = KernelSourcePolicy
-    source_reports_type: ClassVar[type[KernelSourceReports]] = KernelSourceReports
+    source_reports_type: ClassVar[type[KernelReports]] = KernelReports
 
-    arms: int
-    domain: Box
-    public_seed: int
     batch: int
     growth: float
     features: CosineFeatures
-    _sums: KernelStatistics
     _likely: Likely
+    # Where the people of each source that reported, and their arms, are: Z K bins.
+    _pair_densities: dict[str, Density]
+    # Sources that contradicted the target; what they said counts for nothing any more.
+    _given_up: tuple[str, ...]
+    # The sources that were believed when evidence was last compared, and the doubt then.
+    _reviewed: tuple[str, ...]
+    _doubt: Annotated[float, Range(0.0, 1.0)]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._heard: dict[str, Heard] = {}
-        # Sources that contradicted the target; what they said counts for nothing any more.
-        self._given_up: set[str] = set()
-        # The sources that were believed when evidence was last compared, and the doubt then.
-        self._reviewed: set[str] = set()
-        self._doubt = 0.0
-
-    @property
-    def heard(self) -> int:
-        """How many people of all sources have reported."""
-        return sum(state.people for state in self._sources.values())
+    def __init__(
+        self,
+        domain: Box,
+        arms: int | ArmPoints,
+        budget: Local | NonPrivate,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(domain, arms, budget, **common)
+        self._pair_densities = {}
+        self._given_up, self._reviewed, self._doubt = (), (), 0.0
 
     def source_batch(self, name: str) -> int:
-        return max(self.batch, int(self.heard * 2.0 * self.growth))
+        return max(self.batch, int(self.source_total * 2.0 * self.growth))
 
     def source_trust(self) -> Mapping[str, float]:
         """For each source that reported, the probability that it shares the reward functions; 0
@@ -96,8 +112,12 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
 
     @property
     def _believed(self) -> dict[str, KernelStatistics]:
-        """The sums of all sources that were not given up."""
-        return {name: one.sums for name, one in self._heard.items() if name not in self._given_up}
+        """The sums of all sources that reported and were not given up."""
+        return {
+            name: source.sums
+            for name, source in self._sources.items()
+            if source.people and name not in self._given_up
+        }
 
     def _posterior(self, smooth: Smooth) -> Posterior:
         """From the reports of the target and of all sources that are believed."""
@@ -126,12 +146,12 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
     def _review(self, version: int) -> bool:
         """Before a policy of the target: compare evidence when it is time. Whether a source was
         given up."""
-        if self._reviewed == set(self._believed) and version % _REVIEW_EVERY:
+        if set(self._reviewed) == set(self._believed) and version % _REVIEW_EVERY:
             return False
-        lost = {name for name, trust in self._trust().items() if trust < _LEAST_TRUST}
-        self._given_up |= lost
+        lost = tuple(name for name, trust in self._trust().items() if trust < _LEAST_TRUST)
+        self._given_up += lost
         believed = self._believed
-        self._reviewed, self._doubt = set(believed), 0.0
+        self._reviewed, self._doubt = tuple(believed), 0.0
         if believed:
             self._doubt = 1.0 - self._share(self._evidence(self._sums), *believed.values())
         return bool(lost)
@@ -156,19 +176,17 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
             weights=questions.weights,
         )
 
-    def _publish_source(
-        self, name: str, state: SourceState[KernelSourcePolicy]
-    ) -> KernelSourcePolicy:
-        version = len(state.policies)
-        density = np.ones(self._pair_bins)
-        if name in self._heard:
-            self._heard[name] = self._heard[name].moved(state.policies[-1])
-            density = self._heard[name].density
-        if self._sums.reports == 0 and self.heard:  # later the target's policies see to it
-            published = sum(len(one.policies) for one in self._sources.values())
+    def _empty_source(self) -> KernelStatistics:
+        return KernelStatistics.zeros(self.arms * len(self.features), self._pair_bins)
+
+    def _publish_source(self, source: Heard) -> KernelSourcePolicy:
+        version = len(source.policies)
+        density = self._pair_density(source).shares
+        if self.people == 0 and self.source_total:  # later the target's policies see to it
+            published = sum(len(other.policies) for other in self._sources.values())
             if published in _LEARN_AT or published % _LEARN_EVERY == 0:
                 self._learn()
-        place = list(self._sources).index(name)
+        place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
         posterior = self._posterior(self._likely.draw(rng))
         grid = grid_of(self.public_seed, version, self.features)
@@ -176,22 +194,22 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
         mass = share.sum(axis=1) / share.sum()
         questions = Questions.draw(posterior, grid.phi[:, posterior.used], mass, rng)
         policy = KernelSourcePolicy(
-            **self.source_header(name, state),
+            **self.source_header(source),
             used=posterior.used,
             directions=questions.directions.astype(np.float32),
             cells=Cells.whole(1),
             density=density,
         )
         if version % _CELLS_EVERY:
-            return replace(policy, cells=state.policies[-1].cells)
+            return replace(policy, cells=source.policies[-1].cells)
         # Cells are to weigh the same to whom they matter: contexts by their weight, and arms by how
         # often the people of the source there were given them.
         weights = (questions.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
         if version % _COUNT_EVERY == 0:
-            now = state.policies[-1].cells.count if version > _COUNT_EVERY else None
+            now = source.policies[-1].cells.count if version > _COUNT_EVERY else None
             cells = self._best_cells(policy, questions, weights, now, rng)
         else:
-            cells = self._cut_pairs(policy, weights, state.policies[-1].cells.count, rng)
+            cells = self._cut_pairs(policy, weights, source.policies[-1].cells.count, rng)
         return replace(policy, cells=cells)
 
     def _cut_pairs(
@@ -243,61 +261,25 @@ class HearsSources(SourceLearner[KernelSourcePolicy, KernelSourceReports]):
         """Z K, how many bins the density of a source has."""
         return len(DensityBins(self.domain.levels)) * self.arms
 
-    def _check_source(self, policy: KernelSourcePolicy, reports: KernelSourceReports) -> None:
+    def _pair_density(self, source: Heard) -> Density:
+        """Moved towards where people were located since the last policy (grid.py).
+
+        Near the likeliest density a step of expectation maximisation goes p - b of the way. It is
+        stretched, by no more than the root of that, because noise is stretched with it.
+        """
+        density = self._pair_densities.get(source.name, Density.uniform(self._pair_bins))
+        if source.people:
+            stretch = min(_MOST_STRETCH, source.policies[-1].mechanism.contrast ** -0.5)
+            sums, version = source.sums, len(source.policies)
+            density = density.with_sums(sums.located, sums.placed, version, stretch)
+            self._pair_densities[source.name] = density
+        return density
+
+    def _source_statistics(
+        self, policy: KernelSourcePolicy, reports: KernelReports
+    ) -> KernelStatistics:
         policy.check(reports)
-
-    def _add_source(
-        self, name: str, policy: KernelSourcePolicy, reports: KernelSourceReports
-    ) -> None:
-        sums = SourceMeasurements(policy).statistics(reports)
-        before = self._heard.get(name)
-        self._heard[name] = Heard.first(sums) if before is None else before.with_more(sums)
-
-    def _source_state(self) -> dict[str, Any]:
-        """The sources as JSON values."""
-        return {
-            "sources": states_to_fields(self._sources),
-            "heard": {name: one.to_fields() for name, one in self._heard.items()},
-            "given_up": sorted(self._given_up),
-            "reviewed": sorted(self._reviewed),
-            "doubt": self._doubt,
-        }
-
-    def _restore_sources(self, state: dict[str, Any]) -> None:
-        """The inverse of `_source_state`."""
-        self._sources = states_from_fields(
-            state["sources"], KernelSourcePolicy, self.policy_header()
-        )
-        reported = {name for name, one in self._sources.items() if one.people > 0}
-        if set(state["heard"]) != reported:
-            raise InvalidInput(
-                f"there were sums of the sources {sorted(state['heard'])!r:.200}; there must be "
-                f"some for each source that reported: {sorted(reported)!r:.200}. The file is "
-                "damaged."
-            )
-        self._heard = {
-            name: Heard.from_fields(
-                one,
-                name=name,
-                people=self._sources[name].people,
-                coefficients=self.arms * len(self.features),
-                bins=self._pair_bins,
-                dimension=self.domain.dimension,
-            )
-            for name, one in state["heard"].items()
-        }
-        self._given_up, self._reviewed = set(state["given_up"]), set(state["reviewed"])
-        if not self._given_up | self._reviewed <= reported:
-            raise InvalidInput(
-                f"the sources {sorted(self._given_up)!r:.200} were given up and "
-                f"{sorted(self._reviewed)!r:.200} believed; only those that reported can be: "
-                f"{sorted(reported)!r:.200}. The file is damaged."
-            )
-        self._doubt = finite_number(state["doubt"], "doubt")
-        if not 0.0 <= self._doubt <= 1.0:
-            raise InvalidInput(
-                f"doubt was {self._doubt}; it must be from 0 to 1. The file is damaged."
-            )
+        return SourceMeasurements(policy).statistics(reports)
 
 
 def cell_counts(arms: int, epsilon: float) -> list[int]:
