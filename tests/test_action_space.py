@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from discreet.action_space import (
+    ActionSpace,
     ArmPoints,
     Candidates,
     DecisionSets,
@@ -18,14 +19,19 @@ from discreet.action_space import (
     PublicSet,
     arm_count,
     people_count,
-    space_from_fields,
-    space_to_fields,
 )
+from discreet.codec import from_json, to_json
 from discreet.domain import Box
 from discreet.validation import InvalidInput
 
 DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))
-SPACES = [3, DecisionSets(4), PublicSet(((30.0, 0.0), (40.0, 0.5))), PublicBox()]
+SPACES = [
+    3,
+    ArmPoints.of([1.0, 2.5, 4.0]),
+    DecisionSets(4),
+    PublicSet(((30.0, 0.0), (40.0, 0.5))),
+    PublicBox(),
+]
 
 
 def read(sets: Any, most: int = 3) -> Candidates:
@@ -34,9 +40,9 @@ def read(sets: Any, most: int = 3) -> Candidates:
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_spaces_travel(space: Any) -> None:
-    fields = json.loads(json.dumps(space_to_fields(space)))
-    assert space_from_fields(fields) == space
-    assert hash(space_from_fields(fields)) == hash(space)
+    back = from_json(json.loads(json.dumps(to_json(space, ActionSpace))), ActionSpace, "arms")
+    assert back == space
+    assert hash(back) == hash(space)
 
 
 @pytest.mark.parametrize(
@@ -48,19 +54,21 @@ def test_spaces_travel(space: Any) -> None:
         None,
         "3",
         [],
-        {"most": 0},
-        {"most": 2.5},
-        {"most": 3, "points": []},
-        {"points": []},
-        {"points": [[1.0], [1.0, 2.0]]},
-        {"points": [[float("nan")]]},
-        {"points": [["a"]]},
-        {"else": 1},
+        {"kind": "DecisionSets", "most": 0},
+        {"kind": "DecisionSets", "most": 2.5},
+        {"kind": "DecisionSets", "most": 3, "points": []},
+        {"kind": "PublicSet", "points": []},
+        {"kind": "PublicSet", "points": [[1.0], [1.0, 2.0]]},
+        {"kind": "PublicSet", "points": [[float("nan")]]},
+        {"kind": "PublicSet", "points": [["a"]]},
+        {"kind": "ArmPoints", "points": [[1.0]]},
+        {"kind": "Else", "points": [[1.0]]},
+        {"points": [[1.0]]},
     ],
 )
 def test_damaged_spaces_are_refused(fields: Any) -> None:
     with pytest.raises(InvalidInput):
-        space_from_fields(fields)
+        from_json(fields, ActionSpace, "arms")
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, True, "3", None])
@@ -197,7 +205,7 @@ def test_arm_points_are_at_least_two_and_all_different(points: list[list[float]]
         ArmPoints(tuple(map(tuple, points)))
 
 
-def test_arm_points_travel() -> None:
+def test_arms_are_counted() -> None:
     arms = ArmPoints.of([1.0, 2.5, 4.0])
-    assert space_from_fields(space_to_fields(arms)) == arms
-    assert len(arms) == arm_count(arms) == 3
+    assert len(arms) == arm_count(arms) == arm_count(3) == 3
+    assert arm_count(PublicBox()) is None

@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.codec import Range
 from discreet.domain import Box
 from discreet.validation import (
     BoolArray,
@@ -34,36 +35,45 @@ from discreet.validation import (
 MOST_ARM_POINTS = 65_536
 
 
-def _as_rows(points: Any) -> tuple[tuple[float, ...], ...]:
-    rows = [tuple(row) for row in points]
-    array = finite_matrix(rows, "points", len(rows[0]) if rows else 0)
-    return tuple(map(tuple, array.tolist()))
-
-
 @dataclass(frozen=True)
-class ArmPoints:
-    """K arms that are public points, such as doses: a kernel can tell how alike two of them are.
-
-    Learners that know nothing of kernels take them as K arms.
-
-    Attributes:
-        points: K different points of one or more coordinates each.
-    """
+class _Points:
+    """A finite set of public points of one or more coordinates each."""
 
     points: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "points", _as_rows(self.points))
+        rows = [tuple(row) for row in self.points]
+        array = finite_matrix(rows, "points", len(rows[0]) if rows else 0)
+        object.__setattr__(self, "points", tuple(map(tuple, array.tolist())))
+
+    @classmethod
+    def of(cls, points: ArrayLike) -> Self:
+        """The points at the rows of an array (k, d), or at k numbers."""
+        array = np.asarray(points, dtype=np.float64)
+        return cls(tuple(map(tuple, (array[:, None] if array.ndim == 1 else array).tolist())))
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def array(self) -> FloatArray:
+        """(k, d) the points."""
+        return np.array(self.points, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class ArmPoints(_Points):
+    """K arms that are public points, such as doses: a kernel can tell how alike two of them are.
+
+    Learners that know nothing of kernels take them as K arms. All points are different.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.points) < 2 or len(set(self.points)) < len(self.points):
             raise InvalidInput(
                 f"arm points were {self.points!r:.80}; give at least two, all different."
             )
-
-    @classmethod
-    def of(cls, points: ArrayLike) -> ArmPoints:
-        """The arms at the rows of an array (K, d), or at K numbers."""
-        array = np.asarray(points, dtype=np.float64)
-        return cls(tuple(map(tuple, (array[:, None] if array.ndim == 1 else array).tolist())))
 
     @classmethod
     def grid(
@@ -85,13 +95,10 @@ class ArmPoints:
         mesh = np.meshgrid(*(np.linspace(0.0, 1.0, size) for size in sizes), indexing="ij")
         return cls.of(box.from_unit(np.stack(mesh, axis=-1).reshape(-1, len(sizes))))
 
-    def __len__(self) -> int:
-        return len(self.points)
 
-    @property
-    def array(self) -> FloatArray:
-        """(K, d) the points."""
-        return np.array(self.points, dtype=np.float64)
+@dataclass(frozen=True)
+class PublicSet(_Points):
+    """The same finite set of points for everyone, in the units of the domain."""
 
 
 @dataclass(frozen=True)
@@ -109,35 +116,11 @@ class DecisionSets:
 
 
 @dataclass(frozen=True)
-class PublicSet:
-    """The same finite set of points for everyone.
-
-    Attributes:
-        points: k points of d coordinates each, in the units of the domain.
-    """
-
-    points: tuple[tuple[float, ...], ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "points", _as_rows(self.points))
-
-    @classmethod
-    def of(cls, points: ArrayLike) -> PublicSet:
-        """The set of the rows of an array (k, d)."""
-        return cls(tuple(map(tuple, np.asarray(points, dtype=np.float64).tolist())))
-
-    @property
-    def array(self) -> FloatArray:
-        """(k, d) the points."""
-        return np.array(self.points, dtype=np.float64)
-
-
-@dataclass(frozen=True)
 class PublicBox:
     """Every point of the domain, for everyone."""
 
 
-ActionSpace = int | ArmPoints | DecisionSets | PublicSet | PublicBox
+ActionSpace = Annotated[int, Range(2)] | ArmPoints | DecisionSets | PublicSet | PublicBox
 
 
 def arm_count(space: ActionSpace) -> int | None:
@@ -145,32 +128,6 @@ def arm_count(space: ActionSpace) -> int | None:
     if isinstance(space, int):
         return space
     return len(space) if isinstance(space, ArmPoints) else None
-
-
-def space_to_fields(space: ActionSpace) -> Any:
-    """An action space as a JSON value."""
-    if isinstance(space, int):
-        return space
-    if isinstance(space, DecisionSets):
-        return {"most": space.most}
-    if isinstance(space, ArmPoints):
-        return {"arm_points": [list(row) for row in space.points]}
-    return {"points": [list(row) for row in space.points]} if isinstance(space, PublicSet) else {}
-
-
-def space_from_fields(fields: Any) -> ActionSpace:
-    """The inverse of `space_to_fields`."""
-    if isinstance(fields, dict):
-        if set(fields) == {"most"}:
-            return DecisionSets(fields["most"])
-        if set(fields) == {"points"}:
-            return PublicSet(tuple(map(tuple, fields["points"])))
-        if set(fields) == {"arm_points"}:
-            return ArmPoints(tuple(map(tuple, fields["arm_points"])))
-        if not fields:
-            return PublicBox()
-        raise InvalidInput(f"an action space had the fields {sorted(fields)}; send it as made.")
-    return whole_number(fields, "arms", minimum=2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from discreet.validation import (
     finite_vector,
     number_matrix,
     number_vector,
+    ordered,
     whole_number,
 )
 
@@ -57,35 +58,28 @@ class Box:
             )
         names = tuple(self.names) or tuple(f"x{i + 1}" for i in range(dimension))
         levels = tuple(self.levels) or (None,) * dimension
-        categories = tuple(tuple(labels) for labels in self.categories) or ((),) * dimension
-        if len(categories) != dimension or any(
-            labels and len(labels) != count
-            for labels, count in zip(categories, levels, strict=False)
-        ):
+        categories = tuple(map(tuple, self.categories)) or ((),) * dimension
+        if not len(names) == len(levels) == len(categories) == dimension:
             raise InvalidInput(
-                f"a domain had the categories {categories} for columns of {levels} levels; give "
-                "each column one label for each level, or none."
-            )
-        if len(names) != dimension or len(levels) != dimension:
-            raise InvalidInput(
-                f"a domain of {dimension} columns got {len(names)} names and {len(levels)} "
-                "levels; give one of each for every column, or none at all."
+                f"a domain of {dimension} columns got {len(names)} names, {len(levels)} levels and "
+                f"{len(categories)} lists of categories; give one of each for every column, or "
+                "none at all."
             )
         if len(set(names)) < dimension:
             raise InvalidInput(f"a domain had the columns {names}; give each its own name.")
-        for name, low, high, count in zip(names, lower, upper, levels, strict=True):
-            if not (low < high and np.isfinite(high - low)):
-                raise InvalidInput(
-                    f"column {name!r} had bounds [{low}, {high}]; the lower must be below the "
-                    "upper bound."
-                )
+        columns = zip(names, lower, upper, levels, categories, strict=True)
+        for name, low, high, count, labels in columns:
+            ordered(low, high, f"column {name!r} had bounds")
             if count is not None:
                 whole_number(count, f"the levels of column {name!r}", minimum=2)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "categories", categories)
+            if labels and len(labels) != count:
+                raise InvalidInput(
+                    f"column {name!r} had the categories {labels} for {count} levels; give one "
+                    "label for each level, or none."
+                )
+        whole = {"lower": lower, "upper": upper, "names": names, "levels": levels}
+        for key, value in (whole | {"categories": categories}).items():
+            object.__setattr__(self, key, value)
 
     @property
     def dimension(self) -> int:
@@ -245,10 +239,7 @@ class RewardBounds:
     def __post_init__(self) -> None:
         lower = finite_number(self.lower, "the lower reward bound")
         upper = finite_number(self.upper, "the upper reward bound")
-        if not (lower < upper and np.isfinite(upper - lower)):
-            raise InvalidInput(
-                f"reward bounds were [{lower}, {upper}]; the lower must be below the upper bound."
-            )
+        ordered(lower, upper, "reward bounds were")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
 

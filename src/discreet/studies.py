@@ -33,14 +33,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.domain import Box
+from discreet.experiments import REFERENCES, Setting, check_setting
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
 from discreet.problems.base import Problem
-from discreet.problems.catalog import data_files, find_entry, load_problem
+from discreet.problems.catalog import find_entry, load_problem
 from discreet.problems.toml_words import Place, checked, toml_value
-from discreet.simulation import REFERENCES, Setting, check_setting
 from discreet.validation import InvalidInput, Refusals, nearest
 
 
@@ -153,8 +153,6 @@ def load_study(
             _check_space(setting, problem)
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
-    options = dict(content["problem"])
-    name = options.pop("name")
     return Study(
         name=file.name,
         title=file.title or file.name,
@@ -165,7 +163,7 @@ def load_study(
         settings=tuple(setting for setting, _ in settings),
         report=report,
         text=text,
-        files=(path, *data_files(name, options, data_dir, path.parent)),
+        files=(path, *problem.files),
         warnings=tuple(warnings),
     )
 
@@ -289,7 +287,7 @@ def _budget(entry: LearnerEntry, allowed: Sequence[str], epsilon: float) -> Budg
             "epsilon."
         )
     if trust_model not in allowed:
-        private = [toml_value(one) for one in allowed if one != "none"]
+        private = [toml_value(model) for model in allowed if model != "none"]
         raise InvalidInput(
             f"trust_model was {toml_value(trust_model)}; {entry.name} takes {' or '.join(private)}."
         )

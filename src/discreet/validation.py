@@ -3,6 +3,19 @@
 Each check returns the value in the form the library computes with (float64 arrays, plain ints) or
 raises `InvalidInput`, whose message says what was given, what is allowed and what to do. The
 checks run before any state is touched, so refused input leaves everything as it was.
+
+| check                                                      | what passes                       |
+|------------------------------------------------------------|-----------------------------------|
+| finite_number, positive_number, probability, number_from   | one number                        |
+| whole_number                                               | one whole number                  |
+| one_of, truth_value, text_value, instance_of               | one of a few values, or of a kind |
+| ordered, distinct, equally_long                            | values that fit together          |
+| number_matrix, finite_matrix, number_vector, finite_vector | float64 arrays of a shape         |
+| whole_vector, nearest_whole                                | int64 arrays of a shape           |
+| read_array                                                 | arrays in JSON                    |
+
+Where none of them fits, `raise refused(value, name, requirement)`. What holds for several entries
+of a file is collected by `Refusals`, so that everything that is wrong is said at once.
 """
 
 from __future__ import annotations
@@ -11,7 +24,7 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +34,9 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 SignArray = NDArray[np.int8]
 TicketArray = NDArray[np.uint64]
+
+Choice = TypeVar("Choice")
+Kind = TypeVar("Kind")
 
 
 class InvalidInput(ValueError):
@@ -72,21 +88,26 @@ class Refusals:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A question to append to a message about an unknown name; empty where none is similar."""
-    names = {one.casefold(): one for one in known}
+    names = {each.casefold(): each for each in known}
     similar = difflib.get_close_matches(name.casefold(), list(names), n=1)
     return f" Did you mean {names[similar[0]]!r}?" if similar else ""
+
+
+def refused(value: object, name: str, requirement: str) -> InvalidInput:
+    """The error for a value: what was given and what is allowed, such as `a number above 0`."""
+    return InvalidInput(f"{name} was {value!r:.200}; it must be {requirement}.")
 
 
 def finite_number(value: Any, name: str, requirement: str = "a finite number") -> float:
     """`value` as a float, or `InvalidInput` when it is not a finite real number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidInput(f"{name} was {value!r}; it must be {requirement}.")
+        raise refused(value, name, requirement)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InvalidInput(f"{name} was {value!r}; it must be {requirement}.")
+        raise refused(value, name, requirement)
     return number
 
 
@@ -94,7 +115,7 @@ def positive_number(value: Any, name: str) -> float:
     """`value` as a float above 0 and below infinity."""
     number = finite_number(value, name, "a finite number above 0")
     if number <= 0.0:
-        raise InvalidInput(f"{name} was {value!r}; it must be a finite number above 0.")
+        raise refused(value, name, "a finite number above 0")
     return number
 
 
@@ -102,7 +123,27 @@ def probability(value: Any, name: str) -> float:
     """`value` as a float strictly between 0 and 1."""
     number = finite_number(value, name, "a number strictly between 0 and 1")
     if not 0.0 < number < 1.0:
-        raise InvalidInput(f"{name} was {value!r}; it must be strictly between 0 and 1.")
+        raise refused(value, name, "strictly between 0 and 1")
+    return number
+
+
+def number_from(
+    value: Any, name: str, least: float, most: float = math.inf, requirement: str = ""
+) -> float:
+    """`value` as a finite float from `least` to `most`, both included.
+
+    Args:
+        value: what was given.
+        name: what it is called in messages.
+        least, most: the bounds.
+        requirement: what is allowed, in words of its own.
+    """
+    unbounded = f"a finite number of at least {least:g}"
+    bounds = unbounded if math.isinf(most) else f"a number from {least:g} to {most:g}"
+    allowed = requirement or bounds
+    number = finite_number(value, name, allowed)
+    if not least <= number <= most:
+        raise refused(value, name, allowed)
     return number
 
 
@@ -112,11 +153,72 @@ def whole_number(value: Any, name: str, minimum: int = 0, maximum: int | None = 
     if maximum is not None:
         allowed = f"a whole number from {minimum} to {maximum}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidInput(f"{name} was {value!r}; it must be {allowed}.")
+        raise refused(value, name, allowed)
     number = int(value)
     if number < minimum or (maximum is not None and number > maximum):
-        raise InvalidInput(f"{name} was {value!r}; it must be {allowed}.")
+        raise refused(value, name, allowed)
     return number
+
+
+def one_of(value: Any, name: str, allowed: Iterable[Choice]) -> Choice:
+    """The choice that equals `value`, or `InvalidInput` that lists the choices."""
+    choices = list(allowed)
+    for choice in choices:
+        if type(value) is type(choice) and value == choice:
+            return choice
+    similar = nearest(value, map(str, choices)) if isinstance(value, str) else ""
+    listed = ", ".join(map(str, choices))
+    raise InvalidInput(f"{name} was {value!r:.80}; it must be one of {listed}.{similar}")
+
+
+def truth_value(value: Any, name: str) -> bool:
+    """`value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise refused(value, name, "true or false")
+    return value
+
+
+def text_value(value: Any, name: str, most: int = 200) -> str:
+    """`value` if it is a text of 1 to `most` characters."""
+    if not isinstance(value, str) or not 0 < len(value) <= most:
+        raise refused(value, name, f"text of 1 to {most} characters")
+    return value
+
+
+def instance_of(value: Any, name: str, kind: type[Kind], wanted: str) -> Kind:
+    """`value` if it is an instance of `kind`; messages ask for `wanted`, such as `a Box`."""
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{name} was a {type(value).__name__}; give {wanted}.")
+    return value
+
+
+def ordered(lower: float, upper: float, subject: str) -> None:
+    """Refuse bounds that are not in order, or further apart than float64 can tell.
+
+    `subject` is how the message begins, such as `reward bounds were`.
+    """
+    if not (lower < upper and math.isfinite(upper - lower)):
+        raise InvalidInput(
+            f"{subject} [{lower}, {upper}]; the lower must be below the upper bound."
+        )
+
+
+def distinct(values: Iterable[Choice], name: str, least: int = 1) -> tuple[Choice, ...]:
+    """`values` as a tuple if there are at least `least` and each occurs once."""
+    given = tuple(values)
+    if len(given) < least or len(set(given)) < len(given):
+        number = {1: "one", 2: "two"}.get(least, str(least))
+        raise InvalidInput(f"{name} were {list(given)!r:.200}; give at least {number}, each once.")
+    return given
+
+
+def equally_long(name: str, first: Any, others: str, second: Any) -> None:
+    """Refuse two sequences with one entry for the same thing each that differ in length."""
+    if len(first) != len(second):
+        raise InvalidInput(
+            f"{name} had {len(first)} rows and {others} {len(second)}; give one of each for "
+            "every row."
+        )
 
 
 def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:

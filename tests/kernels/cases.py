@@ -10,15 +10,13 @@ from discreet.kernels import (
     Additive,
     AdditiveFeatures,
     FeatureMap,
-    LinearFeatures,
-    ProductFeatures,
-    ScaledFeatures,
     feature_map,
     finite_features,
     nystrom_features,
     quadrature_features,
     random_features,
     rotate,
+    scaled,
     sub_box,
     sum_features,
 )
@@ -38,7 +36,7 @@ def inside(domain: Box, count: int, seed: int = 0) -> np.ndarray:
 def all_maps() -> dict[str, FeatureMap]:
     rbf = quadrature_features(RBF(1.0), BOX, 13)
     matern = quadrature_features(Matern([1.0, 2.0], nu=1.5), BOX, 8)
-    linear = LinearFeatures(BOX, 0.5)
+    linear = nystrom_features(DotProduct(0.5), BOX)
     left = quadrature_features(RBF([1.0, 0.5]), sub_box(SLANTED, (0, 1)), 9)
     right = rotate(quadrature_features(Matern(3.0, nu=2.5), sub_box(SLANTED, (2,)), 31), 1e-2)
     grid = inside(BOX, 60)
@@ -50,12 +48,12 @@ def all_maps() -> dict[str, FeatureMap]:
         "random": random_features(Matern(1.0, nu=1.5), BOX, 40, seed=3),
         "rotated": rotate(rbf, 1e-2),
         "linear": linear,
-        "cubic": LinearFeatures(BOX, 0.7, 3),
+        "cubic": nystrom_features(DotProduct(0.7) ** 3, BOX),
         "additive": AdditiveFeatures(SLANTED, (((0, 1), left, 0.3), ((2,), right, 0.9))),
         "overlapping": AdditiveFeatures(BOX, (((0, 1), rbf, 0.5), ((1, 0), matern, 2.0))),
         "sum": sum_features([rbf, linear]),
-        "product": ProductFeatures([rotate(rbf, 1e-2), linear]),
-        "scaled": ScaledFeatures(matern, 2.5),
+        "product": feature_map(RBF(1.0) * DotProduct(0.5), BOX, error=1e-2),
+        "scaled": scaled(matern, 2.5),
         "finite": finite_features(Matern(1.0, nu=0.5), BOX, grid, error=1e-9),
         "nystrom": nystrom_features(Matern([1.0, 2.0], nu=2.5), BOX, error=1e-2),
         "nystrom sum": nystrom_features(

@@ -19,13 +19,12 @@ from discreet.kernels import (
     Additive,
     AdditiveFeatures,
     FiniteFeatures,
-    LinearFeatures,
-    ProductFeatures,
+    NystromFeatures,
     RotatedFeatures,
-    ScaledFeatures,
     feature_map,
     finite_features,
     public_points,
+    scaled,
     sub_box,
 )
 from discreet.validation import InvalidInput
@@ -129,8 +128,7 @@ def test_a_finite_map_knows_its_points_only() -> None:
     assert not mixed[4:6].any()
     for composed in (
         AdditiveFeatures(SQUARE, [((0, 1), given, 1.0)]),
-        ProductFeatures([given, given]),
-        ScaledFeatures(given, 2.0),
+        scaled(given, 2.0),
         RotatedFeatures(given, np.eye(given.features)),
     ):
         with pytest.raises(InvalidInput, match="not one of the"):
@@ -141,33 +139,50 @@ def test_a_finite_map_knows_its_points_only() -> None:
         finite_features(Matern(0.1, nu=0.5), SQUARE, points, most_features=5)
 
 
-def test_polynomial_features_are_exact_and_without_offset_fewer() -> None:
+@pytest.mark.parametrize(
+    ("sigma", "degree", "features"),
+    [(0.0, 1, 2), (0.0, 2, 3), (0.0, 3, 4), (0.7, 1, 3), (0.7, 2, 6), (0.7, 3, 10)],
+)
+def test_polynomial_features_are_exact_and_as_few_as_monomials(sigma, degree, features) -> None:
     x = inside(BOX, 100)
-    for sigma in (0.0, 0.7):
-        for degree in (1, 2, 3):
-            given = LinearFeatures(BOX, sigma, degree)
-            phi = given.transform(x)
-            np.testing.assert_allclose(phi @ phi.T, (sigma**2 + x @ x.T) ** degree, atol=1e-9)
-    assert LinearFeatures(BOX, 0.0, 3).features == 4
-    assert LinearFeatures(BOX, 1.0, 3).features == 10
+    given = feature_map(DotProduct(sigma) ** degree, BOX, rotated=False)
+    phi = given.transform(x)
+    np.testing.assert_allclose(phi @ phi.T, (sigma**2 + x @ x.T) ** degree, atol=1e-9)
+    assert given.features == features
+    # The longest is that of a corner.
+    assert given.norm_bound == pytest.approx((sigma**2 + 8.0) ** (degree / 2))
+    assert np.linalg.norm(phi, axis=1).max() == pytest.approx(given.norm_bound)
 
 
-def test_kronecker_products_multiply_kernels() -> None:
-    left, right = feature_map(RBF(0.5), SQUARE), feature_map(DotProduct(1.0), SQUARE)
-    given = ProductFeatures([left, right])
+def test_scaling_a_map_scales_its_kernel_error_and_groups() -> None:
+    plain = feature_map(Additive(RBF(0.5)), SQUARE)
+    given = scaled(plain, 4.0)
     x = inside(SQUARE, 30)
-    a, b, c = left.transform(x), right.transform(x), given.transform(x)
-    np.testing.assert_allclose(c @ c.T, (a @ a.T) * (b @ b.T), atol=1e-13)
-    assert given.norm_bound == left.norm_bound * right.norm_bound
+    np.testing.assert_array_equal(given.transform(x), 2.0 * plain.transform(x))
+    assert given.norm_bound == 2.0 * plain.norm_bound
+    assert given.error_range() == tuple(4.0 * end for end in plain.error_range())
+    assert given.kernel == 4.0 * plain.kernel
+    assert [group.columns for group in given.groups] == [(0,), (1,)]
+    assert scaled(plain, 1.0) is plain
+
+
+def test_kernels_without_fourier_features_are_projected() -> None:
+    for kernel in (RationalQuadratic(1.0, 2.0), RBF(0.9) ** 0.5, RBF(0.5) * Matern(0.8, nu=2.5)):
+        given = feature_map(kernel, SQUARE, error=1e-2, rotated=False)
+        assert isinstance(given, NystromFeatures)
+        assert given.kernel == kernel
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: feature_map(RBF(0.3) + WhiteKernel(), SQUARE), "supported are RBF, Matern"),
-        (lambda: feature_map(RationalQuadratic(), SQUARE), "supported are RBF, Matern"),
-        (lambda: feature_map(RBF(0.3) ** 0.5, SQUARE), "supported are"),
-        (lambda: feature_map("RBF(0.3)", SQUARE), "supported are"),
+        (lambda: feature_map(RBF(0.3) + WhiteKernel(), SQUARE), "noise is not part"),
+        (lambda: feature_map(RBF(0.3) ** -0.5, SQUARE), "power of a kernel was -0.5"),
+        (lambda: feature_map("RBF(0.3)", SQUARE), "scikit-learn kernels"),
+        (
+            lambda: feature_map(DotProduct(), SQUARE, method="random", features=10),
+            "is not an RBF or Matern kernel",
+        ),
         (lambda: feature_map(RBF([1, 1, 1]), SQUARE), "length scales"),
         (lambda: feature_map(RBF(0.3), "square"), "Box"),
         (lambda: feature_map(RBF(0.3), SQUARE, error=0.0), "error"),

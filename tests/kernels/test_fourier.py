@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from numpy.polynomial.hermite import hermgauss
+from numpy.polynomial.hermite import hermgauss, hermval
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
 from discreet.domain import Box, unit_cube
@@ -17,9 +17,8 @@ from discreet.kernels import (
     random_features,
     rotate,
 )
-from discreet.kernels.rules import (
+from discreet.kernels.fourier import (
     hermite_rule,
-    hermite_weights,
     kernel_profile,
     rule_error,
     smallest_rule,
@@ -39,8 +38,11 @@ def ball() -> np.ndarray:
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8, 14])
 def test_hermite_weights_are_the_right_formula_not_the_misprinted_one(n) -> None:
-    nodes, weights = hermgauss(n)
-    np.testing.assert_allclose(hermite_weights(nodes), weights, rtol=1e-9)
+    nodes, weights = hermite_rule(n, math.sqrt(2.0))
+    h = hermval(nodes, np.eye(n)[n - 1])
+    formula = 2.0 ** (n - 1) * math.factorial(n) * math.sqrt(math.pi) / (n * h) ** 2
+    np.testing.assert_allclose(formula / math.sqrt(math.pi), weights, rtol=1e-9)
+    np.testing.assert_array_equal(nodes, hermgauss(n)[0])
 
 
 @pytest.mark.parametrize(

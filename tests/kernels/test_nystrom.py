@@ -23,6 +23,7 @@ from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     Additive,
     NystromFeatures,
+    OutOfReach,
     decode_map,
     encode_map,
     feature_map,
@@ -30,7 +31,6 @@ from discreet.kernels import (
     nystrom_features,
     public_points,
 )
-from discreet.kernels.rules import OutOfReach
 from discreet.validation import InvalidInput
 from tests.kernels.cases import BOX, SLANTED, inside
 
@@ -173,7 +173,7 @@ def test_a_map_keeps_its_features_when_the_callers_kernel_changes() -> None:
     kernel.set_params(length_scale=2.0)
     np.testing.assert_array_equal(decode_map(encode_map(given)).transform(x), before)
     np.testing.assert_array_equal(given.transform(x), before)
-    for array in (given._basis, given._coefficients):
+    for array in (given.basis, given.coefficients):
         assert not array.flags.writeable
 
 
@@ -211,7 +211,7 @@ class Uneven(Kernel):
         (lambda: nystrom_features(RBF(), SQUARE, basis=[[0.5, 3.0]]), "declared bounds"),
         (lambda: nystrom_features(RBF(), SQUARE, points=[[0.5, 3.0]]), "declared bounds"),
         (lambda: nystrom_features(RBF(), SQUARE, most_features=0), "most_features"),
-        (lambda: NystromFeatures(SQUARE, grid(2), np.eye(3), RBF()), "one row for each"),
+        (lambda: NystromFeatures(SQUARE, grid(2), np.eye(3), RBF()), r"shape \(b, m\) with b = 4"),
         (lambda: NystromFeatures(SQUARE, grid(2), np.eye(4), None), "scikit-learn"),
         (
             lambda: feature_map(
@@ -236,8 +236,14 @@ def test_a_kernel_without_a_text_cannot_travel() -> None:
     given = nystrom_features(RationalQuadratic(), SQUARE, error=0.1)
     with pytest.raises(InvalidInput, match="has no text"):
         encode_map(given)
+    # Others do without, but for their error.
+    x = public_points(SQUARE, 32)
+    spare = finite_features(RationalQuadratic(), SQUARE, x)
+    back = decode_map(encode_map(spare))
+    assert back.kernel is None
+    np.testing.assert_array_equal(back.transform(x), spare.transform(x))
     fields = encode_map(nystrom_features(RBF(0.5), BOX, error=0.1))
-    with pytest.raises(InvalidInput, match="scikit-learn"):
+    with pytest.raises(InvalidInput, match="it must be text"):
         decode_map({**fields, "kernel": None})
 
 

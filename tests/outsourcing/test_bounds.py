@@ -104,11 +104,11 @@ class TestCoordinates:
 
     def test_fields_round_trip(self, tmp_path: Path) -> None:
         bounds = read_bounds(write(tmp_path, FILE))
-        again = PublicBounds.from_dict(bounds.to_dict(), "patient", "cost")
+        again = PublicBounds.from_fields(bounds.to_fields(), "patient", "cost")
         assert again.columns == bounds.columns
         # What stays at home is not among the public fields.
-        assert "patient" not in str(bounds.to_dict())
-        assert "cost" not in str(bounds.to_dict())
+        assert "patient" not in str(bounds.to_fields())
+        assert "cost" not in str(bounds.to_fields())
 
 
 def exact_linear(value: float, column: PublicColumn) -> Fraction:
@@ -240,9 +240,12 @@ class TestTables:
         found = bounds.coordinates(self.frame(smoker=[None, "no"], income=["?", math.inf]))
         assert found[:, 1].tolist() == [0.0, 1.0]
         assert found[:, 2].tolist() == [4.0, 0.0]
-        shown = [column.get("missing") for column in bounds.to_dict()["columns"]]
+        shown = [column.get("missing") for column in bounds.to_fields()["columns"]]
         assert shown == [None, 1000.0, "sometimes"]
-        assert PublicBounds.from_dict(bounds.to_dict(), "patient", "cost").columns == bounds.columns
+        assert (
+            PublicBounds.from_fields(bounds.to_fields(), "patient", "cost").columns
+            == bounds.columns
+        )
         # Which column is empty in a row still moves it by no more than two rows can be apart.
         assert (found <= bounds.extent).all()
 
@@ -361,7 +364,7 @@ class TestFiles:
     ) -> None:
         bounds = read_bounds(write(tmp_path, ID + f"[columns.x]\nvalues = {values}\nscale = 1"))
         assert bounds.coordinates(pd.DataFrame({"x": held}))[:, 0].tolist() == expected
-        assert PublicBounds.from_dict(bounds.to_dict(), "who").columns == bounds.columns
+        assert PublicBounds.from_fields(bounds.to_fields(), "who").columns == bounds.columns
         assert bounds.text_columns == ("who", "x")
 
     def test_files_that_cannot_be_read(self, tmp_path: Path) -> None:

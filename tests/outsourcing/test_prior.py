@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.prior import FAMILIES, SMOOTHNESS, Family, RowPrior
+from discreet.outsourcing.posterior import FAMILIES, SMOOTHNESS, Family, RowPrior
 from discreet.validation import InvalidInput
 
 

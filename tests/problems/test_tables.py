@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tests.problems.cases import read_contexts
 
 from discreet.problems.columns import Column, box_of
 from discreet.problems.table_files import read_table
-from discreet.problems.tables import RowCounts, encode_columns, read_contexts
+from discreet.problems.tables import RowCounts, encode_columns
 from discreet.validation import InvalidInput
 
 AGE = Column("age", 21, 64, 44)
@@ -180,7 +181,7 @@ def test_people_who_are_left_out_are_counted() -> None:
     frame = pd.DataFrame({"age": [30, None, 99, 40], "sex": ["m", None, "f", "x"]})
     age = Column("age", 21, 64, outside="drop", missing="drop")
     sex = Column.category("sex", ("f", "m"), outside="drop", missing="drop")
-    rows = RowCounts.of([encode_columns(frame, [age]), encode_columns(frame, [sex])])
+    rows = RowCounts.of(encode_columns(frame, [age, sex]))
     assert rows == RowCounts(4, 1, (("age", 1), ("sex", 1)), (("age", 1), ("sex", 1)))
     assert rows.sentence == (
         "1 of 4 rows; 1 lacks age, 1 lacks sex, 1 outside the declared age, 1 outside the declared "

@@ -21,17 +21,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.audit.exact import Facts, Promise
-from discreet.audit.games import Check, Claim, Exact, Game, NotAudited
+from discreet.audit.exact import Claim, Exact, Facts, NotAudited, Promise, exact_of
+from discreet.audit.games import Additive, Check, Game
 from discreet.audit.losses import gaussian_epsilon
-from discreet.audit.played import Additive
-from discreet.audit.values import exact_of
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.key import read_key
 from discreet.outsourcing.proposal import Allowed
-from discreet.outsourcing.questions import Question
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -208,7 +206,9 @@ def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
 
 def _plain_order(curator: Curator, made: Certificate) -> str:
     """Whether rows stand in the order of the table; one in 720 secret orders does by chance."""
-    order = curator._key().order(made.release)
+    key = read_key(curator.folder)
+    assert key is not None
+    order = key.find(made.release).order
     return "rows are released in the order of the table" if (np.diff(order) > 0).all() else ""
 
 
@@ -233,8 +233,8 @@ def _answered(curator: Curator, made: Certificate, facts: Facts) -> None:
 
 
 def _unmeasured(curator: Curator) -> bool:
-    key = curator._key()
-    return key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
+    key = read_key(curator.folder)
+    return key is not None and key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
 
 
 def _records(made: Certificate) -> list[Any]:
@@ -247,7 +247,8 @@ def _trials(wish: Wish, exact: Exact) -> Game:
     with tempfile.TemporaryDirectory() as folder:
         made = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
     first, second = (one.data[0] for one in exact.pair)
-    return Additive(exact.claim, exact.attack, partial(_rows, made, first, second))
+    side = partial(_rows, made, first, second)
+    return Additive(claim=exact.claim, attack=f"likelihood ratio; {exact.attack}", side=side)
 
 
 def _rows(

@@ -296,5 +296,8 @@ def decode_array(value: Any, name: str, dimensions: int) -> FloatArray:
             f"{name} had the shape {shape} and {len(numbers)} bytes; each number takes 8 bytes. "
             "Send it as made."
         )
-    array = np.frombuffer(numbers, dtype="<f8").reshape(shape)
+    try:
+        array = np.frombuffer(numbers, dtype="<f8").reshape(shape)
+    except ValueError as error:  # an empty array of more rows than can be counted
+        raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
     return read_array(array, name, "number", dimensions)

@@ -3,38 +3,38 @@
 | room        | what lives there                                                        |
 |-------------|-------------------------------------------------------------------------|
 | `build`     | `feature_map`: from a scikit-learn kernel to a map with a stated error  |
-| `base`      | what every map owes: `FeatureMap`                                       |
+| `base`      | what every map owes: `FeatureMap`; public points; maps as JSON values   |
 | `fourier`   | Fourier features by quadrature and at random                            |
-| `rules`     | 1-d quadrature rules of spectral densities                              |
-| `rotated`   | principal axes                                                          |
-| `compose`   | sums over coordinate groups, products, scaling                          |
-| `linear`    | dot products and their powers                                           |
-| `finite`    | exact features on a finite public set                                   |
 | `nystrom`   | projection onto public points, for any kernel                           |
+| `finite`    | exact features on a finite public set                                   |
+| `compose`   | coordinate groups side by side, scaling, principal axes                 |
 | `additive`  | the scikit-learn kernel on column groups                                |
-| `points`    | public points of a box                                                  |
 | `text`      | kernels as text                                                         |
-| `wire`      | maps as JSON values                                                     |
 """
 
 from discreet.kernels.additive import Additive
-from discreet.kernels.base import FeatureMap, Group
+from discreet.kernels.base import (
+    FeatureMap,
+    Group,
+    OutOfReach,
+    decode_map,
+    encode_map,
+    public_points,
+    sub_box,
+)
 from discreet.kernels.build import feature_map
 from discreet.kernels.compose import (
     AdditiveFeatures,
-    ProductFeatures,
-    ScaledFeatures,
+    RotatedFeatures,
+    principal_axes,
+    rotate,
     scaled,
     sum_features,
 )
 from discreet.kernels.finite import FiniteFeatures, finite_features
 from discreet.kernels.fourier import FourierFeatures, quadrature_features, random_features
-from discreet.kernels.linear import LinearFeatures
 from discreet.kernels.nystrom import NystromFeatures, nystrom_features
-from discreet.kernels.points import public_points, sub_box
-from discreet.kernels.rotated import RotatedFeatures, principal_axes, rotate
 from discreet.kernels.text import kernel_from_text, kernel_to_text, read_kernel
-from discreet.kernels.wire import decode_map, encode_map
 
 __all__ = [
     "Additive",
@@ -43,11 +43,9 @@ __all__ = [
     "FiniteFeatures",
     "FourierFeatures",
     "Group",
-    "LinearFeatures",
     "NystromFeatures",
-    "ProductFeatures",
+    "OutOfReach",
     "RotatedFeatures",
-    "ScaledFeatures",
     "decode_map",
     "encode_map",
     "feature_map",

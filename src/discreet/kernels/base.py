@@ -8,21 +8,46 @@ hold up to the rounding of float64 (about 1e-15 relative).
 |-------|--------|--------------------------------------------------------------|--------|
 | X     | (n, d) | inputs in the declared units of the box                      | x      |
 | phi   | (n, m) | features                                                     | Phi(x) |
+
+Where the error of a map is measured and its axes are chosen, public points of the box are taken.
+They depend on the declared box and a seed only, never on a person, so whatever is computed from
+them is public. Errors of kernel approximations are largest between far-away points, so half of the
+points lie on the boundary and the corners are included.
+
+Maps travel to devices as arrays, never as a recipe: eigenvectors and quadrature nodes differ
+between machines in their last digits and signs, and a statistic only makes sense in the features
+it was made with. A map that was read gives bit-identical features on the same machine. Norm bounds
+are not sent: whoever reads a map computes them anew from its arrays.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import qmc
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.gaussian_process.kernels import Kernel
 
+from discreet.codec import Coded, from_json, register, to_json
+from discreet.codec.fields import fields_to_json
 from discreet.domain import Box
-from discreet.kernels.points import public_points
-from discreet.validation import FloatArray, InvalidInput, finite_matrix
+from discreet.kernels.text import kernel_from_text, kernel_to_text
+from discreet.validation import FloatArray, InvalidInput, distinct, whole_number
+
+# All corners up to this many columns; a random 64 of them beyond.
+ALL_CORNERS = 6
+
+register(Kernel, kernel_to_text, kernel_from_text, "scikit-learn kernel")
+
+
+class OutOfReach(InvalidInput):
+    """The error asked for needs more nodes, frequencies or features than are allowed."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +65,11 @@ class Group:
     map: FeatureMap
 
 
-class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class FeatureMap(Coded, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A finite feature map on a public box; a scikit-learn transformer that learns nothing.
+
+    Subclasses are dataclasses of what travels; all else follows from that. They are not frozen, as
+    scikit-learn keeps notes of its own at transformers, but their arrays are read-only.
 
     Attributes:
         domain: the public box of inputs.
@@ -54,6 +82,16 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     features: int
     norm_bound: float | None
     kernel: Any
+    # Whether the features can be computed without the kernel, so that it may be lost on the way.
+    spares_kernel: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # The same numbers in another order may be summed differently, and a map that travelled
+        # must give bit-identical features.
+        for name, value in tuple(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                self._derive(**{name: np.ascontiguousarray(value)})
 
     @abstractmethod
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803 - scikit-learn's name
@@ -67,18 +105,23 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """`InvalidInput` for inputs (n, d) outside the box, or that the map has no features for."""
         self.domain.to_unit(X)
 
+    def checked(self, X: ArrayLike) -> FloatArray:  # noqa: N803
+        """Inputs (n, d) in the order of the box, after `check`."""
+        self.check(X)
+        return np.asarray(self.domain.in_order(X), dtype=np.float64)
+
     def transform(self, X: ArrayLike) -> FloatArray:  # noqa: N803
         """The features (n, m) of inputs (n, d) in the declared units.
 
         Raises:
             InvalidInput: for a wrong shape, NaN, or an input outside the box.
         """
-        return self.compute(self._checked(X))
+        return self.compute(self.checked(X))
 
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Self:  # noqa: N803
         """Check the inputs and return the map unchanged: nothing is learned from them."""
         if X is not None:
-            self._checked(X)
+            self.checked(X)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
@@ -88,14 +131,14 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Self:
         """Build the map anew with some parameters replaced, so that they are checked again."""
-        known = self.get_params(deep=False)
-        unknown = set(params) - set(known)
-        if unknown:
+        known = [field.name for field in fields(self)]
+        if not set(params) <= set(known):
             raise InvalidInput(
-                f"{type(self).__name__} got the parameters {sorted(unknown)}; it has "
-                f"{sorted(known)}."
+                f"{type(self).__name__} got the parameters {sorted(params)}; it has {known}."
             )
-        type(self).__init__(self, **{**known, **params})
+        fresh = replace(self, **params)
+        self.__dict__.clear()
+        self.__dict__.update(vars(fresh))
         return self
 
     @property
@@ -106,6 +149,9 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    def __sklearn_clone__(self) -> Self:
+        return replace(self)
+
     @property
     def groups(self) -> tuple[Group, ...]:
         """The coordinate groups of an additive map; one group with all columns otherwise."""
@@ -114,7 +160,7 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def error_range(self, points: ArrayLike | None = None, seed: int = 0) -> tuple[float, float]:
         """The least and largest k(x, z) - phi(x)'phi(z) over pairs of a public set; `sup_error`."""
         kernel = self._known_kernel()
-        where = self._error_points(seed) if points is None else self._checked(points)
+        where = self.error_points(seed) if points is None else self.checked(points)
         phi = self.compute(where)
         error = np.asarray(kernel(where)) - phi @ phi.T
         return float(error.min()), float(error.max())
@@ -135,20 +181,29 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         low, high = self.error_range(points, seed)
         return max(-low, high, 0.0)
 
+    def error_points(self, seed: int = 0) -> FloatArray:
+        """(N, d) the public points on which `sup_error` is taken where none are given."""
+        return public_points(self.domain, seed=seed)
+
     def residual(self, X: ArrayLike) -> FloatArray:  # noqa: N803
         """(n,) what each input loses of its length: k(x, x) - ||phi(x)||^2, in units of k.
 
         Raises:
             InvalidInput: when the kernel is unknown, or as `transform`.
         """
-        where = self._checked(X)
+        where = self.checked(X)
         phi = self.compute(where)
         left: FloatArray = self._known_kernel().diag(where) - np.einsum("ij,ij->i", phi, phi)
         return left
 
-    @abstractmethod
     def to_fields(self) -> dict[str, Any]:
-        """The arrays of the map as JSON values; `wire.encode_map` adds its kind."""
+        """The fields as JSON values; see `encode_map`."""
+        try:
+            return fields_to_json(self)
+        except InvalidInput:
+            if not self.spares_kernel:
+                raise
+            return fields_to_json(replace(self, kernel=None))
 
     def _known_kernel(self) -> Any:
         if self.kernel is None:
@@ -158,40 +213,89 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             )
         return self.kernel
 
-    def _error_points(self, seed: int) -> FloatArray:
-        return public_points(self.domain, seed=seed)
-
-    def _checked(self, X: ArrayLike) -> FloatArray:  # noqa: N803
-        self.check(X)
-        return np.asarray(self.domain.in_order(X), dtype=np.float64)
-
-
-def check_domain(domain: Any) -> Box:
-    """`domain` if it is a Box, `InvalidInput` otherwise."""
-    if not isinstance(domain, Box):
-        raise InvalidInput(
-            f"the domain was a {type(domain).__name__}; give a discreet.domain.Box with the "
-            "public bounds of each column."
-        )
-    return domain
+    def _derive(self, **facts: Any) -> None:
+        """Keep what follows from the fields; arrays are read-only."""
+        for name, value in facts.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            setattr(self, name, value)
 
 
-def check_map(given: Any, name: str) -> FeatureMap:
-    """`given` if it is a feature map, `InvalidInput` otherwise."""
-    if not isinstance(given, FeatureMap):
-        raise InvalidInput(f"{name} was a {type(given).__name__}; give a FeatureMap.")
-    return given
+def encode_map(given: FeatureMap) -> dict[str, Any]:
+    """A feature map as JSON values: its kind and its fields.
 
+    A kernel without a text is lost on the way where only `sup_error` needs it.
 
-def own_matrix(values: ArrayLike, name: str, columns: int | None = None) -> FloatArray:
-    """A read-only C-ordered copy of a matrix.
-
-    The order matters: the same numbers in another order may be summed differently, and a map that
-    travelled must give bit-identical features.
+    Raises:
+        InvalidInput: for a Nystrom map of a kernel that has no text.
     """
-    if columns is None:
-        shape = np.shape(values)
-        columns = shape[1] if len(shape) == 2 else 1
-    array = np.array(finite_matrix(values, name, columns), order="C", copy=True)
-    array.setflags(write=False)
-    return array
+    fields: dict[str, Any] = to_json(given, FeatureMap)
+    return fields
+
+
+def decode_map(fields: dict[str, Any]) -> FeatureMap:
+    """The inverse of `encode_map`; `InvalidInput` for missing, unknown or damaged fields."""
+    read: FeatureMap = from_json(fields, FeatureMap, "a feature map")
+    return read
+
+
+def public_points(domain: Box, count: int | None = None, seed: int = 0) -> FloatArray:
+    """About `count` low-discrepancy points of a box: interior, boundary, corners and centre.
+
+    Columns with levels take only the values of their levels, so a small discrete box may give
+    fewer points.
+
+    Args:
+        domain: the public box.
+        count: how many points to draw before repetitions are dropped, at least 8; by default 512
+            for one column and 1024 for more.
+        seed: of the scrambled Sobol sequence.
+
+    Returns:
+        (N, d) points in the units of the box.
+
+    Raises:
+        InvalidInput: for a count below 8 or a seed that is not a whole number.
+    """
+    d = domain.dimension
+    if count is None:
+        count = 512 if d == 1 else 1024
+    count = whole_number(count, "count", minimum=8)
+    seed = whole_number(seed, "seed")
+    rng = np.random.default_rng(seed)
+    half = count // 2
+    power = int(np.ceil(np.log2(count)))
+    sobol = qmc.Sobol(d, scramble=True, seed=rng).random_base2(power)[: 2 * half]
+    if d > 1:
+        # Each face takes a run of the second half: a run of a Sobol sequence covers the whole
+        # face, where every k-th point of it would leave parts of the face empty.
+        faces = np.arange(half) * (2 * d) // half
+        sobol[half + np.arange(half), faces // 2] = faces % 2
+    if d <= ALL_CORNERS:
+        corners = np.array(list(product((0.0, 1.0), repeat=d)))
+    else:
+        corners = rng.integers(0, 2, size=(62, d)).astype(np.float64)
+        corners = np.vstack([corners, np.zeros((1, d)), np.ones((1, d))])
+    unit = np.vstack([corners, np.full((1, d), 0.5), sobol])
+    for column, levels in enumerate(domain.levels):
+        if levels is not None:
+            unit[:, column] = np.round(unit[:, column] * (levels - 1)) / (levels - 1)
+    points: FloatArray = domain.from_unit(np.unique(unit, axis=0))
+    return points
+
+
+def sub_box(domain: Box, columns: Sequence[int]) -> Box:
+    """The box of some columns only, in the order given.
+
+    Raises:
+        InvalidInput: for no columns, a repeated column, or one that the box does not have.
+    """
+    numbers = [whole_number(c, "a column", maximum=domain.dimension - 1) for c in columns]
+    chosen = distinct(numbers, "the columns of a group")
+    return Box(
+        tuple(domain.lower[c] for c in chosen),
+        tuple(domain.upper[c] for c in chosen),
+        tuple(domain.names[c] for c in chosen),
+        tuple(domain.levels[c] for c in chosen),
+        tuple(domain.categories[c] for c in chosen),
+    )

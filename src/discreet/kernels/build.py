@@ -1,24 +1,22 @@
 """From a scikit-learn kernel to a feature map with a stated error.
 
 The kernel is read as a tree. Columns that an `Additive` kernel keeps apart get a map each, so that
-the groups survive; everything else is built, joined and rotated as one. Errors are shared out so
-that they add up: |sum_i w_i e_i| <= sum_i w_i |e_i|, and for products of k_i with |k_i| <= b_i,
-|prod k_i - prod k_i'| <= sum_i e_i prod_(j != i) b_j.
+the groups survive; everything else is built and rotated as one. Errors are shared out so that they
+add up: |sum_i w_i e_i| <= sum_i w_i |e_i|.
 
 | kernel                        | map                                                            |
 |-------------------------------|----------------------------------------------------------------|
 | RBF, Matern                   | quadrature or random Fourier features, rotated                 |
-| DotProduct, its whole powers  | exact polynomial features                                      |
 | ConstantKernel                | one constant feature; as a factor it scales                    |
-| a + b, a * b, a ** p          | features side by side, Kronecker products (RBF * RBF is an RBF)|
-| Additive(kernel, groups)      | one map for each group                                         |
+| RBF * RBF, RBF ** p           | an RBF: exp(-r^2/2a^2) exp(-r^2/2b^2) has 1/a^2 + 1/b^2        |
+| Additive(kernel, groups)      | one map for each group; with other terms side by side          |
+| every other                   | its projection onto public points (`nystrom_features`)         |
 
 The methods `finite` and `nystrom` need no such tree: they build every kernel without groups as one.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +26,6 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
-    DotProduct,
     Exponentiation,
     Kernel,
     Matern,
@@ -38,29 +35,30 @@ from sklearn.gaussian_process.kernels import (
 
 from discreet.domain import Box
 from discreet.kernels.additive import Additive
-from discreet.kernels.base import FeatureMap, check_domain
-from discreet.kernels.compose import AdditiveFeatures, ProductFeatures, scaled, sum_features
+from discreet.kernels.base import FeatureMap, OutOfReach, public_points, sub_box
+from discreet.kernels.compose import AdditiveFeatures, rotate, scaled, sum_features
 from discreet.kernels.finite import finite_features
 from discreet.kernels.fourier import (
     FourierFeatures,
     constant_features,
     product_form,
     random_features,
+    smallest_rule,
     stationary_parts,
     tensor_rule,
 )
-from discreet.kernels.linear import MOST_DEGREE, LinearFeatures
 from discreet.kernels.nystrom import check_diagonal, nystrom_features
-from discreet.kernels.points import public_points, sub_box
-from discreet.kernels.rotated import rotate
-from discreet.kernels.rules import OutOfReach, smallest_rule
-from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+from discreet.kernels.text import MOST_DEGREE
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    instance_of,
+    one_of,
+    positive_number,
+    whole_number,
+)
 
 METHODS = ("quadrature", "random", "finite", "nystrom")
-SUPPORTED = (
-    "RBF, Matern, ConstantKernel, DotProduct, sums, products, whole powers "
-    f"(1 to {MOST_DEGREE}), and discreet.kernels.Additive"
-)
 # Random features are drawn up to this many before they are rotated onto fewer.
 MOST_RANDOM = 8192
 # Basis points of a Nystrom map that is rotated: the axes are taken from about as many points.
@@ -91,9 +89,8 @@ def feature_map(
     If k(x, x) exceeds 1, so does `norm_bound`: it is certified all the same.
 
     Args:
-        kernel: RBF, Matern, ConstantKernel, DotProduct, their sums, products and whole powers, and
-            `Additive`; with `nystrom` every stationary kernel too. Hyperparameters are public
-            constants; their bounds play no role.
+        kernel: stationary kernels, ConstantKernel, DotProduct, their sums, products and powers,
+            and `Additive`. Hyperparameters are public constants; their bounds play no role.
         domain: the public box, in whose declared units the length scales are.
         error: the largest |k(x, z) - phi(x)'phi(z)| over a finite set of pairs; see `sup_error`.
         most_features: refuse to make more features than this.
@@ -110,15 +107,11 @@ def feature_map(
         InvalidInput: for an unsupported kernel, or an error that `most_features` do not reach; the
             message says which one they do.
     """
-    check_domain(domain)
+    instance_of(domain, "the domain", Box, "a discreet.domain.Box")
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
-    if method not in METHODS:
-        raise InvalidInput(f"method was {method!r}; it must be one of {', '.join(METHODS)}.")
-    if method == "nystrom":
-        check_diagonal(kernel)
-    else:
-        check_supported(kernel)
+    one_of(method, "method", METHODS)
+    check_diagonal(kernel)
     if method == "finite" and points is None:
         raise InvalidInput("method 'finite' got no points; pass the finite public domain.")
     if features is not None and method != "random":
@@ -137,27 +130,6 @@ def feature_map(
         return plan.fit(kernel, domain, error)
     except OutOfReach as reason:
         raise InvalidInput(_what_is_reached(plan, kernel, domain, error, reason)) from reason
-
-
-def check_supported(kernel: Any) -> None:
-    """`InvalidInput` that lists what is supported, unless every part of a kernel is."""
-    if type(kernel) in (Sum, Product):
-        check_supported(kernel.k1)
-        check_supported(kernel.k2)
-    elif type(kernel) is Exponentiation:
-        check_supported(kernel.kernel)
-        power = kernel.exponent
-        if power != int(power) or not 1 <= power <= MOST_DEGREE:
-            raise InvalidInput(f"{kernel} has the power {power}; supported are {SUPPORTED}.")
-    elif type(kernel) is Additive:
-        for part in kernel.kernels:
-            check_supported(part)
-    elif type(kernel) not in (RBF, Matern, ConstantKernel, DotProduct):
-        raise InvalidInput(
-            f"the kernel had the part {kernel!r} of type {type(kernel).__name__}; supported are "
-            f"{SUPPORTED}; method 'nystrom' takes other stationary kernels. Observation noise is "
-            "not part of a feature map: leave WhiteKernel out."
-        )
 
 
 @dataclass(frozen=True)
@@ -189,21 +161,26 @@ class _Plan:
             assert self.points is not None
             return finite_features(kernel, domain, self.points, error=error)
         if self.method == "nystrom" and not _has_groups(kernel):
-            return self._rotated(lambda share: self._nystrom(kernel, domain, share), error)
+            return self._rotated("nystrom", self._nystrom, kernel, domain, error)
         if kind is Additive:
             return self._additive(kernel, domain, error)
-        if kind is Sum:
-            return self._sum(_flatten(kernel, Sum), domain, error)
-        if kind in (Product, Exponentiation):
-            power = _dot_product_power(kernel)
-            if power is not None:
-                return LinearFeatures(domain, *power)
-            return self._product(_factors(kernel), domain, error)
-        if kind is DotProduct:
-            return LinearFeatures(domain, float(kernel.sigma_0))
-        if kind is ConstantKernel:
-            return constant_features(domain, float(kernel.constant_value))
-        return self._rotated(lambda share: self._stationary(kernel, domain, share), error)
+        if kind is Sum and _has_groups(kernel):
+            # Rotating all features together would mix the groups of an additive term.
+            terms = _flatten(kernel, Sum)
+            return sum_features([self.build(k, domain, error / len(terms)) for k in terms])
+        constant, others = _merged(_factors(kernel))
+        if not others:
+            return constant_features(domain, constant)
+        if kind in (Product, Exponentiation) and len(others) == 1 and others[0] is not kernel:
+            return scaled(self.build(others[0], domain, error / constant), constant)
+        if kind in (RBF, Matern):
+            return self._rotated(self.method, self._stationary, kernel, domain, error)
+        if self.features is not None:
+            raise InvalidInput(
+                f"features was {self.features}, but {kernel} is not an RBF or Matern kernel, of "
+                "which random features are made; set `error` instead."
+            )
+        return self._rotated("nystrom", self._nystrom, kernel, domain, error)
 
     def _additive(self, kernel: Additive, domain: Box, error: float) -> FeatureMap:
         groups = kernel.resolve(domain.dimension)
@@ -213,38 +190,18 @@ class _Plan:
         ]
         return AdditiveFeatures(domain, tuple(parts))
 
-    def _sum(self, terms: list[Kernel], domain: Box, error: float) -> FeatureMap:
-        def joined(share: float) -> FeatureMap:
-            return sum_features([self.build(k, domain, share / len(terms)) for k in terms])
-
-        # Rotating all features together would mix the groups of an additive term.
-        return joined(error) if any(map(_has_groups, terms)) else self._rotated(joined, error)
-
-    def _product(self, factors: list[Kernel], domain: Box, error: float) -> FeatureMap:
-        constant, others = _merged(factors)
-        if not others:
-            return constant_features(domain, constant)
-        if len(others) == 1:
-            return scaled(self.build(others[0], domain, error / constant), constant)
-        where = public_points(domain, 64, self.seed)
-        bounds = [float(np.max(kernel.diag(where))) for kernel in others]
-
-        def joined(share: float) -> FeatureMap:
-            # A half for the second-order terms: a factor's map may exceed the bound slightly.
-            shares = [
-                0.5 * share * bound / (constant * len(others) * math.prod(bounds))
-                for bound in bounds
-            ]
-            maps = [self.build(k, domain, e) for k, e in zip(others, shares, strict=True)]
-            return scaled(ProductFeatures(maps), constant)
-
-        return self._rotated(joined, error)
-
-    def _rotated(self, make: Callable[[float], FeatureMap], error: float) -> FeatureMap:
+    def _rotated(
+        self,
+        method: str,
+        make: Callable[[Kernel, Box, float], FeatureMap],
+        kernel: Kernel,
+        domain: Box,
+        error: float,
+    ) -> FeatureMap:
         """What `make` builds for an error, rotated if that is wanted and takes fewer features."""
         if not self.rotated or self.features is not None:
-            return make(error)
-        base = make(BEFORE_ROTATION.get(self.method, 0.25) * error)
+            return make(kernel, domain, error)
+        base = make(kernel, domain, BEFORE_ROTATION[method] * error)
         turned = rotate(base, error, points=self.points, seed=self.seed)
         return turned if turned.features < base.features else base
 
@@ -320,9 +277,7 @@ def _has_groups(kernel: Any) -> bool:
     if type(kernel) is Product:
         _, others = _merged(_factors(kernel))
         return len(others) == 1 and _has_groups(others[0])
-    if type(kernel) is Sum:
-        return any(map(_has_groups, _flatten(kernel, Sum)))
-    return False
+    return type(kernel) is Sum and any(map(_has_groups, _flatten(kernel, Sum)))
 
 
 def _flatten(kernel: Any, kind: Any) -> list[Kernel]:
@@ -332,11 +287,13 @@ def _flatten(kernel: Any, kind: Any) -> list[Kernel]:
 
 
 def _factors(kernel: Kernel) -> list[Kernel]:
-    """The factors of products and whole powers, whole powers written out."""
+    """The factors of products and of whole powers of RBF kernels and constants."""
     if type(kernel) is Product:
         return _factors(kernel.k1) + _factors(kernel.k2)
-    if type(kernel) is Exponentiation and _dot_product_power(kernel) is None:
-        return _factors(kernel.kernel) * int(kernel.exponent)
+    if type(kernel) is Exponentiation and type(kernel.kernel) in (RBF, ConstantKernel):
+        power = kernel.exponent
+        if power == int(power) and 1 <= power <= MOST_DEGREE:
+            return [kernel.kernel] * int(power)
     return [kernel]
 
 
@@ -349,7 +306,6 @@ def _merged(factors: list[Kernel]) -> tuple[float, list[Kernel]]:
         if type(kernel) is ConstantKernel:
             constant *= positive_number(kernel.constant_value, "the value of a ConstantKernel")
         elif type(kernel) is RBF:
-            # exp(-r^2/2a^2) exp(-r^2/2b^2) has 1/a^2 + 1/b^2, column by column.
             added = 1.0 / np.asarray(kernel.length_scale, dtype=np.float64) ** 2
             precision = added if precision is None else precision + added
         else:
@@ -357,10 +313,3 @@ def _merged(factors: list[Kernel]) -> tuple[float, list[Kernel]]:
     if precision is not None:
         others.insert(0, RBF(1.0 / np.sqrt(precision)))
     return constant, others
-
-
-def _dot_product_power(kernel: Kernel) -> tuple[float, int] | None:
-    """(sigma_0, p) where the kernel is DotProduct(sigma_0) ** p."""
-    if type(kernel) is Exponentiation and type(kernel.kernel) is DotProduct:
-        return float(kernel.kernel.sigma_0), int(kernel.exponent)
-    return None

@@ -1,35 +1,58 @@
-"""Maps made of maps: sums over coordinate groups, products, and scaling.
+"""Maps made of maps: coordinate groups side by side, and fewer features by rotation.
 
-| kernel                       | features                          | squared norm        |
-|------------------------------|-----------------------------------|---------------------|
-| sum_g w_g k_g(x_g, z_g)      | sqrt(w_g) phi_g, side by side     | sum_g w_g norm_g^2  |
-| k_1(x, z) k_2(x, z) ...      | Kronecker product phi_1 x phi_2   | product of norm^2   |
-| c k(x, z)                    | sqrt(c) phi                       | c norm^2            |
+Side by side:
+
+    k(x, z) = sum_g w_g k_g(x_g, z_g),    phi = (sqrt(w_1) phi_1, sqrt(w_2) phi_2, ...),
+
+so that ||phi||^2 is at most sum_g w_g norm_g^2. One group with all columns scales a kernel.
+
+A map of 20 groups would spend nearly all of its time on calls, not on arithmetic. Small Fourier
+maps of groups are therefore computed in one step: one cosine, one sine, one product with `blocks`.
+
+Rotated: psi(x) = A'phi(x) with orthonormal columns A, the principal axes of phi over public points
+alone. Projection never lengthens a vector, so ||psi(x)|| <= ||phi(x)|| everywhere, and the norm
+bound stays certified. It saves time and noise coordinates; the kernel it stands for changes by at
+most the stated error.
+
+| array       | shape       | meaning                                                    | symbol |
+|-------------|-------------|------------------------------------------------------------|--------|
+| frequencies | (q, d)      | of all groups, 0 in the columns that a group does not read |        |
+| blocks      | (2q - z, m) | each group's axes times the roots of weights (z: zeros)    |        |
+| axes        | (m, r)      | orthonormal principal axes of phi over the public points   | A      |
+| eigenvalues | (r,)        | mean of psi_j(x)^2 over those points, largest first        | l      |
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import ConstantKernel
 
+from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.kernels.additive import Additive
-from discreet.kernels.base import FeatureMap, Group, check_domain, check_map
-from discreet.kernels.fused import fuse
-from discreet.kernels.points import sub_box
-from discreet.validation import FloatArray, InvalidInput, positive_number
+from discreet.kernels.base import FeatureMap, Group, OutOfReach, public_points, sub_box
+from discreet.kernels.fourier import FourierFeatures
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    instance_of,
+    positive_number,
+    whole_number,
+)
 
-# The Kronecker product of small arrays can be huge; more features than this are refused.
-MOST_FEATURES = 100_000
+# A larger block matrix is mostly zeros, and then one group after the other is faster.
+MOST_ENTRIES = 250_000
 
-Part = tuple[Sequence[int], FeatureMap, float]
+Part = tuple[tuple[int, ...], FeatureMap, Annotated[float, Range(above=0.0)]]
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveFeatures(FeatureMap):
     """k(x, z) = sum_g w_g k_g(x_g, z_g) by the features of each group, side by side.
 
@@ -42,60 +65,60 @@ class AdditiveFeatures(FeatureMap):
         InvalidInput: for a map whose box is not that of its columns, or a bad weight.
     """
 
-    def __init__(self, domain: Box, parts: Sequence[Part]) -> None:
-        self.domain = check_domain(domain)
-        self.parts = parts
-        if len(parts) == 0:
+    kind: ClassVar[str] = "additive"
+
+    domain: Box
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.parts:
             raise InvalidInput("an additive map got no parts; give at least one.")
-        checked = []
-        for columns, given, weight in parts:
-            part = check_map(given, "a part of an additive map")
-            box = sub_box(domain, columns)
+        for columns, part, _ in self.parts:
+            box = sub_box(self.domain, columns)
             if (box.lower, box.upper) != (part.domain.lower, part.domain.upper):
                 raise InvalidInput(
-                    f"the columns {tuple(columns)} have the bounds {box.lower} to {box.upper}, "
-                    f"their map has {part.domain.lower} to {part.domain.upper}; make the map on "
-                    "the box of its columns (discreet.kernels.sub_box)."
+                    f"the columns {columns} have the bounds {box.lower} to {box.upper}, their map "
+                    f"has {part.domain.lower} to {part.domain.upper}; make the map on the box of "
+                    "its columns (discreet.kernels.sub_box)."
                 )
-            checked.append(
-                (tuple(int(c) for c in columns), part, positive_number(weight, "weight"))
-            )
-        self._parts = checked
-        self.features = sum(part.features for _, part, _ in checked)
-        self.norm_bound = _norm(
-            [None if p.norm_bound is None else w * p.norm_bound**2 for _, p, w in checked]
+        self._derive(
+            features=sum(part.features for _, part, _ in self.parts),
+            norm_bound=self._norm(),
+            kernel=self._sum_of_kernels(),
+            _fused=_fused(self.domain, self.parts),
         )
-        self.kernel = self._sum_of_kernels()
-        self._fused = fuse(domain, checked)
 
     def check(self, X: ArrayLike) -> None:  # noqa: N803
         super().check(X)
         points = np.asarray(self.domain.in_order(X))
-        for columns, part, _ in self._parts:
+        for columns, part, _ in self.parts:
             part.check(points[:, columns])
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
         if self._fused is not None:
-            return self._fused.compute(X)
+            fourier, blocks = self._fused
+            return fourier.compute(X) @ blocks  # type: ignore[no-any-return]
         phi: FloatArray = np.empty((len(X), self.features))
         start = 0
-        for columns, part, weight in self._parts:
+        for columns, part, weight in self.parts:
             stop = start + part.features
-            np.multiply(part.compute(X[:, columns]), math.sqrt(weight), out=phi[:, start:stop])
+            own = X if columns == self._all_columns else X[:, columns]
+            np.multiply(part.compute(own), math.sqrt(weight), out=phi[:, start:stop])
             start = stop
         return phi
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        found = []
+        groups = []
         start = 0
-        for columns, part, weight in self._parts:
+        for columns, part, weight in self.parts:
             for group in part.groups:
                 place = slice(start + group.features.start, start + group.features.stop)
                 inside = tuple(columns[c] for c in group.columns)
-                found.append(Group(inside, place, scaled(group.map, weight)))
+                groups.append(Group(inside, place, scaled(group.map, weight)))
             start += part.features
-        return tuple(found)
+        return tuple(groups)
 
     def error_range(self, points: ArrayLike | None = None, seed: int = 0) -> tuple[float, float]:
         """As `FeatureMap.error_range`; by default over the product of the groups' own point sets.
@@ -103,27 +126,36 @@ class AdditiveFeatures(FeatureMap):
         Where no column is in two groups, each group takes its worst pair at the same time as the
         others, so the maximum over the product is the sum of the groups' maxima.
         """
-        used = [c for columns, _, _ in self._parts for c in columns]
-        if points is not None or len(set(used)) < len(used) or self.kernel is None:
+        used = [c for columns, _, _ in self.parts for c in columns]
+        alone = used == list(self._all_columns) and len(self.parts) == 1
+        if self.kernel is None or not (alone or (points is None and len(set(used)) == len(used))):
             return super().error_range(points, seed)
-        ranges = [(w, part.error_range(seed=seed)) for _, part, w in self._parts]
+        ranges = [(w, part.error_range(points, seed)) for _, part, w in self.parts]
         return sum(w * low for w, (low, _) in ranges), sum(w * high for w, (_, high) in ranges)
 
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            "parts": [
-                {"columns": list(columns), "map": part, "weight": weight}
-                for columns, part, weight in self._parts
-            ]
-        }
+    @property
+    def _all_columns(self) -> tuple[int, ...]:
+        return tuple(range(self.domain.dimension))
+
+    def _norm(self) -> float | None:
+        """The root of the sum of squared norms; None where one is not certified.
+
+        A sum that differs from 1 by rounding only is 1: twenty groups of weight 1/20 have norm 1.
+        """
+        bounds = [(part.norm_bound, weight) for _, part, weight in self.parts]
+        known = [weight * bound**2 for bound, weight in bounds if bound is not None]
+        if len(known) < len(bounds):
+            return None
+        norm = math.sqrt(math.fsum(known))
+        return 1.0 if abs(norm - 1.0) <= 1e-12 else norm
 
     def _sum_of_kernels(self) -> Any:
-        kernels = [part.kernel for _, part, _ in self._parts]
+        kernels = [part.kernel for _, part, _ in self.parts]
         if any(kernel is None for kernel in kernels):
             return None
-        everything = tuple(range(self.domain.dimension))
-        groups = tuple(columns for columns, _, _ in self._parts)
-        weights = [weight for _, _, weight in self._parts]
+        everything = self._all_columns
+        groups = tuple(columns for columns, _, _ in self.parts)
+        weights = [weight for _, _, weight in self.parts]
         if len(set(weights)) == 1 and groups != (everything,) * len(groups):
             # Equal weights are the mean of `Additive`, times their sum.
             shared = all(kernel == kernels[0] for kernel in kernels[1:])
@@ -139,116 +171,179 @@ class AdditiveFeatures(FeatureMap):
 
 def sum_features(maps: Sequence[FeatureMap]) -> FeatureMap:
     """The map of k_1 + k_2 + ... for maps on the same box: their features side by side."""
-    first, *others = [check_map(given, "a map to add") for given in maps]
-    if not others:
-        return first
-    columns = tuple(range(first.domain.dimension))
-    return AdditiveFeatures(first.domain, tuple((columns, part, 1.0) for part in maps))
+    if len(maps) == 1:
+        return maps[0]
+    columns = tuple(range(maps[0].domain.dimension))
+    return AdditiveFeatures(maps[0].domain, tuple((columns, part, 1.0) for part in maps))
 
 
-class ProductFeatures(FeatureMap):
-    """k(x, z) = prod_i k_i(x, z) by Kronecker products of features; norms multiply.
+def scaled(base: FeatureMap, factor: float) -> FeatureMap:
+    """The map of c k(x, z), sqrt(c) phi(x); the map itself for c = 1."""
+    weight = positive_number(factor, "the factor of a kernel")
+    columns = tuple(range(base.domain.dimension))
+    return base if weight == 1.0 else AdditiveFeatures(base.domain, ((columns, base, weight),))
+
+
+def _fused(domain: Box, parts: Sequence[Part]) -> tuple[FourierFeatures, FloatArray] | None:
+    """All frequencies and the blocks, or None where a group is no Fourier map or they are large."""
+    opened = [_open(part) for _, part, _ in parts]
+    bases = [base for base, _ in filter(None, opened)]
+    if len(bases) < len(parts) or len(parts) < 2:
+        return None
+    rows = sum(base.features for base in bases)
+    columns = sum(part.features for _, part, _ in parts)
+    if rows * columns > MOST_ENTRIES:
+        return None
+    count = sum(len(base.weights) for base in bases)
+    frequencies = np.zeros((count, domain.dimension))
+    blocks = np.zeros((rows, columns))
+    cosine, sine, start = 0, count, 0
+    for (where, part, weight), base, pair in zip(parts, bases, opened, strict=True):
+        q, s = len(base.weights), int(base.sines.sum())
+        frequencies[cosine : cosine + q, list(where)] = base.frequencies
+        axes = np.eye(base.features) if pair is None or pair[1] is None else pair[1]
+        block = axes * (base.scales * math.sqrt(weight))[:, None]
+        blocks[cosine : cosine + q, start : start + part.features] = block[:q]
+        blocks[sine : sine + s, start : start + part.features] = block[q:]
+        cosine, sine, start = cosine + q, sine + s, start + part.features
+    return FourierFeatures(domain, frequencies, np.ones(count)), blocks
+
+
+def _open(part: FeatureMap) -> tuple[FourierFeatures, FloatArray | None] | None:
+    """The Fourier map in a part, and the axes onto which it is rotated if it is."""
+    if isinstance(part, FourierFeatures):
+        return part, None
+    if isinstance(part, RotatedFeatures) and isinstance(part.base, FourierFeatures):
+        return part.base, part.axes
+    return None
+
+
+@dataclass(eq=False, repr=False)
+class RotatedFeatures(FeatureMap):
+    """Another map's features in fewer, orthonormal directions.
 
     Args:
-        maps: two or more maps on the same box.
+        base: the map whose features are projected.
+        axes: (m, r) orthonormal columns.
+        eigenvalues: (r,) mean squared coordinates over the public points, or None.
 
     Raises:
-        InvalidInput: for maps on different boxes, or more than 100,000 features.
+        InvalidInput: for axes of the wrong shape or not orthonormal to 1e-8.
     """
 
-    def __init__(self, maps: Sequence[FeatureMap]) -> None:
-        self.maps = maps
-        if len(maps) == 0:
-            raise InvalidInput("a product of maps got no maps; give at least one.")
-        parts = [check_map(given, "a factor") for given in maps]
-        self._parts = parts
-        self.domain = parts[0].domain
-        if any(part.domain != self.domain for part in parts):
-            raise InvalidInput("the factors of a product had different boxes; use one box.")
-        self.features = math.prod(part.features for part in parts)
-        if self.features > MOST_FEATURES:
+    kind: ClassVar[str] = "rotated"
+
+    base: FeatureMap
+    axes: Annotated[FloatArray, Shape("base.features", "r")]
+    eigenvalues: Annotated[FloatArray | None, Shape("r")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        off = float(np.abs(self.axes.T @ self.axes - np.eye(self.axes.shape[1])).max())
+        if off > 1e-8:
             raise InvalidInput(
-                f"a product of maps had {self.features} features; at most {MOST_FEATURES} are "
-                "allowed. Rotate the factors first, or allow a larger error."
+                f"axes were not orthonormal (their inner products are off by {off:.1e}); use the "
+                "axes that `rotate` made, unchanged."
             )
-        bounds = [part.norm_bound for part in parts]
-        self.norm_bound = (
-            math.prod(b for b in bounds if b is not None) if None not in bounds else None
+        # Rounding may leave the axes longer than 1 by 1e-16; the bound counts it beyond 1e-12.
+        stretch = float(np.linalg.norm(self.axes, 2))
+        stretch = 1.0 if abs(stretch - 1.0) <= 1e-12 else stretch
+        bound = self.base.norm_bound
+        self._derive(
+            domain=self.base.domain,
+            kernel=self.base.kernel,
+            features=self.axes.shape[1],
+            norm_bound=None if bound is None else bound * stretch,
         )
-        kernels = [part.kernel for part in parts]
-        self.kernel = None
-        if all(kernel is not None for kernel in kernels):
-            self.kernel = kernels[0]
-            for kernel in kernels[1:]:
-                self.kernel = self.kernel * kernel
-
-    def check(self, X: ArrayLike) -> None:  # noqa: N803
-        for part in self._parts:
-            part.check(X)
-
-    def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
-        phi = self._parts[0].compute(X)
-        for part in self._parts[1:]:
-            phi = (phi[:, :, None] * part.compute(X)[:, None, :]).reshape(len(X), -1)
-        return phi
-
-    def to_fields(self) -> dict[str, Any]:
-        return {"maps": list(self._parts)}
-
-
-class ScaledFeatures(FeatureMap):
-    """c k(x, z) by sqrt(c) phi(x).
-
-    Args:
-        base: the map of k.
-        factor: c, above 0.
-    """
-
-    def __init__(self, base: FeatureMap, factor: float) -> None:
-        self.base = check_map(base, "the map to scale")
-        self.factor = factor
-        self._factor = positive_number(factor, "the factor of a kernel")
-        self.domain, self.features = base.domain, base.features
-        self.norm_bound = _norm([base.norm_bound and self._factor * base.norm_bound**2])
-        self.kernel = None if base.kernel is None else ConstantKernel(self._factor) * base.kernel
 
     def check(self, X: ArrayLike) -> None:  # noqa: N803
         self.base.check(X)
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
-        return self.base.compute(X) * math.sqrt(self._factor)
+        return self.base.compute(X) @ self.axes
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        return tuple(
-            Group(group.columns, group.features, scaled(group.map, self._factor))
-            for group in self.base.groups
+
+def principal_axes(
+    base: FeatureMap, points: ArrayLike | None = None, seed: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """All principal axes (m, r) and eigenvalues (r,) of a map's features over public points.
+
+    Args:
+        base: the map.
+        points: (N, d) public points; by default about 1000 of the box, its boundary included.
+        seed: of the default points.
+    """
+    where = public_points(base.domain, seed=seed) if points is None else base.checked(points)
+    phi = base.compute(where)
+    if phi.shape[1] <= 2 * len(phi):
+        _, singular, rows = np.linalg.svd(phi, full_matrices=False)
+        values = singular**2 / len(where)
+        kept = max(int((values > 1e-15 * values[0]).sum()), 1)
+        return rows[:kept].T, values[:kept]
+    # With few points for many features the small matrix of inner products is much faster. Its
+    # axes below 1e-12 of the first are rounding, and QR repairs the orthogonality of the rest.
+    values, left = np.linalg.eigh(phi @ phi.T / len(where))
+    kept = max(int((values > 1e-12 * values[-1]).sum()), 1)
+    axes, _ = np.linalg.qr(phi.T @ left[:, ::-1][:, :kept])
+    return axes, ((phi @ axes) ** 2).mean(axis=0)
+
+
+def rotate(
+    base: FeatureMap,
+    error: float = 1e-3,
+    *,
+    features: int | None = None,
+    points: ArrayLike | None = None,
+    seed: int = 0,
+) -> RotatedFeatures:
+    """Rotate a map onto the fewest principal axes whose sup error is at most `error`.
+
+    The number of axes is found by bisection on `sup_error` against the base's kernel (against the
+    base itself where its kernel is unknown).
+
+    Args:
+        base: the map to rotate.
+        error: the largest sup error allowed, of base and rotation together.
+        features: the number of axes, in place of `error`.
+        points: (N, d) public points over which axes and error are taken; by default the axes come
+            from one low-discrepancy set of the box and the error from that and a second one.
+        seed: of the default points.
+
+    Raises:
+        InvalidInput: where the error cannot be reached; the message says which one can.
+    """
+    instance_of(base, "the map to rotate", FeatureMap, "a FeatureMap")
+    axes, values = principal_axes(base, points, seed)
+    if features is not None:
+        r = whole_number(features, "features", minimum=1, maximum=len(values))
+        return RotatedFeatures(base, axes[:, :r], values[:r])
+    error = positive_number(error, "error")
+    sets = (
+        [base.error_points(seed), base.error_points(seed + 1)]
+        if points is None
+        else [base.checked(points)]
+    )
+    kernels = []
+    coordinates = []
+    for where in sets:
+        phi = base.compute(where)
+        kernels.append(phi @ phi.T if base.kernel is None else np.asarray(base.kernel(where)))
+        coordinates.append(phi @ axes)
+
+    def reached(r: int) -> float:
+        return max(
+            float(np.abs(k - c[:, :r] @ c[:, :r].T).max())
+            for k, c in zip(kernels, coordinates, strict=True)
         )
 
-    def error_range(self, points: ArrayLike | None = None, seed: int = 0) -> tuple[float, float]:
-        low, high = self.base.error_range(points, seed)
-        return self._factor * low, self._factor * high
-
-    def to_fields(self) -> dict[str, Any]:
-        return {"base": self.base, "factor": self._factor}
-
-
-def scaled(base: FeatureMap, factor: float) -> FeatureMap:
-    """The map of c k(x, z); the map itself for c = 1, and factors of factors multiply."""
-    if factor == 1.0:
-        return base
-    if isinstance(base, ScaledFeatures):
-        return scaled(base.base, factor * base._factor)
-    return ScaledFeatures(base, factor)
-
-
-def _norm(squares: Sequence[float | None]) -> float | None:
-    """The square root of a sum of squared norms; None where one is not certified.
-
-    A sum that differs from 1 by rounding only is 1: twenty groups of weight 1/20 have norm 1.
-    """
-    known = [square for square in squares if square is not None]
-    if len(known) < len(squares):
-        return None
-    norm = math.sqrt(math.fsum(known))
-    return 1.0 if abs(norm - 1.0) <= 1e-12 else norm
+    high = len(values)
+    if (best := reached(high)) > error:
+        raise OutOfReach(
+            f"rotation was asked for a sup error of {error:g}; this map reaches {best:.2g} with "
+            f"all its {high} axes. Ask for a larger error, or start from a finer map."
+        )
+    low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) <= error else (middle, high)
+    return RotatedFeatures(base, axes[:, :high], values[:high])

@@ -13,17 +13,25 @@ exceeds k(x_i, x_i). L is then turned onto its principal axes, which changes no 
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from sklearn.gaussian_process.kernels import Kernel
 
+from discreet.codec import Shape
 from discreet.domain import Box
-from discreet.kernels.base import FeatureMap, check_domain, own_matrix
-from discreet.kernels.rules import OutOfReach
-from discreet.validation import FloatArray, IntArray, InvalidInput, positive_number, whole_number
+from discreet.kernels.base import FeatureMap, OutOfReach
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    instance_of,
+    positive_number,
+    whole_number,
+)
 
 # Two points this close, as a part of the box's width in each column, are one point.
 SAME = 1e-9
@@ -31,6 +39,7 @@ SAME = 1e-9
 MOST_CHECKED = 1500
 
 
+@dataclass(eq=False, repr=False)
 class FiniteFeatures(FeatureMap):
     """A table of features: one row for each point of a finite public set.
 
@@ -45,32 +54,29 @@ class FiniteFeatures(FeatureMap):
             input that is not in the set (within 1e-9 of the width of each column).
     """
 
-    def __init__(
-        self, domain: Box, points: ArrayLike, values: ArrayLike, kernel: Any = None
-    ) -> None:
-        self.domain = check_domain(domain)
-        self.points = points
-        self.values = values
-        self.kernel = kernel
-        unit = domain.to_unit(points)
-        self._points = own_matrix(domain.in_order(points), "points", domain.dimension)
-        self._values = own_matrix(values, "values")
-        if len(self._values) != len(unit):
-            raise InvalidInput(
-                f"a finite map had {len(unit)} points and {len(self._values)} rows of features; "
-                "give one row for each point."
-            )
-        # The features of whatever is not in the set.
-        self._table = np.vstack([self._values, np.zeros((1, self._values.shape[1]))])
-        self._tree = cKDTree(unit)
-        pairs = self._tree.query_pairs(SAME, p=np.inf)
+    kind: ClassVar[str] = "finite"
+    spares_kernel: ClassVar[bool] = True
+
+    domain: Box
+    points: Annotated[FloatArray, Shape("N", "domain.dimension")]
+    values: Annotated[FloatArray, Shape("N", "m")]
+    kernel: Kernel | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tree = cKDTree(self.domain.to_unit(self.points))
+        pairs = tree.query_pairs(SAME, p=np.inf)
         if pairs:
             first, second = min(pairs)
             raise InvalidInput(f"points {first} and {second} of a finite set were equal; drop one.")
-        self.features = self._values.shape[1]
-        self.norm_bound = float(np.sqrt((self._values**2).sum(axis=1).max()))
-        if abs(self.norm_bound - 1.0) <= 1e-12:
-            self.norm_bound = 1.0
+        norm = float(np.sqrt((self.values**2).sum(axis=1).max()))
+        self._derive(
+            features=self.values.shape[1],
+            norm_bound=1.0 if abs(norm - 1.0) <= 1e-12 else norm,
+            # The last row is that of whatever is not in the set.
+            _table=np.vstack([self.values, np.zeros((1, self.values.shape[1]))]),
+            _tree=tree,
+        )
 
     def _places(self, X: FloatArray) -> IntArray:  # noqa: N803
         """(n,) the place of each input in the set; N for one that is not in it."""
@@ -82,26 +88,23 @@ class FiniteFeatures(FeatureMap):
     def check(self, X: ArrayLike) -> None:  # noqa: N803
         super().check(X)
         points = np.asarray(self.domain.in_order(X), dtype=np.float64)
-        missing = self._places(points) == len(self._points)
+        missing = self._places(points) == len(self.points)
         if missing.any():
             row = int(np.argmax(missing))
             raise InvalidInput(
                 f"input {row} was {points[row].tolist()}, which is not one of the "
-                f"{len(self._points)} points of this finite map; pass points of its set only."
+                f"{len(self.points)} points of this finite map; pass points of its set only."
             )
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
         phi: FloatArray = self._table[self._places(X)]
         return phi
 
-    def to_fields(self) -> dict[str, Any]:
-        return {"points": self._points.tolist(), "values": self._values.tolist()}
-
-    def _error_points(self, seed: int) -> FloatArray:
-        if len(self._points) <= MOST_CHECKED:
-            return self._points
-        chosen = np.random.default_rng(seed).choice(len(self._points), MOST_CHECKED, replace=False)
-        return self._points[chosen]
+    def error_points(self, seed: int = 0) -> FloatArray:
+        if len(self.points) <= MOST_CHECKED:
+            return self.points
+        chosen = np.random.default_rng(seed).choice(len(self.points), MOST_CHECKED, replace=False)
+        return self.points[chosen]
 
 
 def finite_features(
@@ -125,8 +128,7 @@ def finite_features(
         InvalidInput: for points outside the box, a kernel that is not positive semidefinite, or an
             error that `most_features` features do not reach; the message says which one they do.
     """
-    check_domain(domain)
-    domain.to_unit(points)
+    instance_of(domain, "the domain", Box, "a discreet.domain.Box").to_unit(points)
     where = np.asarray(points, dtype=np.float64)
     error = positive_number(error, "error")
     most = len(where)

@@ -24,7 +24,8 @@ Sources: Williams and Seeger 2001 (the features), Fine and Scheinberg 2001 (the 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,14 +41,19 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from discreet.codec import Shape
+from discreet.codec.fields import fields_to_json
 from discreet.domain import Box
 from discreet.kernels.additive import Additive
-from discreet.kernels.base import FeatureMap, check_domain, own_matrix
+from discreet.kernels.base import FeatureMap, OutOfReach, public_points
 from discreet.kernels.finite import pivoted_cholesky
-from discreet.kernels.points import public_points
-from discreet.kernels.rules import OutOfReach
-from discreet.kernels.text import kernel_to_text
-from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    instance_of,
+    positive_number,
+    whole_number,
+)
 
 # Candidates for the basis, on which the residual is also measured.
 CANDIDATES = 4096
@@ -60,6 +66,7 @@ JUST_BELOW = 1.0 - 1e-14
 MOST_TERM = 1e100
 
 
+@dataclass(eq=False, repr=False)
 class NystromFeatures(FeatureMap):
     """phi(x) = C' k(B, x), never longer than the square root of the largest k(x, x) on the box.
 
@@ -74,36 +81,35 @@ class NystromFeatures(FeatureMap):
         InvalidInput: for another kernel, points outside the box, or arrays of the wrong shape.
     """
 
-    def __init__(
-        self, domain: Box, basis: ArrayLike, coefficients: ArrayLike, kernel: Kernel
-    ) -> None:
-        self.domain = check_domain(domain)
-        self.basis = basis
-        self.coefficients = coefficients
-        self.kernel = kernel
-        longest = math.sqrt(largest_diagonal(kernel, domain))
+    kind: ClassVar[str] = "nystrom"
+
+    domain: Box
+    basis: Annotated[FloatArray, Shape("b", "domain.dimension")]
+    coefficients: Annotated[FloatArray, Shape("b", "m")]
+    # It makes the features, so it must not be lost on the way.
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        longest = math.sqrt(largest_diagonal(self.kernel, self.domain))
         longest = 1.0 if abs(longest - 1.0) <= 1e-12 else longest
-        self.norm_bound = longest
-        self._longest = longest * JUST_BELOW
-        # Features are computed with the kernel, so later changes of the caller's must not count.
-        self._kernel = clone(kernel)
-        self._basis = own_matrix(self._checked(basis), "basis", domain.dimension)
-        self._coefficients = own_matrix(coefficients, "coefficients")
-        if len(self._coefficients) != len(self._basis):
-            raise InvalidInput(
-                f"a Nystrom map had {len(self._basis)} basis points and "
-                f"{len(self._coefficients)} rows of coefficients; give one row for each point."
-            )
-        term = float(np.abs(self._coefficients).max()) * longest**2
+        self.domain.to_unit(self.basis)
+        term = float(np.abs(self.coefficients).max()) * longest**2
         if term > MOST_TERM:
             raise InvalidInput(
                 f"a coefficient of a Nystrom map times the largest k(x, x) was {term:.1e}; at most "
                 f"{MOST_TERM:g} is allowed. Use the coefficients that `nystrom_features` made."
             )
-        self.features = self._coefficients.shape[1]
+        self._derive(
+            features=self.coefficients.shape[1],
+            norm_bound=longest,
+            _longest=longest * JUST_BELOW,
+            # Later changes of the caller's kernel must not count.
+            _kernel=clone(self.kernel),
+        )
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
-        phi: FloatArray = np.asarray(self._kernel(X, self._basis)) @ self._coefficients
+        phi: FloatArray = np.asarray(self._kernel(X, self.basis)) @ self.coefficients
         # In exact arithmetic a projection is never longer than k(x, x) allows. But C inverts a
         # nearly singular matrix, and its rounding can lengthen a row; the coefficients of a map
         # that travelled may be damaged outright. The noise of a private release covers rows up to
@@ -113,12 +119,7 @@ class NystromFeatures(FeatureMap):
         return phi
 
     def to_fields(self) -> dict[str, Any]:
-        return {
-            # Unlike in other maps the kernel makes the features: it must not be lost on the way.
-            "kernel": kernel_to_text(self._kernel),
-            "basis": self._basis.tolist(),
-            "coefficients": self._coefficients.tolist(),
-        }
+        return fields_to_json(replace(self, kernel=self._kernel))
 
 
 def nystrom_features(
@@ -152,7 +153,7 @@ def nystrom_features(
             outside the box, or (as `OutOfReach`) an error that `most_features` features do not
             reach; the message says which one they do.
     """
-    check_domain(domain)
+    instance_of(domain, "the domain", Box, "a discreet.domain.Box")
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
     largest = largest_diagonal(kernel, domain)

@@ -31,9 +31,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from discreet.kernels.additive import Additive
-from discreet.kernels.linear import MOST_DEGREE
 from discreet.validation import InvalidInput
 
+MOST_DEGREE = 10
+MOST_CHARACTERS = 20_000
+MOST_DEPTH = 200
 ALLOWED = (
     "RBF(length_scale), Matern(length_scale, nu), ConstantKernel(constant_value), "
     "DotProduct(sigma_0), Additive(kernel, groups), numbers, lists, +, * and ** with a whole power "
@@ -46,8 +48,6 @@ _PARAMETERS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "DotProduct": (DotProduct, ("sigma_0",)),
     "Additive": (Additive, ("kernel", "groups")),
 }
-MOST_CHARACTERS = 20_000
-MOST_DEPTH = 200
 
 
 def kernel_from_text(text: str) -> Kernel:
@@ -102,14 +102,10 @@ def kernel_to_text(kernel: Kernel) -> str:
         power = kernel.exponent
         whole = int(power) if power == int(power) else power
         return f"{_bracketed(kernel.kernel, (Sum, Product, Exponentiation))} ** {whole!r}"
-    if kind is RBF:
-        return f"RBF(length_scale={_number(kernel.length_scale)})"
-    if kind is Matern:
-        return f"Matern(length_scale={_number(kernel.length_scale)}, nu={_number(kernel.nu)})"
-    if kind is ConstantKernel:
-        return f"ConstantKernel(constant_value={_number(kernel.constant_value)})"
-    if kind is DotProduct:
-        return f"DotProduct(sigma_0={_number(kernel.sigma_0)})"
+    if kind in (RBF, Matern, ConstantKernel, DotProduct):
+        _, parameters = _PARAMETERS[kind.__name__]
+        given = ", ".join(f"{name}={_number(getattr(kernel, name))}" for name in parameters)
+        return f"{kind.__name__}({given})"
     if kind is Additive:
         parts = [kernel_to_text(part) for part in kernel.kernels]
         shared = not isinstance(kernel.kernel, list | tuple)
@@ -136,49 +132,40 @@ def _read(node: ast.expr, text: str, depth: int) -> Any:
     """The value of a node: a kernel, a number, or a list of them."""
     if depth > MOST_DEPTH:
         raise _refused(text, f"it is nested more than {MOST_DEPTH} deep")
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        value = _read(node.operand, text, depth + 1)
-        if isinstance(value, int | float):
-            return -value if isinstance(node.op, ast.USub) else value
-        raise _refused(text, "a sign stood before something that is not a number")
-    if isinstance(node, ast.List | ast.Tuple):
-        return [_read(item, text, depth + 1) for item in node.elts]
-    if isinstance(node, ast.BinOp):
-        return _operation(node, text, depth)
-    if isinstance(node, ast.Call):
-        return _call(node, text, depth)
-    if isinstance(node, ast.Name) and node.id == "inf":
-        return math.inf
+    match node:
+        case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
+            return node.value
+        case ast.Name(id="inf"):
+            return math.inf
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_read(item, text, depth + 1) for item in items]
+        case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.Pow() as operator, right=right):
+            sides = _read(left, text, depth + 1), _read(right, text, depth + 1)
+            return _operation(operator, *sides, text)
+        case ast.Call(func=ast.Name(id=name)) if name in _PARAMETERS:
+            return _call(name, node, text, depth)
+        case ast.Call(func=function):
+            raise _refused(text, f"{ast.unparse(function)[:60]!r} is not a known kernel")
     raise _refused(text, f"{ast.unparse(node)[:60]!r} is not allowed")
 
 
-def _operation(node: ast.BinOp, text: str, depth: int) -> Any:
-    left = _read(node.left, text, depth + 1)
-    right = _read(node.right, text, depth + 1)
-    if isinstance(node.op, ast.Pow):
+def _operation(operator: ast.operator, left: Any, right: Any, text: str) -> Any:
+    if isinstance(operator, ast.Pow):
         if not isinstance(left, Kernel):
             raise _refused(text, "only a kernel can be raised to a power")
         if type(right) is not int or not 1 <= right <= MOST_DEGREE:
             raise _refused(text, f"the power was {right!r}")
         return left**right
-    if not isinstance(node.op, ast.Add | ast.Mult):
-        raise _refused(text, f"the operator {type(node.op).__name__} is not allowed")
-    sides = []
+    kernels = []
     for side in (left, right):
-        if isinstance(side, int | float):
-            side = ConstantKernel(_positive(side, "a constant", text))
-        if not isinstance(side, Kernel):
+        if isinstance(side, list):
             raise _refused(text, "a list stood where a kernel belongs")
-        sides.append(side)
-    return sides[0] + sides[1] if isinstance(node.op, ast.Add) else sides[0] * sides[1]
+        number = isinstance(side, int | float)
+        kernels.append(ConstantKernel(_positive(side, "a constant", text)) if number else side)
+    return kernels[0] + kernels[1] if isinstance(operator, ast.Add) else kernels[0] * kernels[1]
 
 
-def _call(node: ast.Call, text: str, depth: int) -> Any:
-    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)[:60]
-    if name not in _PARAMETERS:
-        raise _refused(text, f"{name!r} is not a known kernel")
+def _call(name: str, node: ast.Call, text: str, depth: int) -> Any:
     kind, parameters = _PARAMETERS[name]
     if len(node.args) > len(parameters):
         raise _refused(text, f"{name} takes {len(parameters)} parameters")
@@ -189,20 +176,18 @@ def _call(node: ast.Call, text: str, depth: int) -> Any:
         given[keyword.arg] = keyword.value
     values = {key: _read(value, text, depth + 1) for key, value in given.items()}
     if name == "Additive":
-        return _additive(values, text)
+        return _additive(text, **values)
     return kind(**{key: _parameter(key, value, text) for key, value in values.items()})
 
 
-def _additive(values: dict[str, Any], text: str) -> Additive:
-    kernel, groups = values.get("kernel"), values.get("groups")
+def _additive(text: str, kernel: Any = None, groups: Any = None) -> Additive:
     parts = kernel if isinstance(kernel, list) else [kernel]
     if not parts or not all(isinstance(part, Kernel) for part in parts):
         raise _refused(text, "Additive takes a kernel or a list of kernels first")
     if groups is None:
         return Additive(kernel)
     proper = isinstance(groups, list) and all(
-        isinstance(group, list) and group and all(type(c) is int and c >= 0 for c in group)
-        for group in groups
+        isinstance(group, list) and group and all(type(c) is int for c in group) for group in groups
     )
     if not proper or not groups:
         raise _refused(text, "groups is a list of lists of column numbers, such as [[0], [1, 2]]")
@@ -210,14 +195,10 @@ def _additive(values: dict[str, Any], text: str) -> Additive:
 
 
 def _parameter(name: str, value: Any, text: str) -> Any:
-    if name == "length_scale" and isinstance(value, list):
-        if not value:
-            raise _refused(text, "length_scale was an empty list")
+    if name == "length_scale" and isinstance(value, list) and value:
         return [_positive(item, name, text) for item in value]
-    if name == "nu" and value == math.inf:
-        return value
-    if name == "sigma_0" and value == 0:
-        return 0.0
+    if (name, value) in (("nu", math.inf), ("sigma_0", 0)):
+        return float(value)
     return _positive(value, name, text)
 
 

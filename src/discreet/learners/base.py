@@ -173,7 +173,7 @@ class Learner(ABC, Generic[P, R, S]):
         self.horizon = None if horizon is None else whole_number(horizon, "horizon", minimum=1)
         self.reward_bounds = reward_bounds or RewardBounds()
         self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
-        self._target: Stream[P, S] | None = None
+        self._stream_of_target: Stream[P, S] | None = None
 
     @classmethod
     def _check_space(cls, space: ActionSpace) -> ActionSpace:
@@ -213,27 +213,27 @@ class Learner(ABC, Generic[P, R, S]):
     # What follows for all.
 
     @property
-    def target(self) -> Stream[P, S]:
-        """Policies and sums so far."""
-        if self._target is None:
+    def _target(self) -> Stream[P, S]:
+        """Policies and sums so far; secret where sums are data of people without protection."""
+        if self._stream_of_target is None:
             with self.lock:
                 sums = self._empty()
-                self._target = self._target or Stream(
+                self._stream_of_target = self._stream_of_target or Stream(
                     TARGET_NAME, self.identity, self.budget, self.adjacency, sums
                 )
-        return self._target
+        return self._stream_of_target
 
     @property
     def _policies(self) -> list[P]:
-        return self.target.policies
+        return self._target.policies
 
     @property
     def _sums(self) -> S:
-        return self.target.sums
+        return self._target.sums
 
     @property
     def _published_at(self) -> int:
-        return self.target.published_at
+        return self._target.published_at
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class Learner(ABC, Generic[P, R, S]):
     def policy_header(self) -> dict[str, Any]:
         """Keyword arguments that every policy of this learner shares, with the next version."""
         return {
-            "version": len(self.target.policies),
+            "version": len(self._target.policies),
             "learner_id": self.identity,
             "domain": self.domain,
             "reward_bounds": self.reward_bounds,
@@ -258,18 +258,18 @@ class Learner(ABC, Generic[P, R, S]):
     @property
     def people(self) -> int:
         """How many reports have been added so far."""
-        return self.target.people
+        return self._target.people
 
     def policy(self) -> P:
         """The current public policy; a new one once `batch_size` new reports have come."""
         with self.lock:
-            if self.target.due(self.batch_size):
-                self.target.publish(self._publish())
-            return self.target.policies[-1]
+            if self._target.due(self.batch_size):
+                self._target.publish(self._publish())
+            return self._target.policies[-1]
 
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""
-        return self.target.published(version)
+        return self._target.published(version)
 
     def statistics(self, reports: R | Sequence[R]) -> S:
         """The sums of some reports, which `merge` adds; changes nothing.
@@ -295,9 +295,9 @@ class Learner(ABC, Generic[P, R, S]):
                     f"the reports are for the learner {batch.source!r:.120}, this is "
                     f"{self.identity!r}; send reports to the learner whose policy made them."
                 )
-            self.target.policy_of(batch)
+            self._target.policy_of(batch)
         total, *rest = [
-            replace(self._statistics(self.target.policy_of(batch), batch), noise=(batch.noise,))
+            replace(self._statistics(self._target.policy_of(batch), batch), noise=(batch.noise,))
             for batch in batches
         ]
         for more in rest:
@@ -312,10 +312,10 @@ class Learner(ABC, Generic[P, R, S]):
                 f"statistics had type {type(statistics).__name__}; {self.name} adds "
                 f"{kind.__name__}."
             )
-        self.target.check_noise(statistics.noise)
+        self._target.check_noise(statistics.noise)
         with self.lock:
             self._check_sums(statistics)
-            self.target.sums = self.target.sums + statistics
+            self._target.sums = self._target.sums + statistics
 
     def update(self, reports: R | Sequence[R]) -> None:
         """Add any number of reports, late ones included.
@@ -379,19 +379,19 @@ class Learner(ABC, Generic[P, R, S]):
         with self.lock:
             return {
                 "options": self._options(),
-                "target": self.target.saved(),
+                "target": self._target.saved(),
                 "own": self._state(),
             }
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `state_fields`, for what a learner with the same options saved."""
-        self.target.restore(saved["target"])
+        self._target.restore(saved["target"])
         self._restore(saved["own"])
 
     @property
     def releases(self) -> list[Release]:
         """The record of every policy published so far, under every noise source seen."""
-        return self.target.releases()
+        return self._target.releases()
 
     @property
     def adjacency(self) -> Adjacency:

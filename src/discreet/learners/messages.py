@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import ActionSpace
-from discreet.codec import Check, Range, Shape, fields_to_json, read_fields
+from discreet.codec import Check, Range, Shape, fields_to_json
 from discreet.learners.public_randomness import TICKETS, public_uniforms
 from discreet.learners.schema import Message
 from discreet.learners.terms import Offer, Terms, check_reporting
@@ -127,17 +127,6 @@ class Reports(Message):
 
     @abstractmethod
     def __len__(self) -> int: ...
-
-    # For messages that are written by hand.
-
-    def origin_fields(self) -> dict[str, Any]:
-        """The fields that all reports share, as JSON values."""
-        return fields_to_json(self, Reports)
-
-    @staticmethod
-    def read_origin(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `origin_fields`, as keyword arguments."""
-        return read_fields(fields, Reports)
 
 
 @dataclass(frozen=True)
@@ -295,6 +284,10 @@ class ArmPolicy(Policy[FloatArray]):
         """
         return self._probabilities(self.domain.to_unit(contexts))
 
+    def chances(self, unit: FloatArray) -> FloatArray:
+        """(n, K) as `probabilities`, at points of [0, 1]^d, even where nobody comes from."""
+        return self.probabilities(self.domain.from_unit(unit))
+
     def _read(self, contexts: Any) -> FloatArray:
         return self.domain.people_to_unit(contexts)
 
@@ -386,17 +379,6 @@ class Statistics(Message):
             "reports": self.reports + other.reports,
             "noise": tuple(sorted({*self.noise, *other.noise})),
         }
-
-    # For messages that are written by hand.
-
-    def tally_fields(self) -> dict[str, Any]:
-        """`reports` and `noise` as JSON values."""
-        return fields_to_json(self, Statistics)
-
-    @staticmethod
-    def read_tally(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `tally_fields`, as keyword arguments."""
-        return read_fields(fields, Statistics)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

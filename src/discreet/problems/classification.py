@@ -1,8 +1,8 @@
 """Real tables as bandits: every person arrives once, in a random order.
 
-Mean rewards are unknown, so the metric is the reward received. In a `ClassificationProblem` the
-arms are classes and the reward is 1 for naming the person's own class; a `TableBandit` has one
-column of rewards for each arm.
+Mean rewards are unknown, so the metric is the reward received. A `TableProblem` has one column of
+rewards for each arm; in a `ClassificationProblem` the arms are classes and the reward is 1 for
+naming the person's own class.
 
 | array    | shape  | meaning                                        |
 |----------|--------|------------------------------------------------|
@@ -13,41 +13,34 @@ column of rewards for each arm.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from pydantic import ConfigDict
 
+from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
 from discreet.problems.columns import (
     Column,
-    Label,
+    Labels,
     MissingRule,
+    Number,
     OutsideRule,
     box_of,
-    check_rule,
     label_texts,
 )
-from discreet.problems.tables import (
-    Encoded,
-    RowCounts,
-    column_of,
-    encode_columns,
-    encoded_together,
-    numbers_of,
-)
+from discreet.problems.tables import RowCounts, encode_columns
 from discreet.validation import (
-    BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
+    equally_long,
     finite_matrix,
-    finite_number,
     whole_vector,
 )
 
@@ -61,14 +54,17 @@ class TableProblem(Problem):
 
     Args:
         contexts: (n, d) in the units of `domain`.
+        rewards: (n, K) within `reward_bounds`.
         domain: the public bounds of a context.
         arm_names: K names, K at least 2.
         reward_bounds: the public bounds of a reward.
         source: one sentence for reports.
         rows: how many rows of the table these people are.
+        points: where the arms are, if they are points.
 
     Raises:
-        InvalidInput: for contexts outside the domain, fewer than two arms or repeated names.
+        InvalidInput: for contexts outside the domain, rewards outside their bounds, fewer than two
+            arms or repeated names.
     """
 
     size: int
@@ -76,38 +72,50 @@ class TableProblem(Problem):
     def __init__(
         self,
         contexts: ArrayLike,
+        rewards: ArrayLike,
         domain: Box,
         arm_names: Sequence[str],
         reward_bounds: RewardBounds,
         source: str,
         rows: RowCounts | None = None,
+        points: ArmPoints | None = None,
     ) -> None:
         self.arm_names = label_texts(arm_names, "the arm names")
         domain.to_unit(contexts)
         self._contexts = finite_matrix(contexts, "contexts", domain.dimension).copy()
+        self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
+        equally_long("rewards", self._rewards, "contexts", self._contexts)
+        for column in self._rewards.T:
+            reward_bounds.to_unit(column, len(column))
         self.domain = domain
         self.reward_bounds = reward_bounds
         self.size = len(self._contexts)
         self.source = source
         self.rows = rows
+        self._points = points
 
     @property
     def metric(self) -> Metric:
         return "reward"
 
     @property
+    def space(self) -> int | ArmPoints:
+        return self.arms if self._points is None else self._points
+
+    @property
     def contexts(self) -> FloatArray:
         """The contexts (n, d) of the whole table, in the table's order."""
         return self._contexts.copy()
 
-    @abstractmethod
-    def rewards_of(self, rows: IntArray) -> FloatArray:
-        """The rewards (len(rows), K) of the people in these rows of the table."""
+    @property
+    def rewards(self) -> FloatArray:
+        """The rewards (n, K) of the whole table, in the table's order."""
+        return self._rewards.copy()
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         rows = rng.permutation(self.size)[:people]
-        return People(self._contexts[rows], self.rewards_of(rows))
+        return People(self._contexts[rows], self._rewards[rows])
 
 
 class ClassificationProblem(TableProblem):
@@ -131,169 +139,131 @@ class ClassificationProblem(TableProblem):
         source: str,
         rows: RowCounts | None = None,
     ) -> None:
-        super().__init__(contexts, domain, arm_names, RewardBounds(0.0, 1.0), source, rows)
-        self._labels = whole_vector(labels, "labels", 0, self.arms - 1, self.size)
+        classes = len(arm_names)
+        self._labels = whole_vector(labels, "labels", 0, classes - 1, np.shape(contexts)[0])
+        rewards = np.eye(classes)[self._labels]
+        super().__init__(contexts, rewards, domain, arm_names, RewardBounds(), source, rows)
 
     @property
     def labels(self) -> IntArray:
         """The classes (n,) of the whole table, in the table's order."""
         return self._labels.copy()
 
-    def rewards_of(self, rows: IntArray) -> FloatArray:
-        one_hot: FloatArray = np.eye(self.arms)[self._labels[rows]]
-        return one_hot
-
-    def part(self, rows: BoolArray) -> ClassificationProblem:
-        """The people in some rows alone, rows (n,); `InvalidInput` where nobody is left."""
-        if rows.shape != (self.size,) or not rows.any():
-            raise InvalidInput(
-                f"rows had shape {rows.shape} and {int(rows.sum())} people; give one truth value "
-                f"for each of the {self.size} people, true for at least one."
-            )
-        return ClassificationProblem(
-            self._contexts[rows], self._labels[rows], self.domain, self.arm_names, self.source
-        )
-
-
-class TableBandit(TableProblem):
-    """A table that holds the reward of every arm for every person.
-
-    Args:
-        contexts: (n, d) in the units of `domain`.
-        rewards: (n, K) within `reward_bounds`.
-        domain: the public bounds of a context.
-        arm_names: K names.
-        reward_bounds: the public bounds of a reward.
-        source: one sentence for reports.
-        rows: how many rows of the table these people are.
-    """
-
-    def __init__(
-        self,
-        contexts: ArrayLike,
-        rewards: ArrayLike,
-        domain: Box,
-        arm_names: Sequence[str],
-        reward_bounds: RewardBounds,
-        source: str,
-        rows: RowCounts | None = None,
-    ) -> None:
-        super().__init__(contexts, domain, arm_names, reward_bounds, source, rows)
-        self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
-        if len(self._rewards) != self.size:
-            raise InvalidInput(
-                f"rewards had {len(self._rewards)} rows and contexts {self.size}; give one row of "
-                "each for every person."
-            )
-        for column in self._rewards.T:
-            reward_bounds.to_unit(column, self.size)
-
-    def rewards_of(self, rows: IntArray) -> FloatArray:
-        chosen: FloatArray = self._rewards[rows]
-        return chosen
-
 
 @dataclass(frozen=True)
 class ClassLabels:
-    """Classes from a column of labels; `classes` in their order are the arms."""
+    """Classes from one column: its labels, or the brackets between public thresholds.
+
+    Attributes:
+        column: the column's name in the table.
+        classes: the labels, which in their order are the arms.
+        outside: what happens to a label that is not one of them.
+        missing: what happens where there is no value.
+        thresholds: in place of `classes`; see `Column`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     column: str
-    classes: tuple[Label, ...]
+    classes: Labels | None = None
+    outside: Literal["error", "drop"] = "error"
+    missing: MissingRule = "error"
+    thresholds: tuple[Number, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.classes is None) == (self.thresholds is None):
+            raise InvalidInput(
+                f"the label {self.column!r} needs either classes = [...] (a column of labels) or "
+                "thresholds = [...] (numbers that are cut into classes); give one of the two."
+            )
+        if self.classes is not None:
+            label_texts(self.classes, f"the classes of the label {self.column!r}")
+        self.declared()
+
+    def declared(self) -> tuple[Column, ...]:
+        """The one column, with the K class names as its values."""
+        rules = self.outside, self.missing
+        if self.classes is not None:
+            return (Column.category(self.column, self.classes, *rules),)
+        return (
+            Column(self.column, outside=rules[0], missing=rules[1], thresholds=self.thresholds),
+        )
+
+
+@dataclass(frozen=True)
+class RewardColumns:
+    """One column of rewards for each arm, all within the same public bounds and by the same rules.
+
+    Attributes:
+        columns: the names of the columns, which are the arms.
+        lower, upper: the bounds of a reward.
+        outside, missing: as in `Column`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    columns: tuple[str, ...]
+    lower: Number
+    upper: Number
     outside: OutsideRule = "error"
     missing: MissingRule = "error"
 
     def __post_init__(self) -> None:
-        classes = label_texts(self.classes, f"the classes of the label {self.column!r}")
-        object.__setattr__(self, "classes", classes)
-        self._as_column()
+        names = label_texts(self.columns, "the reward columns")
+        object.__setattr__(self, "columns", names)
+        RewardBounds(self.lower, self.upper)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The K class names."""
-        return self._as_column().values
-
-    def _as_column(self) -> Column:
-        return Column.category(self.column, self.classes, self.outside, self.missing)
-
-    def encode(self, frame: pd.DataFrame) -> Encoded:
-        """The classes (n, 1) of all rows, NaN in rows left out."""
-        return encode_columns(frame, [self._as_column()])
-
-
-@dataclass(frozen=True)
-class BracketLabels:
-    """Classes from a numeric column cut at public thresholds t_1 < ... < t_m.
-
-    Class 0 is below t_1, class k is t_k <= value < t_(k+1), and class m is t_m or more.
-    """
-
-    column: str
-    thresholds: tuple[float, ...]
-    missing: MissingRule = "error"
-
-    def __post_init__(self) -> None:
-        numbers = tuple(finite_number(t, "a threshold") for t in self.thresholds)
-        if not numbers or any(a >= b for a, b in pairwise(numbers)):
-            raise InvalidInput(
-                f"thresholds were {list(self.thresholds)}; give at least one, in increasing "
-                "order, each once."
-            )
-        check_rule(self.missing, f"missing of column {self.column!r}", ("error", "drop"))
-        object.__setattr__(self, "thresholds", numbers)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The K bracket names, for example `under 13`, `13 to 20`, `20 or more`."""
-        cuts = [_plain(t) for t in self.thresholds]
-        between = [f"{a} to {b}" for a, b in pairwise(cuts)]
-        return (f"under {cuts[0]}", *between, f"{cuts[-1]} or more")
-
-    def encode(self, frame: pd.DataFrame) -> Encoded:
-        """The classes (n, 1) of all rows, NaN in rows left out."""
-        values = numbers_of(column_of(frame, self.column), self.missing)
-        kept = ~np.isnan(values)
-        codes = np.where(kept, np.digitize(values, self.thresholds), np.nan)
-        return Encoded(codes[:, None], kept, ((self.column, int((~kept).sum())),))
-
-
-def _plain(number: float) -> str:
-    return str(int(number)) if number.is_integer() else repr(number)
+    def declared(self) -> tuple[Column, ...]:
+        """The K columns."""
+        return tuple(
+            Column(name, self.lower, self.upper, outside=self.outside, missing=self.missing)
+            for name in self.columns
+        )
 
 
 def classification_from_table(
-    frame: pd.DataFrame,
-    columns: Sequence[Column],
-    label: ClassLabels | BracketLabels,
-    source: str,
+    frame: pd.DataFrame, columns: Sequence[Column], label: ClassLabels, source: str
 ) -> ClassificationProblem:
     """A classification problem from the rows which both the columns and the label keep.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
-    domain = box_of(columns)
-    _check_apart(columns, [label.column], "label")
-    contexts, classes = encoded_together(
-        lambda: encode_columns(frame, columns), lambda: label.encode(frame)
-    )
-    rows = RowCounts.of([contexts, classes])
-    kept = contexts.kept & classes.kept
-    labels = classes.values[kept, 0].astype(np.int64)
-    problem = ClassificationProblem(
-        contexts.values[kept], labels, domain, label.names, source, rows
-    )
+    (outcome,) = label.declared()
+    contexts, classes, rows = _encoded(frame, columns, [outcome], "label")
+    labels, domain = classes[:, 0].astype(np.int64), box_of(columns)
+    problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows)
     problem.warnings = (*_never(problem, label.column), *_giveaways(problem, label.column))
     return problem
 
 
-def _check_apart(columns: Sequence[Column], outcomes: Sequence[str], kind: str) -> None:
-    """Refuse an outcome among the context columns, which a learner sees before it chooses."""
-    both = [column.name for column in columns if column.name in outcomes]
+def bandit_from_table(
+    frame: pd.DataFrame, columns: Sequence[Column], rewards: RewardColumns, source: str
+) -> TableProblem:
+    """A bandit whose arms are the reward columns of a table.
+
+    Raises:
+        InvalidInput: for a column that is not in the table or whose values its rules refuse.
+    """
+    contexts, paid, rows = _encoded(frame, columns, rewards.declared(), "reward of an arm")
+    domain, bounds = box_of(columns), RewardBounds(rewards.lower, rewards.upper)
+    return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows)
+
+
+def _encoded(
+    frame: pd.DataFrame, columns: Sequence[Column], outcomes: Sequence[Column], kind: str
+) -> tuple[FloatArray, FloatArray, RowCounts]:
+    """The contexts and outcomes of the rows that all columns keep, and how many rows those are."""
+    dimension, names = box_of(columns).dimension, [outcome.name for outcome in outcomes]
+    both = [column.name for column in columns if column.name in names]
     if both:
         raise InvalidInput(
             f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
             "outcome before it chooses, and the result would mean nothing. Take it out of columns."
         )
+    encoded = encode_columns(frame, [*columns, *outcomes])
+    kept = encoded.values[encoded.kept]
+    return kept[:, :dimension], kept[:, dimension:], RowCounts.of(encoded)
 
 
 def _never(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
@@ -328,45 +298,3 @@ def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
                 "before the choice? If not, take it out of columns; the result would mean nothing."
             )
     return tuple(found)
-
-
-def bandit_from_table(
-    frame: pd.DataFrame,
-    columns: Sequence[Column],
-    reward_columns: Sequence[str],
-    reward_bounds: RewardBounds,
-    source: str,
-    outside: OutsideRule = "error",
-    missing: MissingRule = "error",
-) -> TableBandit:
-    """A bandit whose arms are the reward columns of a table.
-
-    Raises:
-        InvalidInput: for a column that is not in the table or whose values its rules refuse.
-    """
-    names = label_texts(reward_columns, "the reward columns")
-    domain = box_of(columns)
-    _check_apart(columns, names, "reward of an arm")
-    low, high = reward_bounds.lower, reward_bounds.upper
-    arms = [Column(name, low, high, outside=outside, missing=missing) for name in names]
-    contexts, rewards = encoded_together(
-        lambda: encode_columns(frame, columns), lambda: encode_columns(frame, arms)
-    )
-    rows = RowCounts.of([contexts, rewards])
-    kept = contexts.kept & rewards.kept
-    return TableBandit(
-        contexts.values[kept], rewards.values[kept], domain, names, reward_bounds, source, rows
-    )
-
-
-def in_sample_oracle(problem: TableProblem) -> float:
-    """The highest cumulative reward over the whole table of a policy that sees contexts only.
-
-    sum over distinct contexts x of max_k sum_{i: x_i = x} rewards[i, k]: for every distinct
-    context the best arm in hindsight (for classes the most frequent one). No learner reaches it,
-    because it is fitted to the people it is scored on.
-    """
-    _, group = np.unique(problem.contexts, axis=0, return_inverse=True)
-    rewards = problem.rewards_of(np.arange(problem.size))
-    totals = [np.bincount(group.reshape(-1), weights=rewards[:, k]) for k in range(problem.arms)]
-    return float(np.max(totals, axis=0).sum())

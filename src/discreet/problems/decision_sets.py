@@ -15,8 +15,8 @@ import numpy as np
 
 from discreet.action_space import DecisionSets
 from discreet.domain import Box, RewardBounds
-from discreet.problems.base import Metric, People, Problem
-from discreet.validation import FloatArray, InvalidInput, whole_number
+from discreet.problems.base import People, Problem
+from discreet.validation import BoolArray, FloatArray, InvalidInput, whole_number
 
 # Dubey (2021), section 6.1.
 _RADIUS = 2.0
@@ -90,10 +90,6 @@ class BumpProblem(Problem):
     @property
     def space(self) -> DecisionSets:
         return DecisionSets(self.candidates)
-
-    @property
-    def metric(self) -> Metric:
-        return "regret"
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
@@ -207,10 +203,6 @@ class DoseProblem(Problem):
     def space(self) -> DecisionSets:
         return DecisionSets(self.candidates)
 
-    @property
-    def metric(self) -> Metric:
-        return "regret"
-
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         age = rng.uniform(*_AGES, people)
@@ -220,6 +212,16 @@ class DoseProblem(Problem):
         patients = np.stack([age, weight, kidney], axis=1)
         sets = self.doses(patients)
         return _bernoulli(sets, dose_means(sets), rng)
+
+    def truth(self, points: FloatArray) -> FloatArray:
+        return dose_means(points)
+
+    def possible(self, points: FloatArray) -> BoolArray:
+        largest = _DOSE_PER_KG * points[:, 2]
+        return np.asarray(points[:, 0] <= largest * (1.0 + 1e-9))
+
+    def decision_sets(self, points: FloatArray) -> FloatArray:
+        return self.doses(points[:, 1:])
 
     def doses(self, patients: FloatArray) -> FloatArray:
         """Patients (n, 3) as (age, weight, kidney function) -> their candidates (n, c, 4).

@@ -24,13 +24,14 @@ import numpy as np
 
 from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds
-from discreet.problems.base import Chosen, Crowd, Metric, Problem
-from discreet.validation import FloatArray, InvalidInput, finite_number, whole_number
+from discreet.problems.base import Chosen, Crowd, Problem
+from discreet.validation import FloatArray, InvalidInput, number_from, whole_number
 
 Function = Callable[[FloatArray], FloatArray]
 Noise = float | Literal["bernoulli"]
 
 BERNOULLI: Literal["bernoulli"] = "bernoulli"
+NOISES = 'a standard deviation of 0 or more, or "bernoulli"'
 # Values may leave [0, 1], or pass the best value, by rounding only.
 _ROUNDING = 1e-9
 
@@ -145,18 +146,15 @@ class FunctionProblem(Problem):
                 "PublicBox() or a PublicSet."
             )
         allowed = "the largest value of the function over the domain, from 0 to 1"
-        number = finite_number(best, "best", allowed)
-        if not 0.0 <= number <= 1.0:
-            raise InvalidInput(f"best was {best!r}; it must be {allowed}.")
-        return number
+        return number_from(best, "best", 0.0, 1.0, allowed)
 
     @property
     def space(self) -> PublicBox | PublicSet:
         return self._space
 
-    @property
-    def metric(self) -> Metric:
-        return "regret"
+    def truth(self, points: FloatArray) -> FloatArray:
+        values: FloatArray = self.function(points)
+        return values
 
     def sample(self, people: int, rng: np.random.Generator) -> FunctionCrowd:
         self.check_size(people)
@@ -307,13 +305,7 @@ def _named(
 
 
 def _checked_noise(noise: Noise) -> Noise:
-    if noise == BERNOULLI:
-        return BERNOULLI
-    allowed = 'a standard deviation of 0 or more, or "bernoulli"'
-    number = finite_number(noise, "noise", allowed)
-    if number < 0.0:
-        raise InvalidInput(f"noise was {noise!r}; it must be {allowed}.")
-    return number
+    return BERNOULLI if noise == BERNOULLI else number_from(noise, "noise", 0.0, requirement=NOISES)
 
 
 def _evaluate(function: Function, points: FloatArray) -> FloatArray:

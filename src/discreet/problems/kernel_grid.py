@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,14 +29,15 @@ from scipy.special import betainc
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
-from discreet.problems.base import Chosen, Crowd, Metric, Problem
+from discreet.problems.base import Chosen, Crowd, Problem
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
     finite_matrix,
-    finite_number,
     finite_vector,
+    number_from,
+    one_of,
     positive_number,
     whole_number,
 )
@@ -104,6 +105,10 @@ class GridCrowd(Crowd):
         """Zero for everyone: f is known for every context."""
         return np.zeros(len(self))
 
+    def best_arms(self, contexts: FloatArray) -> IntArray:
+        cells = np.abs(contexts[:, :1] - self.grid).argmin(axis=1)
+        return np.asarray(self.function[cells].argmax(axis=1), dtype=np.int64)
+
     def regret_of(self, probabilities: ArrayLike) -> float:
         """The mean regret of a policy for one new person, without sampling error.
 
@@ -166,17 +171,10 @@ class KernelGridProblem(Problem):
                 f"contexts was {rows} and arms {columns}, a grid of {rows * columns:,} points; ask "
                 f"for {_MOST_POINTS:,} or fewer, since f is drawn on all of them together."
             )
-        if smoothness not in get_args(Smoothness):
-            raise InvalidInput(
-                f"smoothness was {smoothness!r}; it must be one of "
-                f"{', '.join(get_args(Smoothness))}."
-            )
-        self.smoothness: Smoothness = smoothness
+        self.smoothness: Smoothness = one_of(smoothness, "smoothness", _KERNELS)
         self.length_scale = positive_number(length_scale, "length_scale")
         self.bound = positive_number(bound, "bound")
-        self.noise = finite_number(noise, "noise", "a finite number of at least 0")
-        if self.noise < 0.0:
-            raise InvalidInput(f"noise was {noise!r}; it must be a finite number of at least 0.")
+        self.noise = number_from(noise, "noise", 0.0)
         largest = self.bound + self.noise
         self.reward_bounds = RewardBounds(-largest, largest)
         self.domain = Box((0.0,), (1.0,), ("context",), (rows,))
@@ -188,10 +186,6 @@ class KernelGridProblem(Problem):
     @property
     def space(self) -> ArmPoints:
         return self._space
-
-    @property
-    def metric(self) -> Metric:
-        return "regret"
 
     def sample(self, people: int, rng: np.random.Generator) -> GridCrowd:
         self.check_size(people)

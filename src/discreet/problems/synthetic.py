@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import ConfigDict
 
 from discreet.domain import RewardBounds, unit_cube
-from discreet.problems.base import Metric, People, Problem
+from discreet.problems.base import People, Problem
+from discreet.problems.columns import Number
 from discreet.validation import (
     FloatArray,
     InvalidInput,
-    finite_number,
+    number_from,
+    one_of,
     positive_number,
     whole_number,
 )
@@ -26,6 +29,7 @@ from discreet.validation import (
 MeanFunction = Callable[[FloatArray], FloatArray]
 ContextSampler = Callable[[int, np.random.Generator], FloatArray]
 Centres = Literal["paper", "program"]
+LAWS = "{beta = [[a, b], ...]} or {corner = gamma}"
 
 
 class SyntheticProblem(Problem):
@@ -57,10 +61,6 @@ class SyntheticProblem(Problem):
         self.reward_bounds = RewardBounds(0.0, 1.0)
         self.source = source
 
-    @property
-    def metric(self) -> Metric:
-        return "regret"
-
     def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
         """(n, K) the mean reward of each arm for each context (n, d)."""
         return self._means(self.domain.to_unit(contexts))
@@ -91,10 +91,7 @@ class ExponentialMeans:
     centres: Centres = "program"
 
     def __post_init__(self) -> None:
-        if self.centres not in ("paper", "program"):
-            raise InvalidInput(
-                f"centres was {self.centres!r}; it must be 'paper' (k/K) or 'program' (k/(K+1))."
-            )
+        one_of(self.centres, "centres", ("paper", "program"))
 
     def __call__(self, contexts: FloatArray) -> FloatArray:
         k = np.arange(1, self.arms + 1)
@@ -151,8 +148,7 @@ class CornerContexts:
     gamma: float
 
     def __post_init__(self) -> None:
-        if finite_number(self.gamma, "gamma") < 0.0:
-            raise InvalidInput(f"gamma was {self.gamma}; it must be 0 or more.")
+        number_from(self.gamma, "gamma", 0.0)
 
     def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
         # The norm r of x - 1/2 has density proportional to r^(d - 1 + gamma) on [0, 1/2]; given r,
@@ -163,6 +159,37 @@ class CornerContexts:
         side = rng.choice(np.array([-1.0, 1.0]), people)
         direction[np.arange(people), face] = side
         return 0.5 + radius[:, None] * direction
+
+
+@dataclass(frozen=True)
+class ContextLaw:
+    """A law of contexts as a study file declares it: one of the two.
+
+    Attributes:
+        beta: a pair [a, b] for each column of `BetaContexts`.
+        corner: gamma of `CornerContexts`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    beta: list[list[Number]] | None = None
+    corner: Number | None = None
+
+    def __post_init__(self) -> None:
+        if (self.beta is None) == (self.corner is None):
+            raise ValueError(f"must be {LAWS}")
+
+    def sampler(self, dimension: int) -> ContextSampler:
+        """The law for so many columns; `InvalidInput` for another number of pairs."""
+        if self.corner is not None:
+            return CornerContexts(dimension, self.corner)
+        pairs = self.beta or []
+        if len(pairs) != dimension or any(len(pair) != 2 for pair in pairs):
+            raise InvalidInput(
+                f"option 'contexts' had beta = {pairs}; give one pair [a, b] for each of the "
+                f"{dimension} context columns."
+            )
+        return BetaContexts(tuple((alpha, beta) for alpha, beta in pairs))
 
 
 def exponential(

@@ -7,7 +7,6 @@ named at once.
 |----------|--------|-----------------------------------------------------------|
 | values   | (n, d) | numbers or label codes; NaN where a rule leaves a row out |
 | kept     | (n,)   | the rows that take part                                   |
-| contexts | (m, d) | the kept rows of `values`                                 |
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from discreet.domain import Box
-from discreet.problems.columns import Column, MissingRule, box_of, label_text, same_label
+from discreet.problems.columns import Column, MissingRule, label_text, same_label
 from discreet.validation import (
     BoolArray,
     FloatArray,
@@ -95,18 +92,11 @@ class RowCounts:
     outside: Counts = ()
 
     @classmethod
-    def of(cls, parts: Sequence[Encoded]) -> RowCounts:
-        """The counts for the columns of several parts, all of which must keep a row.
-
-        Raises:
-            InvalidInput: where no row is left.
-        """
-        kept = np.logical_and.reduce([part.kept for part in parts])
-        lacking, outside = (
-            tuple((name, count) for part in parts for name, count in counts(part) if count)
-            for counts in (attrgetter("lacking"), attrgetter("outside"))
-        )
-        rows = cls(len(kept), int(kept.sum()), lacking, outside)
+    def of(cls, encoded: Encoded) -> RowCounts:
+        """The counts of an encoded table; `InvalidInput` where no row is left."""
+        lacking = tuple((name, count) for name, count in encoded.lacking if count)
+        outside = tuple((name, count) for name, count in encoded.outside if count)
+        rows = cls(len(encoded.kept), int(encoded.kept.sum()), lacking, outside)
         if rows.used == 0:
             raise InvalidInput(
                 f"no row is left: {rows.sentence}. Check the declared bounds, labels and rules."
@@ -124,19 +114,6 @@ class RowCounts:
         counted = sum(count for _, count in self.lacking + self.outside)
         several = " (some rows count for several columns)"
         return text + several if counted > self.read - self.used else text
-
-
-def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[FloatArray, Box]:
-    """The contexts (m, d) of the people who fit the declared columns, and their domain.
-
-    Raises:
-        InvalidInput: for a column that is not in the table, and for values that a column's rules
-            refuse; the message says how many there are and where the first one is.
-    """
-    domain = box_of(columns)
-    encoded = encode_columns(frame, columns)
-    RowCounts.of([encoded])
-    return encoded.values[encoded.kept], domain
 
 
 def encode_columns(
@@ -157,7 +134,7 @@ def encode_columns(
     refusals = Refusals()
     for position, column in enumerate(columns):
         with refusals.collected():
-            read = _labels if column.values else _bounded
+            read = _reader(column)
             series = column_of(frame, column.name)
             values[:, position], absent, beyond = read(series, column, may_drop)
             lacking.append((column.name, int(absent.sum())))
@@ -165,16 +142,6 @@ def encode_columns(
     refusals.raise_if_any()
     kept = np.logical_not(np.isnan(values).any(axis=1))
     return Encoded(values, kept, tuple(lacking), tuple(outside))
-
-
-def encoded_together(*encoders: Callable[[], Encoded]) -> list[Encoded]:
-    """What several functions encode; `InvalidInput` with all that they refuse."""
-    refusals, parts = Refusals(), []
-    for encode in encoders:
-        with refusals.collected():
-            parts.append(encode())
-    refusals.raise_if_any()
-    return parts
 
 
 def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
@@ -240,6 +207,19 @@ def _how_to_number(text: str) -> str:
 
 Read = tuple[FloatArray, BoolArray, BoolArray]
 """(n,) values with NaN for rows left out, which are missing, which are left out as outside."""
+
+
+def _reader(column: Column) -> Callable[[pd.Series[Any], Column, bool], Read]:
+    if column.thresholds is not None:
+        return _brackets
+    return _labels if column.values else _bounded
+
+
+def _brackets(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
+    values = numbers_of(series, column.missing, may_drop)
+    absent = np.isnan(values)
+    codes = np.where(absent, math.nan, np.digitize(values, column.thresholds or ()))
+    return codes, absent, np.zeros_like(absent)
 
 
 def _bounded(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:

@@ -1,7 +1,8 @@
 """What is wrong with a file of settings, in the words of TOML: line, section, key and value.
 
-Files are checked against pydantic models; `checked` turns what a model refuses into sentences that
-name no class of this program, all of them at once.
+Files are checked by pydantic against models and dataclasses; `checked` turns what they refuse into
+sentences that name no class of this program, all of them at once. A dataclass may refuse more with
+`InvalidInput`, whose words then stand as they are.
 
 | name     | meaning                                                                  |
 |----------|--------------------------------------------------------------------------|
@@ -14,15 +15,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args, get_origin
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from discreet.validation import InvalidInput, nearest
 
 Location = tuple[str | int, ...]
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model")
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
@@ -30,6 +31,7 @@ _MOST = 80
 
 _KINDS = {
     "list_type": "a list in square brackets",
+    "tuple_type": "a list in square brackets",
     "string_type": "a text in quotation marks",
     "string_too_short": "a text that is not empty",
     "int_type": "a whole number",
@@ -84,13 +86,14 @@ class Place:
 
 
 def checked(model: type[Model], content: Any, place: Place) -> Model:
-    """`content` as a model; `InvalidInput` with one sentence for each value that is refused."""
+    """`content` as a model or dataclass; `InvalidInput` with a sentence for each value refused."""
     try:
-        return model.model_validate(content)
+        return TypeAdapter(model).validate_python(content)
     except ValidationError as error:
         messages = [
-            place.message(_sentence(model, content, location, details, place), location)
+            text
             for location, details in _by_location(error, content).items()
+            for text in _sentences(model, content, location, details, place)
         ]
         raise InvalidInput(*dict.fromkeys(messages)) from error
 
@@ -139,17 +142,17 @@ def _section(brackets: str, name: str, counts: dict[str, int]) -> Location:
 
 def _by_location(error: ValidationError, content: Any) -> dict[Location, list[Any]]:
     """What is wrong at each location; of alternatives the one that a value came closest to."""
-    found: dict[Location, list[Any]] = {}
+    wrong: dict[Location, list[Any]] = {}
     alternatives = set()
     for detail in error.errors(include_url=False):
         location = _addressed(content, detail)
-        found.setdefault(location, []).append(detail)
+        wrong.setdefault(location, []).append(detail)
         if len(location) < len(detail["loc"]):
             alternatives.add(location)
     return {
         location: details
-        for location, details in found.items()
-        if not (location in alternatives and any(_inside(other, location) for other in found))
+        for location, details in wrong.items()
+        if not (location in alternatives and any(_inside(other, location) for other in wrong))
     }
 
 
@@ -172,72 +175,93 @@ def _addressed(content: Any, detail: Any) -> Location:
     return tuple(kept)
 
 
+def _sentences(
+    model: type, content: Any, location: Location, details: list[Any], place: Place
+) -> Iterator[str]:
+    own = [detail["ctx"]["error"] for detail in details if detail["type"] == "value_error"]
+    texts = [text for error in own if isinstance(error, InvalidInput) for text in error.args]
+    for text in texts or [_sentence(model, content, location, details, place)]:
+        yield place.message(text, location)
+
+
 def _sentence(
-    model: type[BaseModel], content: Any, location: Location, details: list[Any], place: Place
+    model: type, content: Any, location: Location, details: list[Any], place: Place
 ) -> str:
     where, section = _path(content, location), place.section
     inside = f" in {_header(section)}" if section else ""
     header = _as_header(model, location) if place.is_file else None
     detail = details[0]
-    if detail["type"] == "extra_forbidden":
-        parent = _model_at(model, location[:-1])
-        keys = list(parent.model_fields) if parent else []
+    if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        keys = list(_keys(_table_at(model, location[:-1])))
         allowed = ", ".join(keys) or "none"
         question = nearest(str(location[-1]), keys)
         return f"{where} is not a key{inside}; keys here are: {allowed}.{question}"
     if detail["type"] == "missing":
         return f"{header} is missing; add it." if header else f"{where} is missing{inside}; set it."
-    if detail["type"] == "list_type" and isinstance(detail["input"], Mapping):
+    is_list = detail["type"] in ("list_type", "tuple_type")
+    if is_list and isinstance(detail["input"], Mapping):
         name = _dotted((*section, *location))
         wanted = f"a list of tables, each under [[{name}]] in double brackets"
-    elif detail["type"] == "list_type" and len(details) == 1:
+    elif is_list and len(details) == 1:
         wanted = f"a list in square brackets, such as [{toml_value(detail['input'])}]"
     elif header is not None:
         wanted = f"a table of keys and values under {header}"
     else:
-        wanted = ", or ".join(dict.fromkeys(_wanted(one, model, location) for one in details))
+        wanted = ", or ".join(dict.fromkeys(_wanted(each, model, location) for each in details))
     return f"{where} was {toml_value(detail['input'])}{inside}; it must be {wanted}."
 
 
-def _wanted(detail: Any, model: type[BaseModel], location: Location) -> str:
+def _wanted(detail: Any, model: type, location: Location) -> str:
     """What a value must be."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "literal_error":
         return str(context["expected"]).replace("'", '"')
     if kind == "value_error":
         return str(context["error"]).removeprefix("must be ")
-    if kind in ("model_type", "model_attributes_type"):
-        entry = _model_at(model, location)
-        return f"a table {_shape(entry)}" if entry else _KINDS["dict_type"]
+    if kind in ("model_type", "model_attributes_type", "dataclass_type"):
+        table = _table_at(model, location)
+        return f"a table {_shape(table)}" if table else _KINDS["dict_type"]
     if kind in _LIMITS:
         return _LIMITS[kind].format(**context)
     return _KINDS.get(kind, str(detail["msg"]).removeprefix("Input should be "))
 
 
-def _shape(model: type[BaseModel]) -> str:
+def _keys(table: type | None) -> dict[str, tuple[Any, bool]]:
+    """The keys of a table: for each what it holds, and whether it must be there."""
+    if table is None:
+        return {}
+    if issubclass(table, BaseModel):
+        known = table.model_fields.items()
+        return {name: (each.annotation, each.is_required()) for name, each in known}
+    hints = get_type_hints(table)
+    return {
+        each.name: (hints[each.name], each.default is each.default_factory is MISSING)
+        for each in fields(cast(Any, table))
+    }
+
+
+def _shape(table: type) -> str:
     """The keys of a table; those with a question mark may be left out."""
-    keys = (
-        name if field.is_required() else f"{name}?" for name, field in model.model_fields.items()
-    )
+    keys = (name if required else f"{name}?" for name, (_, required) in _keys(table).items())
     return "{ " + ", ".join(keys) + " } (keys with ? may be left out)"
 
 
-def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    """The model of the table at a location."""
-    current: type[BaseModel] | None = model
+def _table_at(model: type, location: Location) -> type | None:
+    """The model or dataclass of the table at a location."""
+    current: type | None = model
     for part in location:
-        if isinstance(part, int):
-            continue
-        if current is None or part not in current.model_fields:
-            return None
-        current = _model_in(current.model_fields[part].annotation)
+        if isinstance(part, str):
+            held, _ = _keys(current).get(part, (None, False))
+            current = _table_in(held)
     return current
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _table_in(annotation: Any) -> type | None:
+    if isinstance(annotation, type) and (
+        is_dataclass(annotation) or issubclass(annotation, BaseModel)
+    ):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+    return next((table for part in get_args(annotation) if (table := _table_in(part))), None)
 
 
 def _path(content: Any, location: Location) -> str:
@@ -263,11 +287,11 @@ def _dotted(location: Location) -> str:
     return ".".join(part for part in location if isinstance(part, str))
 
 
-def _as_header(model: type[BaseModel], location: Location) -> str | None:
+def _as_header(model: type, location: Location) -> str | None:
     """The header of a key of the file that holds a table, or a list of tables."""
-    if len(location) != 1 or location[0] not in model.model_fields:
+    if len(location) != 1 or location[0] not in _keys(model):
         return None
-    annotation = model.model_fields[str(location[0])].annotation
-    if get_origin(annotation) is list and _model_in(annotation):
+    held, _ = _keys(model)[str(location[0])]
+    if get_origin(held) in (list, tuple) and _table_in(held):
         return f"[[{location[0]}]]"
-    return f"[{location[0]}]" if get_origin(annotation) is dict or _model_in(annotation) else None
+    return f"[{location[0]}]" if get_origin(held) is dict or _table_in(held) else None

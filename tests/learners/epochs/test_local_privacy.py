@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.domain import Box, unit_cube
-from discreet.kernels import FiniteFeatures, FourierFeatures, LinearFeatures, ScaledFeatures
+from discreet.kernels import FiniteFeatures, FourierFeatures, nystrom_features, scaled
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import CodedFeatures, MapFeatures
 from discreet.learners.epochs.policy import EpochPolicy, Offers, PrivateRows
@@ -277,10 +278,10 @@ class TestTamperedPolicies:
         wide = Box((0.0,), (10.0,))
         maps: dict[str, Any] = {
             "overflow": FourierFeatures(wide, [[1.7e308]], [1.0]),
-            "underflow": ScaledFeatures(FourierFeatures(wide, [[1.0]], [1e-200]), 1e-200),
+            "underflow": scaled(FourierFeatures(wide, [[1.0]], [1e-200]), 1e-200),
             "table": FiniteFeatures(wide, [[2.0], [4.0]], np.eye(2)),
             "elsewhere": FiniteFeatures(Box((5.0,), (6.0,)), [[5.5]], [[1.0]]),
-            "linear": LinearFeatures(Box((0.0,), (1e-6,)), 1e-6),
+            "linear": nystrom_features(DotProduct(1e-6), Box((0.0,), (1e-6,)), error=1e-15),
         }
         made = maps[kind]
         contexts = ContextDistribution(np.array([[0.5]]), np.array([1.0]), True)

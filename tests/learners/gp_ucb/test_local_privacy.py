@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.domain import Box
 from discreet.kernels import (
     FiniteFeatures,
     FourierFeatures,
-    LinearFeatures,
-    ScaledFeatures,
     encode_map,
+    nystrom_features,
+    scaled,
 )
 from discreet.learners.gp_ucb.calibration import row_sensitivity
 from discreet.learners.gp_ucb.decision_sets import SetPolicy
@@ -234,7 +235,7 @@ class TestTamperedPolicies:
 
     def test_features_of_another_domain(self) -> None:
         """Fault once found: linear features are short on a small box, and long on the real one."""
-        tiny = LinearFeatures(Box((0.0, 0.0), (1e-6, 1e-6)), 1e-6)
+        tiny = nystrom_features(DotProduct(1e-6), Box((0.0, 0.0), (1e-6, 1e-6)), error=1e-15)
 
         def change(fields: dict[str, Any]) -> None:
             size = tiny.features
@@ -273,7 +274,7 @@ class TestTamperedPolicies:
         bad: Any = FourierFeatures(wide, [[1.7e308, 0.0]], [1.0])
         norm = 1.0
         if kind == "underflow":
-            bad = ScaledFeatures(FourierFeatures(wide, [[1.0, 0.0]], [1e-200]), 1e-200)
+            bad = scaled(FourierFeatures(wide, [[1.0, 0.0]], [1e-200]), 1e-200)
             norm = 1e-300
             assert bad.norm_bound < 1e-290
         policy = self.with_features(bad, norm)

@@ -15,6 +15,7 @@ import pytest
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.posterior import CELL_COUNTS, most_cells
 from discreet.learners.registry import make_learner
@@ -22,7 +23,6 @@ from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.synthetic import SyntheticProblem, exponential, symmetric
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray, InvalidInput
 
 from .scene import midpoints, reported
@@ -315,7 +315,7 @@ class TestSaving:
     def test_sums_of_another_learner_are_refused(self) -> None:
         learner, other = (LocalKernel(unit_cube(2), arms, Local(4.0)) for arms in (2, 3))
         with pytest.raises(InvalidInput, match="coefficients"):
-            learner.merge(other.target.sums)
+            learner.merge(other._target.sums)
 
 
 def test_two_people_may_draw_the_same_ticket() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, RewardBounds
+from discreet.experiments import run_learner
 from discreet.learners.local_kernel.cells import Cells
 from discreet.learners.local_kernel.features import (
     CosineFeatures,
@@ -31,7 +32,6 @@ from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import CornerContexts, exponential
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 from .scene import FOUR, SQUARE, all_contexts
@@ -292,7 +292,7 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
 def test_trust_is_a_ratio_of_evidence() -> None:
     learner = feed(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)
-    source, target = learner.source("source 0").sums, learner.target.sums
+    source, target = learner.source("source 0").sums, learner._target.sums
     pairs_of_sums = (
         (source.precision, source.weighted),
         (target.precision, target.weighted),

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.partition.elimination import CellSums
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
-from discreet.learners.partition.tree import Rules
+from discreet.learners.partition.rules import Rules
 from discreet.learners.registry import make_learner
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.base import Problem
 from discreet.problems.synthetic import BetaContexts, exponential, symmetric
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 
@@ -93,7 +93,7 @@ def test_reports_for_bins_that_were_split_still_count() -> None:
     before, _ = learner.beliefs()
     spread = learner.beliefs()[1].variance.sum()
     learner.update(first.report(people.contexts, actions, rewards, SimulatedNoise(1)))
-    assert learner.target.sums.trees[0].offered[0].sum() >= 2000
+    assert learner._target.sums.trees[0].offered[0].sum() >= 2000
     assert learner.beliefs()[0] is before
     assert learner.beliefs()[1].variance.sum() < spread
 

@@ -27,8 +27,8 @@ from discreet.learners.partition.posterior import (
     mixture_variance,
     node_masses,
     observations,
-    thompson_probabilities,
 )
+from discreet.learners.partition.rules import thompson_probabilities
 from discreet.learners.partition.tree import Tree
 
 from .test_tree import grown

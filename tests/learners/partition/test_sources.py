@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.messages import Reports
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import (
@@ -18,7 +19,8 @@ from discreet.learners.partition.policy import (
     PartitionSourcePolicy,
     PartitionStatistics,
 )
-from discreet.learners.partition.posterior import Information, Smoothness, badly_cut, condition
+from discreet.learners.partition.posterior import Information, Kept, Smoothness, condition
+from discreet.learners.partition.rules import badly_cut
 from discreet.learners.partition.sources import (
     PRIOR_LOG_ODDS,
     Projection,
@@ -32,7 +34,6 @@ from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import CornerContexts, exponential
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 ARMS = 3
@@ -101,7 +102,7 @@ def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
     expected = volume[:, None] * shares * (2.0 * means - 1.0)
     deviation = np.sqrt(sums.noise_other[leaves] + sums.noise_own[leaves]) / people
     assert (np.abs(sums.signed[leaves] / people - expected) < 4.0 * deviation).all()
-    found = cell_masses(tree, sums)
+    found, _ = cell_masses(tree, sums)
     np.testing.assert_allclose(found.mass[0], shares, atol=0.03)
     np.testing.assert_allclose(found.mass[leaves], volume[:, None] * shares, atol=0.03)
 
@@ -113,7 +114,7 @@ def test_masses_of_halves_add_up_and_shares_of_arms_to_one() -> None:
     weight = rng.uniform(50.0, 500.0, sums.mass_weight.shape)
     total = weight * rng.uniform(0.0, 0.5, weight.shape)
     sums = replace(sums, mass_weight=weight, mass_sum=total)
-    found = cell_masses(tree, sums)
+    found, _ = cell_masses(tree, sums)
     for parent in np.flatnonzero(tree.axis >= 0):
         left = tree.left[parent]
         np.testing.assert_allclose(found.mass[left] + found.mass[left + 1], found.mass[parent])
@@ -243,7 +244,7 @@ def test_what_sources_said_is_worked_out_anew_when_they_say_more() -> None:
             policy.report(contexts, arms, rewards, SimulatedNoise(rng.integers(9**9)))
         )
         kept = learner._at_home()["clinic"]
-        learner._known = {}
+        learner._known = Kept()
         anew = learner._at_home()["clinic"]
         assert np.array_equal(kept.precision, anew.precision)
         assert np.array_equal(kept.weighted, anew.weighted)
@@ -267,7 +268,7 @@ def test_bins_are_made_anew_once_length_scales_are_known(tmp_path) -> None:
     tree = Tree.root(2).split(np.array([0]), np.array([1]))
     tree = tree.split(tree.leaves, np.array([1, 1]))
     learner._bins = Bins(tree, np.ones((4, ARMS), dtype=np.bool_))
-    learner.target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
+    learner._target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
     lost = regret(learner, 3000, 6)
     assert learner._left_behind[0] is tree
     assert learner.people == 3000

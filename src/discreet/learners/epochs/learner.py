@@ -435,7 +435,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         before = self._released.before
         marked = {version: added.people for version, added in before.epochs.items()}
         if not self.budget.protects_reports:
-            self.target.check_released(before.reports)
+            self._target.check_released(before.reports)
         if people != marked or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
@@ -445,4 +445,4 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.
             self.features = self._policies[-1].features
-            self.target.policies = [policy.sharing(self.features) for policy in self._policies]
+            self._target.policies = [policy.sharing(self.features) for policy in self._policies]

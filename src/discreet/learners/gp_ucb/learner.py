@@ -310,8 +310,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         people = self._stream.people
         if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
-        self.target.check_released(people)
-        self.target.check_released(people)
+        self._target.check_released(people)
+        self._target.check_released(people)
 
 
 def _features(

@@ -94,8 +94,8 @@ class Cells(Coded):
         upper = np.ones((partitions, nodes, dimension))
         wanted = np.zeros((partitions, nodes), dtype=np.int64)
         wanted[:, 0] = count
-        made = np.ones(partitions, dtype=np.int64)
-        steps = np.array([0.0 if one is None else 1.0 / one for one in levels])
+        nodes_so_far = np.ones(partitions, dtype=np.int64)
+        steps = np.array([0.0 if levels_of is None else 1.0 / levels_of for levels_of in levels])
         node = np.zeros((partitions, len(points)), dtype=np.int64)
         for _ in range(_depth(count)):
             extent = upper - lower
@@ -112,8 +112,8 @@ class Cells(Coded):
             at = _quantiles(points, weights, node, (part, place, chosen), share, ends)
             at = _between_levels(at, ends, steps[chosen])
             # The k-th node of a partition that is split gets the k-th pair of children.
-            first = made[part] + 2 * _rank(part)
-            np.add.at(made, part, 2)
+            first = nodes_so_far[part] + 2 * _rank(part)
+            np.add.at(nodes_so_far, part, 2)
             axis[part, place], cut[part, place], child[part, place] = chosen, at, first
             for side in (0, 1):
                 lower[part, first + side] = lower[part, place]
@@ -135,16 +135,16 @@ class Cells(Coded):
             axis = self.axis[partition, node]
             right = unit[rows, np.maximum(axis, 0)] >= self.cut[partition, node]
             node = np.where(axis >= 0, self.child[partition, node] + right, node)
-        found: IntArray = self.child[partition, node]
-        return found
+        cells: IntArray = self.child[partition, node]
+        return cells
 
     def locate_all(self, unit: FloatArray) -> IntArray:
         """(C, n) the cell of each context in every partition."""
         node = np.zeros((len(self.axis), len(unit)), dtype=np.int64)
         for _ in range(_depth(self.count)):
             node = _descend(self.axis, self.cut, self.child, unit, node)
-        found: IntArray = np.take_along_axis(self.child, node, axis=1)
-        return found
+        cells: IntArray = np.take_along_axis(self.child, node, axis=1)
+        return cells
 
 
 def _depth(count: int) -> int:
@@ -159,16 +159,16 @@ def _descend(
     along = np.take_along_axis(axis, node, axis=1)
     values = points[np.arange(len(points))[None, :], np.maximum(along, 0)]
     right = values >= np.take_along_axis(cut, node, axis=1)
-    found: IntArray = np.where(along >= 0, np.take_along_axis(child, node, axis=1) + right, node)
-    return found
+    below: IntArray = np.where(along >= 0, np.take_along_axis(child, node, axis=1) + right, node)
+    return below
 
 
 def _rank(groups: IntArray) -> IntArray:
     """The position of each entry among those equal to it, for groups in order."""
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
     lengths = np.diff(np.r_[starts, len(groups)])
-    found: IntArray = np.arange(len(groups)) - np.repeat(starts, lengths)
-    return found
+    rank: IntArray = np.arange(len(groups)) - np.repeat(starts, lengths)
+    return rank
 
 
 def _quantiles(
@@ -199,8 +199,8 @@ def _quantiles(
     last = np.clip(last, start + 1, np.maximum(stop - 1, start + 1))
     few = counts < 2
     last = np.where(few, 1, last)
-    found: FloatArray = 0.5 * (value[last - 1] + value[np.minimum(last, len(value) - 1)])
-    return np.where(few, 0.5 * (ends[0] + ends[1]), found)
+    middle: FloatArray = 0.5 * (value[last - 1] + value[np.minimum(last, len(value) - 1)])
+    return np.where(few, 0.5 * (ends[0] + ends[1]), middle)
 
 
 def _between_levels(
@@ -209,5 +209,5 @@ def _between_levels(
     """Cuts moved between two levels, strictly inside the node."""
     width = np.where(step > 0.0, step, 1.0)
     snapped = np.clip(np.round(at / width) * width, ends[0] + width, ends[1] - width)
-    found: FloatArray = np.where(step > 0.0, snapped, at)
-    return found
+    cuts: FloatArray = np.where(step > 0.0, snapped, at)
+    return cuts

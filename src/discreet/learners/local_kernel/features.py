@@ -136,14 +136,14 @@ def round_coefficients(values: FloatArray) -> FloatArray:
 
 def _cosines(x: FloatArray, most: int) -> FloatArray:
     """(n, most + 1) of c_0 .. c_most at x, by the recurrence of Chebyshev."""
-    found = np.ones((len(x), most + 1))
+    cosines = np.ones((len(x), most + 1))
     if most:
         first = np.cos(np.pi * x)
-        found[:, 1] = first
+        cosines[:, 1] = first
         for i in range(2, most + 1):
-            found[:, i] = 2.0 * first * found[:, i - 1] - found[:, i - 2]
-        found[:, 1:] *= np.sqrt(2.0)
-    return found
+            cosines[:, i] = 2.0 * first * cosines[:, i - 1] - cosines[:, i - 2]
+        cosines[:, 1:] *= np.sqrt(2.0)
+    return cosines
 
 
 @lru_cache(maxsize=4096)
@@ -168,7 +168,7 @@ def _axis_spectrum(length_scale: float, levels: int | None) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
-    counts = [_PER_AXIS if one is None else min(one, _PER_AXIS) for one in levels]
+    counts = [_PER_AXIS if levels_of is None else min(levels_of, _PER_AXIS) for levels_of in levels]
     rows: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     for count in counts:
         rows = [
@@ -178,7 +178,7 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
             if reach + i / _PER_AXIS < _REACH
         ]
     weight = {}
-    spectra = [_axis_spectrum(_RANKED_AT, one) for one in levels]
+    spectra = [_axis_spectrum(_RANKED_AT, levels_of) for levels_of in levels]
     for row, _ in rows:
         # In order of size, so that rows which differ by the order of axes tie on every machine.
         weight[row] = math.prod(sorted(float(s[i]) for s, i in zip(spectra, row, strict=True)))
@@ -231,7 +231,7 @@ class DensityBins:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         usual = _BINS[min(len(self.levels), len(_BINS)) - 1]
-        return tuple(usual if one is None else min(one, usual) for one in self.levels)
+        return tuple(usual if count is None else min(count, usual) for count in self.levels)
 
     def __len__(self) -> int:
         return math.prod(self.shape)
@@ -278,16 +278,16 @@ class Density(Coded):
             return self
         new = located - self.located
         if stretch is not None:
-            found = new * (len(new) / max(float(new.sum()), 1e-300))
-            new = np.maximum(self.shares + stretch * (found - self.shares), 0.0)
+            located_now = new * (len(new) / max(float(new.sum()), 1e-300))
+            new = np.maximum(self.shares + stretch * (located_now - self.shares), 0.0)
         return Density(moved(self.shares, new, version), located, placed)
 
 
 def moved(density: FloatArray, located: FloatArray, version: int) -> FloatArray:
     """The density after a step towards where new reports were located; at least 5% of uniform."""
-    found = located * (len(located) / max(float(located.sum()), 1e-300))
+    towards = located * (len(located) / max(float(located.sum()), 1e-300))
     step = (version + _STEP_START) ** -_STEP_POWER
-    mixed = (1.0 - step) * density + step * found
+    mixed = (1.0 - step) * density + step * towards
     floored = np.maximum(mixed, _FLOOR)
     result: FloatArray = floored / floored.mean()
     return result
@@ -309,8 +309,8 @@ class Grid:
 
     def weights(self, density: FloatArray) -> FloatArray:
         """(Q,) the share of people that each point stands for."""
-        found = density[self.bins]
-        shares: FloatArray = found / found.sum()
+        shares_of_bins = density[self.bins]
+        shares: FloatArray = shares_of_bins / shares_of_bins.sum()
         return shares
 
 

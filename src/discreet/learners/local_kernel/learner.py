@@ -31,17 +31,17 @@ from discreet.learners.local_kernel.posterior import (
     CELL_COUNTS,
     Likely,
     Questions,
-    expected_information,
+    best_cells,
     most_cells,
 )
-from discreet.learners.local_kernel.sources import HearsSources
+from discreet.learners.local_kernel.sources import (
+    CELLS_EVERY,
+    COUNT_EVERY,
+    HearsSources,
+    learning_due,
+)
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
-
-# Hyperparameters are learnt when the policy's version is one of these, and every so many later.
-_LEARN_AT, _LEARN_EVERY = (5, 12), 25
-# Cells are cut anew for every so many policies, into a number that is chosen every so many.
-_CELLS_EVERY, _COUNT_EVERY = 4, 20
 
 
 class LocalKernel(HearsSources):
@@ -123,8 +123,7 @@ class LocalKernel(HearsSources):
             sums = self._sums
             self._density = self._density.with_sums(sums.located, sums.placed, version)
         lost = self._review(version)
-        due = version in _LEARN_AT or (version > 0 and version % _LEARN_EVERY == 0)
-        if due or lost or (version == 0 and self.source_total):
+        if learning_due(version) or lost or (version == 0 and self.source_total):
             self._learn()
         rng = np.random.default_rng([self.public_seed, version, 2])
         # While length scales are uncertain, other policies take others: with one that is too long
@@ -145,35 +144,22 @@ class LocalKernel(HearsSources):
             density=self._density.shares,
             epsilon=self.budget.epsilon,
         )
-        if version % _COUNT_EVERY == 0:
-            self._cell_count = self._best_count(policy, questions, rng)
-        if version % _CELLS_EVERY == 0:
-            self._cells = self._cut(questions, policy, self._cell_count, rng)
+
+        def cut(count: int) -> Cells:
+            scales = np.array(self._likely.best.length_scales)
+            return questions.cells(grid.points, count, scales, self.domain.levels, rng)
+
+        def measured(cells: Cells) -> Measurements:
+            return Measurements(replace(policy, cells=cells))
+
+        if version % COUNT_EVERY == 0:
+            now = self._cell_count if version > COUNT_EVERY else None
+            allowed = [count for count in CELL_COUNTS if count <= most_cells(self.budget.epsilon)]
+            best = best_cells(allowed, now, cut, measured, questions, policy.used)
+            self._cell_count = best.count
+        if version % CELLS_EVERY == 0:
+            self._cells = cut(self._cell_count)
         return replace(policy, cells=self._cells)
-
-    def _cut(
-        self, questions: Questions, policy: KernelPolicy, count: int, rng: np.random.Generator
-    ) -> Cells:
-        scales = np.array(self._likely.best.length_scales)
-        return questions.cells(policy.grid.points, count, scales, self.domain.levels, rng)
-
-    def _best_count(
-        self, policy: KernelPolicy, questions: Questions, rng: np.random.Generator
-    ) -> int:
-        """The number of cells with the largest expected information (questions.py)."""
-        allowed = [one for one in CELL_COUNTS if one <= most_cells(self.budget.epsilon)]
-        if len(allowed) == 1:
-            return 1
-        if policy.version > _COUNT_EVERY:  # later it changes little: look at its neighbours
-            now = allowed.index(self._cell_count)
-            allowed = allowed[max(now - 1, 0) : now + 2]
-        found = []
-        for count in allowed:
-            cells = self._cut(questions, policy, count, rng)
-            measured = Measurements(replace(policy, cells=cells))
-            size = len(self.features)
-            found.append(expected_information(measured, questions, policy.used, size))
-        return allowed[int(np.argmax(found))]
 
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).

@@ -65,8 +65,8 @@ class Rows:
     @property
     def weights(self) -> FloatArray:
         """(R,) the share of people that each row stands for."""
-        found = self.density[self.bins]
-        shares: FloatArray = found / found.sum()
+        shares_of_bins = self.density[self.bins]
+        shares: FloatArray = shares_of_bins / shares_of_bins.sum()
         return shares
 
 
@@ -85,14 +85,19 @@ class RowMeasurements:
         self.shown: FloatArray = self._wrong + gain * np.maximum(mass, _LEAST_MASS)
         self._gain = gain
 
+    @property
+    def features(self) -> int:
+        """M, how many features there are."""
+        return int(self._rows.phi.shape[1])
+
     def vectors(self, function: IntArray, partition: IntArray, cell: IntArray) -> FloatArray:
         """(U, K M) the vectors a of these combinations, by arm and then by feature."""
         rows, arms = self._rows, self._number_of_arms
         points, features = rows.phi.shape
-        one, row = np.nonzero(rows.cells[partition] == cell[:, None])
+        which, row = np.nonzero(rows.cells[partition] == cell[:, None])
         scale = self._contrast / self.shown[partition, cell]
-        value = self._weights[row] * rows.signs[row, function[one]] * scale[one]
-        place = one * arms + rows.arms[row, function[one]]
+        value = self._weights[row] * rows.signs[row, function[which]] * scale[which]
+        place = which * arms + rows.arms[row, function[which]]
         shape = (len(function) * arms, points)
         integral = csr_array((value, (place, rows.point[row])), shape=shape) @ rows.phi
         vectors: FloatArray = np.round(integral / _GRID) * _GRID
@@ -183,8 +188,8 @@ class SourceMeasurements(RowMeasurements):
         grid, arms = policy.grid, policy.arms
         functions, _, size = policy.directions.shape
         table = policy.directions.reshape(-1, size).T.astype(np.float64)
-        found = (grid.phi[:, policy.used] @ table).reshape(-1, functions, arms)
-        signs = np.where(found.transpose(0, 2, 1) >= 0.0, 1, -1).astype(np.int8)
+        values = (grid.phi[:, policy.used] @ table).reshape(-1, functions, arms)
+        signs = np.where(values.transpose(0, 2, 1) >= 0.0, 1, -1).astype(np.int8)
         arm = np.tile(np.arange(arms), len(grid.phi))
         rows = Rows(
             phi=grid.phi,

@@ -184,9 +184,9 @@ class KernelOffer(Offer):
         """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
         cells, asked = self.answers(unit, arms, tickets)
         signs = round_to_signs(rewards, noise) * asked
-        hidden, heard = self.mechanism.privatise(cells, signs, noise)
+        hidden, shown = self.mechanism.privatise(cells, signs, noise)
         return KernelReports(
-            **self.origin(noise.name), tickets=tickets, cells=hidden[:, 0], signs=heard[:, 0]
+            **self.origin(noise.name), tickets=tickets, cells=hidden[:, 0], signs=shown[:, 0]
         )
 
     def release(self, noise: str) -> Release | None:
@@ -261,24 +261,24 @@ class KernelPolicy(KernelOffer, ArmPolicy):
         """(n, F) the arm of every arm function at contexts with features (n, m)."""
         functions, arms, size = self.values.shape
         table = self.values.reshape(-1, size).T.astype(np.float64)
-        found = np.empty((len(phi), functions), dtype=np.int64)
+        chosen = np.empty((len(phi), functions), dtype=np.int64)
         most = max(1, _NUMBERS_AT_ONCE // (functions * arms))
         for start in range(0, len(phi), most):
             part = phi[start : start + most] @ table
-            found[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
-        return found
+            chosen[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
+        return chosen
 
     def signs_of_all(self, phi: FloatArray, chosen: IntArray) -> SignArray:
         """(n, F) the sign of every sign function for the arms (n, F)."""
         functions, arms, size = self.directions.shape
         table = self.directions.reshape(-1, size).T.astype(np.float64)
-        found = np.empty(chosen.shape, dtype=np.int8)
+        signs = np.empty(chosen.shape, dtype=np.int8)
         most = max(1, _NUMBERS_AT_ONCE // (functions * arms))
         for start in range(0, len(phi), most):
             part = (phi[start : start + most] @ table).reshape(-1, functions, arms)
             own = np.take_along_axis(part, chosen[start : start + most, :, None], axis=2)[..., 0]
-            found[start : start + most] = np.where(own >= 0.0, 1, -1)
-        return found
+            signs[start : start + most] = np.where(own >= 0.0, 1, -1)
+        return signs
 
     def _phi(self, unit: FloatArray) -> FloatArray:
         return self.features(unit, self.used)

@@ -29,6 +29,7 @@ sum_j (a_j' delta)^2 P_j about directions delta other than the one that was aske
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -67,14 +68,14 @@ class Smooth:
     def near(self) -> list[Smooth]:
         """Those that differ in one of the numbers, and those with one length scale for all axes:
         where rewards depend on two axes together, no single one seems to matter."""
-        found = [Smooth(self.length_scales, scale) for scale in SCALES if scale != self.scale]
+        others = [Smooth(self.length_scales, scale) for scale in SCALES if scale != self.scale]
         for axis, now in enumerate(self.length_scales):
             for value in LENGTH_SCALES:
                 if value != now:
                     changed = (*self.length_scales[:axis], value, *self.length_scales[axis + 1 :])
-                    found.append(Smooth(changed, self.scale))
+                    others.append(Smooth(changed, self.scale))
         alike = [Smooth((value,) * len(self.length_scales), self.scale) for value in LENGTH_SCALES]
-        return found + [one for one in alike if one != self]
+        return others + [smooth for smooth in alike if smooth != self]
 
     @property
     def log_prior(self) -> float:
@@ -130,8 +131,8 @@ class Posterior:
 
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F) with the posterior covariance, from normals."""
-        found = solve_triangular(self.root, normals, check_finite=False)
-        scaled: FloatArray = self.deviation[:, None] * found
+        whitened = solve_triangular(self.root, normals, check_finite=False)
+        scaled: FloatArray = self.deviation[:, None] * whitened
         return scaled
 
     def covariance_times(self, vectors: FloatArray) -> FloatArray:
@@ -144,15 +145,15 @@ class Posterior:
     def deviations(self, phi: FloatArray) -> FloatArray:
         """(n, K) posterior standard deviations of 2 f - 1 at contexts with features (n, m)."""
         size = len(self.used)
-        found = []
+        columns = []
         for arm in range(self.arms):
             rows = np.zeros((len(self.deviation), len(phi)))
             rows[arm * size : (arm + 1) * size] = phi.T
             half = solve_triangular(
                 self.root, self.deviation[:, None] * rows, trans=1, check_finite=False
             )
-            found.append(np.sqrt((half**2).sum(axis=0)))
-        return np.stack(found, axis=1)
+            columns.append(np.sqrt((half**2).sum(axis=0)))
+        return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -189,8 +190,8 @@ def likely(
 
     def worth(smooth: Smooth) -> float:
         if smooth not in known:
-            found = Posterior.of(features, smooth, precision, weighted)
-            known[smooth] = found.evidence + smooth.log_prior
+            posterior = Posterior.of(features, smooth, precision, weighted)
+            known[smooth] = posterior.evidence + smooth.log_prior
         return known[smooth]
 
     best = start
@@ -200,8 +201,8 @@ def likely(
             break
         best = top
     ranked = sorted(known, key=worth, reverse=True)
-    kept = [one for one in ranked if worth(one) > worth(best) - _LOG_RATIO]
-    chances = np.exp([worth(one) - worth(best) for one in kept])
+    kept = [smooth for smooth in ranked if worth(smooth) > worth(best) - _LOG_RATIO]
+    chances = np.exp([worth(smooth) - worth(best) for smooth in kept])
     return Likely(tuple(kept), tuple((chances / chances.sum()).tolist()))
 
 
@@ -243,9 +244,9 @@ class Questions:
         normals = rng.standard_normal((arms * size, FUNCTIONS)) * factors
         drawn = posterior.mean.ravel()[:, None] + posterior.draws(normals)
         values = round_coefficients(drawn.T.reshape(FUNCTIONS, arms, size))
-        found = (phi @ values.reshape(-1, size).T).reshape(points, FUNCTIONS, arms)
-        chosen = found.argmax(axis=2)  # (Q, F)
-        best = np.take_along_axis(found, chosen[..., None], axis=2)[..., 0].mean(axis=1)
+        drawn_values = (phi @ values.reshape(-1, size).T).reshape(points, FUNCTIONS, arms)
+        chosen = drawn_values.argmax(axis=2)  # (Q, F)
+        best = np.take_along_axis(drawn_values, chosen[..., None], axis=2)[..., 0].mean(axis=1)
         gain = np.maximum(best - (phi @ posterior.mean.T).max(axis=1), 0.0) * mass
         importance = gain / gain.sum() if gain.sum() > 0.0 else mass
         weights = _IMPORTANCE * importance + (1.0 - _IMPORTANCE) * mass
@@ -286,14 +287,12 @@ def other_directions(
 ) -> FloatArray:
     """The (F - 1, K M) sign functions other than this one, over all M features."""
     rest = np.delete(directions, function, axis=0)
-    found = np.zeros((len(rest), rest.shape[1], size))
-    found[:, :, used] = rest
-    return found.reshape(len(rest), -1)
+    spread = np.zeros((len(rest), rest.shape[1], size))
+    spread[:, :, used] = rest
+    return spread.reshape(len(rest), -1)
 
 
-def expected_information(
-    measured: RowMeasurements, questions: Questions, used: IntArray, size: int
-) -> float:
+def expected_information(measured: RowMeasurements, questions: Questions, used: IntArray) -> float:
     """What reports in these cells are expected to tell, over every fourth pair of functions."""
     partitions, count = measured.shown.shape
     total = 0.0
@@ -302,6 +301,34 @@ def expected_information(
         vectors = measured.vectors(
             np.full(count, function), np.full(count, partition), np.arange(count)
         )
-        directions = other_directions(function, questions.directions, used, size)
+        directions = other_directions(function, questions.directions, used, measured.features)
         total += information(vectors, measured.shown[partition], directions)
     return total
+
+
+def best_cells(
+    counts: Sequence[int],
+    now: int | None,
+    cut: Callable[[int], Cells],
+    measured: Callable[[Cells], RowMeasurements],
+    questions: Questions,
+    used: IntArray,
+) -> Cells:
+    """Cells in the number with the largest expected information.
+
+    Args:
+        counts: the numbers that are allowed, increasing.
+        now: the present number, of which only the neighbours are looked at; None for all.
+        cut: makes so many cells.
+        measured: what is measured with them.
+        questions: of the policy that is made.
+        used: the features of its functions.
+    """
+    if now in counts:
+        at = counts.index(now)
+        counts = counts[max(at - 1, 0) : at + 2]
+    candidates = [cut(count) for count in counts]
+    if len(candidates) == 1:
+        return candidates[0]
+    information = [expected_information(measured(cells), questions, used) for cells in candidates]
+    return candidates[int(np.argmax(information))]

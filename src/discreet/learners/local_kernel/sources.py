@@ -44,7 +44,7 @@ from discreet.learners.local_kernel.posterior import (
     Posterior,
     Questions,
     Smooth,
-    expected_information,
+    best_cells,
     likely,
     most_cells,
 )
@@ -53,15 +53,14 @@ from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import FloatArray
 
-Heard = Stream[KernelSourcePolicy, KernelStatistics]
+SourceStream = Stream[KernelSourcePolicy, KernelStatistics]
 
 PRIOR_LOG_ODDS = 3.0
 _LEAST_TRUST, _LEAST_DOUBT = 0.1, 0.01
 # Evidence is compared anew for every so many policies of the target.
 _REVIEW_EVERY = 4
-# As in learner.py, for policies of all sources together.
-_LEARN_AT, _LEARN_EVERY = (5, 12), 25
-_CELLS_EVERY, _COUNT_EVERY = 4, 20
+# Cells are cut anew for every so many policies, into a number that is chosen every so many.
+CELLS_EVERY, COUNT_EVERY = 4, 20
 # Arms are told apart about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
 # A density is moved at most this many times as far as reports say.
@@ -179,12 +178,12 @@ class HearsSources(
     def _empty_source(self) -> KernelStatistics:
         return KernelStatistics.zeros(self.arms * len(self.features), self._pair_bins)
 
-    def _publish_source(self, source: Heard) -> KernelSourcePolicy:
+    def _publish_source(self, source: SourceStream) -> KernelSourcePolicy:
         version = len(source.policies)
         density = self._pair_density(source).shares
         if self.people == 0 and self.source_total:  # later the target's policies see to it
             published = sum(len(other.policies) for other in self._sources.values())
-            if published in _LEARN_AT or published % _LEARN_EVERY == 0:
+            if published == 0 or learning_due(published):
                 self._learn()
         place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
@@ -200,68 +199,34 @@ class HearsSources(
             cells=Cells.whole(1),
             density=density,
         )
-        if version % _CELLS_EVERY:
-            return replace(policy, cells=source.policies[-1].cells)
+        before = source.policies[-1].cells if version else None
+        if before is not None and version % CELLS_EVERY:
+            return replace(policy, cells=before)
         # Cells are to weigh the same to whom they matter: contexts by their weight, and arms by how
         # often the people of the source there were given them.
         weights = (questions.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
-        if version % _COUNT_EVERY == 0:
-            now = source.policies[-1].cells.count if version > _COUNT_EVERY else None
-            cells = self._best_cells(policy, questions, weights, now, rng)
-        else:
-            cells = self._cut_pairs(policy, weights, source.policies[-1].cells.count, rng)
-        return replace(policy, cells=cells)
-
-    def _cut_pairs(
-        self,
-        policy: KernelSourcePolicy,
-        weights: FloatArray,
-        count: int,
-        rng: np.random.Generator,
-    ) -> Cells:
-        """Partitions of contexts and arms into `count` cells of equal weight."""
         scales = np.array([*self._likely.best.length_scales, _ARM_LENGTH_SCALE])
-        points = pairs(policy.grid, self.arms)
-        levels = (*self.domain.levels, self.arms)
-        return Cells.split(points, weights, count, PARTITIONS, scales, levels, rng)
+        points, levels = pairs(grid, self.arms), (*self.domain.levels, self.arms)
 
-    def _best_cells(
-        self,
-        policy: KernelSourcePolicy,
-        questions: Questions,
-        weights: FloatArray,
-        now: int | None,
-        rng: np.random.Generator,
-    ) -> Cells:
-        """Cells in the number with the largest expected information (questions.py), `now` or one
-        of its neighbours once that is known.
+        def cut(count: int) -> Cells:
+            return Cells.split(points, weights, count, PARTITIONS, scales, levels, rng)
 
-        With fewer than two for each arm nothing is learnt of where people and arms are.
-        """
+        def measured(cells: Cells) -> SourceMeasurements:
+            return SourceMeasurements(replace(policy, cells=cells))
+
+        if before is not None and version % COUNT_EVERY:
+            return replace(policy, cells=cut(before.count))
+        now = before.count if before is not None and version > COUNT_EVERY else None
         allowed = cell_counts(self.arms, policy.epsilon)
-        if now in allowed:
-            at = allowed.index(now)
-            allowed = allowed[max(at - 1, 0) : at + 2]
-        cut = [self._cut_pairs(policy, weights, count, rng) for count in allowed]
-        if len(cut) == 1:
-            return cut[0]
-        found = [
-            expected_information(
-                SourceMeasurements(replace(policy, cells=cells)),
-                questions,
-                policy.used,
-                len(self.features),
-            )
-            for cells in cut
-        ]
-        return cut[int(np.argmax(found))]
+        cells = best_cells(allowed, now, cut, measured, questions, policy.used)
+        return replace(policy, cells=cells)
 
     @property
     def _pair_bins(self) -> int:
         """Z K, how many bins the density of a source has."""
         return len(DensityBins(self.domain.levels)) * self.arms
 
-    def _pair_density(self, source: Heard) -> Density:
+    def _pair_density(self, source: SourceStream) -> Density:
         """Moved towards where people were located since the last policy (grid.py).
 
         Near the likeliest density a step of expectation maximisation goes p - b of the way. It is
@@ -282,17 +247,25 @@ class HearsSources(
         return SourceMeasurements(policy).statistics(reports)
 
 
+def learning_due(policies: int) -> bool:
+    """Whether hyperparameters are learnt again after so many policies."""
+    return policies in (5, 12) or (policies > 0 and policies % 25 == 0)
+
+
 def cell_counts(arms: int, epsilon: float) -> list[int]:
-    """The numbers of cells that a source with this epsilon may have, increasing."""
-    least = min([one for one in CELL_COUNTS if one >= 2 * arms], default=CELL_COUNTS[-1])
+    """The numbers of cells that a source with this epsilon may have, increasing.
+
+    With fewer than two for each arm nothing is learnt of where people and arms are.
+    """
+    least = min([count for count in CELL_COUNTS if count >= 2 * arms], default=CELL_COUNTS[-1])
     most = max(least, most_cells(epsilon))
-    return [one for one in CELL_COUNTS if least <= one <= most]
+    return [count for count in CELL_COUNTS if least <= count <= most]
 
 
 def _added(*parts: KernelStatistics) -> tuple[FloatArray, FloatArray]:
     """J and b of several sums together."""
     first, *rest = parts
     precision, weighted = first.precision, first.weighted
-    for one in rest:
-        precision, weighted = precision + one.precision, weighted + one.weighted
+    for part in rest:
+        precision, weighted = precision + part.precision, weighted + part.weighted
     return precision, weighted

@@ -30,17 +30,22 @@ from discreet.learners.partition.posterior import (
     Priors,
     Smoothness,
     average,
-    badly_cut,
     box_roughness,
     leaf_information,
     likely_length_scales,
     node_masses,
     observations,
+)
+from discreet.learners.partition.rules import (
+    Rules,
+    badly_cut,
+    longest_axes,
     rivals,
     thompson_probabilities,
+    worth_splitting,
 )
 from discreet.learners.partition.sources import HearsSources, Projection, added, trust
-from discreet.learners.partition.tree import Bins, Rules, Tree, splittable
+from discreet.learners.partition.tree import Bins, Tree, splittable
 from discreet.privacy import Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -213,13 +218,13 @@ class Partition(HearsSources):
 
     def _grown(self) -> tuple[View, Posterior]:
         """Split for as long as there is reason to."""
-        found = self._refine(growing=True)
+        known = self._refine(growing=True)
         for _ in range(self.rules.max_depth):
             before = self._bins.tree
-            found = self._refine(growing=True)
+            known = self._refine(growing=True)
             if self._bins.tree is before:
                 break
-        return found
+        return known
 
     def _thompson(self, state: Posterior) -> FloatArray:
         """(L, K) how often each arm is offered."""
@@ -266,13 +271,13 @@ class Partition(HearsSources):
     def _view(self) -> View:
         """What all reports so far say about the present leaves."""
         mass, target, roughness = self._information()
-        told = self._told_on(self._bins.tree, roughness)
-        trusted = trust(self._prior(self._length_scales[0]), target, told) if told else {}
+        said = self._told_on(self._bins.tree, roughness)
+        trusted = trust(self._prior(self._length_scales[0]), target, said) if said else {}
         used = tuple(name for name, w in trusted.items() if w >= _LEAST_TRUST)
         if not used:
             return View(mass, target, target, trusted, used, 0.0)
         # Together: a weak source that little is known about does little harm.
-        together = added([told[name] for name in used])
+        together = added([said[name] for name in used])
         prior = self._prior(self._length_scales[0])
         doubt = 1.0 - trust(prior, target, {"all": together})["all"]
         return View(mass, target, added([target, together]), trusted, used, doubt)
@@ -287,10 +292,10 @@ class Partition(HearsSources):
             sums = self._sums.on(place, len(tree))
             masses = node_masses(tree, sums)
             seen = observations(tree, sums, masses, self._roughness(tree))
-            found = leaf_information(tree, masses.mass, seen)
+            information = leaf_information(tree, masses.mass, seen)
             if tree is not now:
-                found = Projection.between(tree, now, leaf_roughness).apply(found)
-            parts.append(found)
+                information = Projection.between(tree, now, leaf_roughness).apply(information)
+            parts.append(information)
         return masses.mass, added(parts), leaf_roughness
 
     def _roughness(self, tree: Tree) -> FloatArray:
@@ -319,31 +324,20 @@ class Partition(HearsSources):
         be against an arm too.
         """
         rules, tree = self.rules, self._bins.tree
-        gap, spread, variation = rivals(state, self._bins.active)
+        gaps = gap, spread, variation = rivals(state, self._bins.active)
         behind = gap > rules.caution * spread + rules.margin * variation
         if own is not None:
             own_gap, own_spread, _ = rivals(own, self._bins.active)
             behind &= own_gap > _AGREEMENT * own_spread
         active = self._bins.active & ~behind
-        contend = (
-            active & (gap > 0.0) & (gap <= rules.contention * spread + rules.margin * variation)
-        )
-        uncertainty = np.where(contend, spread, 0.0).max(axis=1)
         allowed = splittable(tree, tree.leaves, self.domain.levels)
-        chosen = (
-            contend.any(axis=1)
-            & (uncertainty < variation[:, 0])
-            & (self._noise_in_halves(active, mass) < rules.resolution * variation[:, 0])
-            & (tree.depth[tree.leaves] < rules.max_depth)
-            & allowed.any(axis=1)
-        )
+        noise = self._noise_in_halves(active, mass)
+        chosen = worth_splitting(tree, gaps, active, noise, rules) & allowed.any(axis=1)
         room = rules.max_bins - len(tree.leaves) if may_split else 0
         if chosen.sum() > room:  # the bins with the most to gain come first
             worth = np.where(chosen, variation[:, 0] * mass, -1.0)
             chosen[np.argsort(-worth)[max(room, 0) :]] = False
-        edges = tree.upper[tree.leaves] - tree.lower[tree.leaves]
-        axes = np.where(allowed, edges / scales, -1.0).argmax(axis=1)
-        self._bins = Bins(tree, active).split(chosen, axes)
+        self._bins = Bins(tree, active).split(chosen, longest_axes(tree, allowed, scales))
 
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""

@@ -227,6 +227,12 @@ class BinOffer(Offer):
         """(L, K) the arms left in each leaf, in the order of `tree.leaves`."""
         return self.bins.active
 
+    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
+        (L, d), and the arms (L, K) that are left there."""
+        leaves = self.tree.leaves
+        return self.tree.lower[leaves], self.tree.upper[leaves], self.active
+
     def leaf_of(self, unit: FloatArray) -> IntArray:
         """(n,) the position among the leaves of each context of [0, 1]^d."""
         return self.tree.leaf_position[self.tree.locate(unit)]

@@ -22,23 +22,23 @@ function
 
 gives the double integral over [a, b] x [a', b'] as
 G|b - a'| + G|a - b'| - G|a - a'| - G|b - b'|.
-
-Everything here reads released statistics only, so it is post-processing and costs no privacy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import ndtr
 
 from discreet.learners.partition.policy import NodeSums
-from discreet.learners.partition.tree import Bins, Tree
-from discreet.validation import BoolArray, FloatArray
+from discreet.learners.partition.tree import Tree
+from discreet.validation import FloatArray
+
+V = TypeVar("V")
 
 # Prior variance of 2 f - 1 for one arm: a constant, and a part that varies with the context.
 CONSTANT_VARIANCE = 0.2
@@ -123,20 +123,35 @@ class Smoothness:
         return cls(np.asarray(root, dtype=np.float64), roughness, log_prior)
 
 
+class Kept(Generic[V]):
+    """What was worked out from some objects, kept until it is asked for from others.
+
+    The objects themselves are kept: an id may be that of a later object.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[tuple[object, ...], V]] = {}
+
+    def of(self, name: Hashable, objects: tuple[object, ...], make: Callable[[], V]) -> V:
+        """What `make` returns, once for the same objects under one name."""
+        known = self._known.get(name)
+        if known is None or known[0] != objects:  # trees and sums are equal to themselves alone
+            self._known[name] = known = (objects, make())
+        return known[1]
+
+
 class Priors:
     """Priors of the leaves of one tree, kept until another tree is asked for."""
 
     def __init__(self) -> None:
-        self._tree: Tree | None = None
-        self._known: dict[tuple[float, ...], Smoothness] = {}
+        self._kept: Kept[dict[tuple[float, ...], Smoothness]] = Kept()
 
     def of(self, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
         """`Smoothness.of`, worked out once."""
-        if self._tree is not tree:
-            self._known, self._tree = {}, tree
-        if length_scales not in self._known:
-            self._known[length_scales] = Smoothness.of(tree, length_scales)
-        return self._known[length_scales]
+        known = self._kept.of("tree", (tree,), dict)
+        if length_scales not in known:
+            known[length_scales] = Smoothness.of(tree, length_scales)
+        return known[length_scales]
 
 
 # Prior standard deviation of the share of a node's mass that falls into its left child.
@@ -175,13 +190,13 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """How people are spread over the nodes of a tree.
+    """How people are spread over the nodes of a tree, or over its cells (nodes with an arm each).
 
     Attributes:
-        mass: (N,) share of all people in each node.
-        deviation: (N,) its standard deviation.
-        split_variance: (N,) variance of the share of a node's people that lies in its left child;
-            0 for leaves.
+        mass: (N,) share of all people in each node, or (N, K) in each cell.
+        deviation: the same shape: its standard deviation, had the root's been known.
+        split_variance: the same shape: variance of the share of a node's people that lies in its
+            left child; 0 for leaves.
     """
 
     mass: FloatArray
@@ -190,14 +205,19 @@ class Masses:
 
 
 def node_masses(tree: Tree, sums: NodeSums) -> Masses:
-    """Masses that add up over the tree.
-
-    What is known of a node is its own reports and those on its halves (`upwards`). From the root
-    (mass 1) downwards, the share of a parent's mass that goes left is then estimated from what is
-    known of either child and a prior of 1/2 +- 1/4, by precision.
-    """
-    mass, variance, split = np.ones(len(tree)), np.zeros(len(tree)), np.zeros(len(tree))
+    """Masses (N,) that add up over the tree, from the root's, which is 1."""
     weight, total = upwards(tree, sums.mass_weight[:, 0], sums.mass_sum[:, 0])
+    return downwards(tree, weight, total, np.array(1.0))
+
+
+def downwards(tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArray) -> Masses:
+    """Masses (N, ...) from what is known of each node (`upwards`), given that of the root (...).
+
+    The share of a parent's mass that goes left is estimated from what is known of either child and
+    a prior of 1/2 +- 1/4, by precision.
+    """
+    mass = np.broadcast_to(root, weight.shape).copy()
+    variance, split = np.zeros(weight.shape), np.zeros(weight.shape)
     for parent in np.flatnonzero(tree.axis >= 0):
         left = tree.left[parent]
         whole = mass[parent]
@@ -205,7 +225,7 @@ def node_masses(tree: Tree, sums: NodeSums) -> Masses:
         precision = prior + weight[left] + weight[left + 1]
         seen_right = weight[left + 1] * whole - total[left + 1]
         part = (prior * 0.5 * whole + total[left] + seen_right) / precision
-        part = min(max(part, _LEAST_SHARE * whole), (1.0 - _LEAST_SHARE) * whole)
+        part = np.minimum(np.maximum(part, _LEAST_SHARE * whole), (1.0 - _LEAST_SHARE) * whole)
         mass[left], mass[left + 1] = part, whole - part
         share = part / whole
         split[parent] = 1.0 / (precision * whole**2)
@@ -232,11 +252,11 @@ def upwards(tree: Tree, weight: FloatArray, total: FloatArray) -> tuple[FloatArr
 
 
 def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
-    """(N,) how far a node's average may lie from the mixture of its leaves, as a variance.
+    """(N, ...) how far a node's average may lie from the mixture of its leaves, as a variance.
 
     The mixture takes shares that are only estimated. A share that is off by e moves the average of
     a split node by e times the difference of its halves, whose square is at most 4 times the
-    variation (N,) `roughness` within the node.
+    variation (N, ...) `roughness` within the node.
     """
     total = masses.split_variance * 4.0 * roughness * masses.mass**2
     for node in range(len(tree) - 1, 0, -1):  # children come after their parents
@@ -245,15 +265,20 @@ def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> Float
     return spread
 
 
-def observations(tree: Tree, sums: NodeSums, spread: Masses, roughness: FloatArray) -> Observations:
-    """Weigh reports by how much they say; `roughness` (N,) is that of all nodes."""
-    mass = spread.mass[:, None]
+def readings(
+    sums: NodeSums, mass: FloatArray, deviation: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(N, K) averages of 2 f - 1 that reports say, and their variances from noise and from masses
+    that are only estimated; `mass` and `deviation` are (N, 1) of nodes, or (N, K) of cells."""
     seen = np.maximum(sums.offered, 1.0) * mass
     y = sums.signed / seen
     noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
-    variance = (
-        TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (spread.deviation[:, None] / mass) ** 2
-    )
+    return y, TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (deviation / mass) ** 2
+
+
+def observations(tree: Tree, sums: NodeSums, spread: Masses, roughness: FloatArray) -> Observations:
+    """Weigh reports by how much they say; `roughness` (N,) is that of all nodes."""
+    y, variance = readings(sums, spread.mass[:, None], spread.deviation[:, None])
     variance += mixture_variance(tree, spread, roughness)[:, None]
     worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
     return Observations(worth, worth * y)
@@ -368,52 +393,3 @@ def likely_length_scales(
     ranked = sorted(evidence, key=evidence_of, reverse=True)
     kept = [scales for scales in ranked if evidence[scales] > evidence[best] - _LOG_RATIO]
     return tuple(kept[:_MOST_SCALES])
-
-
-# Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
-# would not be halved again, and more than this share of all people are in such bins.
-_WASTED, _BADLY_CUT = 0.75, 0.25
-
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-
-
-def thompson_probabilities(
-    mean: FloatArray, deviation: FloatArray, active: BoolArray
-) -> FloatArray:
-    """(L, K) the probability that an independent draw of an arm is the largest of the active.
-
-    P_k = integral of phi(z) prod_(i != k) Phi((m_k + s_k z - m_i) / s_i) dz, by Gauss-Hermite
-    quadrature with 40 nodes, normalised over the active arms. Where deviations are very different
-    it is off by a few hundredths; what it gives is what is offered, so propensities are exact.
-    """
-    draws = mean[..., None] + deviation[..., None] * _NODES  # (L, K, nodes)
-    scale = np.maximum(deviation, 1e-9)[:, None, :, None]
-    below = ndtr((draws[:, :, None, :] - mean[:, None, :, None]) / scale)  # (L, K, rival, nodes)
-    arms = mean.shape[1]
-    ignored = np.eye(arms, dtype=np.bool_)[None] | ~active[:, None, :]
-    below = np.where(ignored[..., None], 1.0, below)
-    best = (below.prod(axis=2) @ _WEIGHTS) * active
-    probabilities: FloatArray = best / best.sum(axis=1, keepdims=True)
-    return probabilities
-
-
-def rivals(state: Posterior, active: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Gap to the leading arm and its standard deviation (L, K), and how much a difference varies
-    within each leaf (L, 1): H = sqrt(2 roughness)."""
-    mean = np.where(active, state.mean, -np.inf)
-    leader = mean.argmax(axis=1)[:, None]
-    gap = np.take_along_axis(mean, leader, axis=1) - mean
-    spread = np.sqrt(state.variance + np.take_along_axis(state.variance, leader, axis=1))
-    return gap, spread, np.sqrt(2.0 * state.roughness)[:, None]
-
-
-def badly_cut(bins: Bins, mass: FloatArray, length_scales: tuple[float, ...]) -> bool:
-    """Whether many people are in bins that were halved along an axis along which, as is known by
-    now, they should not have been; `mass` (N,) is that of all nodes."""
-    tree = bins.tree
-    unresolved = bins.active.sum(axis=1) > 1
-    extents = tree.upper[tree.leaves] - tree.lower[tree.leaves]
-    edges = extents / np.array(length_scales)
-    idle = (extents < 1.0) & (2.0 * edges < _WASTED * edges.max(axis=1, keepdims=True))
-    return bool(mass[tree.leaves][idle.any(axis=1) & unresolved].sum() > _BADLY_CUT)

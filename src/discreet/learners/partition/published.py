@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, ClassVar, Unpack
 
 import numpy as np
 
@@ -70,8 +70,9 @@ class LaplaceOffer(BinOffer):
     under one.
     """
 
-    epsilon: float
     equation: ClassVar[str] = "(12)"
+    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
+        epsilon: float
 
     @cached_property
     def mechanism(self) -> LaplaceOnCells:
@@ -269,8 +270,8 @@ class PublishedPartition(
         """log(n)."""
         if not self._sources:
             return math.log(max(self.expected, 2))
-        heard = max(source.people for source in self._sources.values())
-        return math.log(max(self.expected, self.source_horizon, heard, 2))
+        largest = max(source.people for source in self._sources.values())
+        return math.log(max(self.expected, self.source_horizon, largest, 2))
 
     def _publish(self) -> PublishedPolicy:
         self._decide()

@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Unpack
 
 import numpy as np
@@ -45,19 +46,23 @@ from discreet.learners.partition.policy import (
 )
 from discreet.learners.partition.posterior import (
     FIRST_LENGTH_SCALE,
-    TEMPER,
     Information,
+    Kept,
+    Masses,
     Priors,
     Smoothness,
     average,
     box_roughness,
     condition,
+    downwards,
     likely_length_scales,
     log_evidence,
-    rivals,
+    mixture_variance,
+    readings,
     upwards,
 )
-from discreet.learners.partition.tree import Bins, Rules, Tree, splittable
+from discreet.learners.partition.rules import Rules, longest_axes, rivals, worth_splitting
+from discreet.learners.partition.tree import Bins, Tree, splittable
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
@@ -119,14 +124,13 @@ class Projection:
 
     def masses(self, mass: FloatArray) -> FloatArray:
         """(L, ...) masses of the new leaves, from those of the old ones (B, ...)."""
-        found: FloatArray = self.shares.T @ mass
-        return found
+        projected: FloatArray = self.shares.T @ mass
+        return projected
 
 
 PRIOR_LOG_ODDS = 3.0
-# Prior of a root cell's mass, 1 / K +- this / K, and of the share of a cell that falls left.
-_ROOT_SD, _SHARE_SD = 1.0, 0.25
-_LEAST_SHARE = 0.02
+# Prior of a root cell's mass: 1 / K +- this / K.
+_ROOT_SD = 1.0
 # The average over a cell is one under the source's density, not the target's: so much of the
 # variation within a node it may be off by, as a variance.
 _SHIFT = 0.1
@@ -134,60 +138,21 @@ _SHIFT = 0.1
 _LEAST_VARIANCE = 0.02**2
 
 
-@dataclass(frozen=True, eq=False)
-class CellMasses:
-    """Masses of the cells of a source (see the module).
-
-    Attributes:
-        mass: (N, K).
-        deviation: (N, K) standard deviation of a mass, had the root's been known.
-        split_variance: (N, K) variance of the share of a cell that lies in its left half.
-        root_variance: (K,) variance of the root's mass over its square: an error that all
-            observations of an arm share.
-    """
-
-    mass: FloatArray
-    deviation: FloatArray
-    split_variance: FloatArray
-    root_variance: FloatArray
-
-
-def cell_masses(tree: Tree, sums: NodeSums) -> CellMasses:
-    """Masses (N, K) that add up over the tree, for every arm by itself.
-
-    Upwards, what is known of a cell is its own reports and the sum of its halves, by precision.
-    Downwards, a cell is shared between its halves by what is known of them and a prior of 1/2.
-    """
-    nodes, arms = sums.mass_weight.shape
+def cell_masses(tree: Tree, sums: NodeSums) -> tuple[Masses, FloatArray]:
+    """Masses (N, K) of cells that add up over the tree, for every arm by itself; and (K,) the
+    variance of the root's over its square: an error that all observations of an arm share."""
+    arms = sums.mass_weight.shape[1]
     weight, total = upwards(tree, sums.mass_weight, sums.mass_sum)
-    inner = np.flatnonzero(tree.axis >= 0)
-    mass = np.empty((nodes, arms))
-    variance, split = np.empty((nodes, arms)), np.zeros((nodes, arms))
     prior = (arms / _ROOT_SD) ** 2
     precision = prior + weight[0]
-    mass[0], root = _shares_of_arms((prior / arms + total[0]) / precision, 1.0 / precision)
-    variance[0] = 0.0
-    for parent in inner:
-        left, right = tree.left[parent], tree.left[parent] + 1
-        whole = mass[parent]
-        prior_half = 1.0 / (_SHARE_SD * whole) ** 2
-        precision = prior_half + weight[left] + weight[right]
-        part = (
-            prior_half * 0.5 * whole + total[left] + weight[right] * whole - total[right]
-        ) / precision
-        part = np.clip(part, _LEAST_SHARE * whole, (1.0 - _LEAST_SHARE) * whole)
-        mass[left], mass[right] = part, whole - part
-        share = part / whole
-        split[parent] = 1.0 / (precision * whole**2)
-        variance[left] = 1.0 / precision + share**2 * variance[parent]
-        variance[right] = 1.0 / precision + (1.0 - share) ** 2 * variance[parent]
-    return CellMasses(mass, np.sqrt(variance), split, root / mass[0] ** 2)
+    root, variance = _shares_of_arms((prior / arms + total[0]) / precision, 1.0 / precision)
+    return downwards(tree, weight, total, root), variance / root**2
 
 
-def _shares_of_arms(found: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _shares_of_arms(estimates: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(K,) shares of the arms and their variances, given that they add up to 1."""
     whole = variance.sum()
-    shares = found + variance / whole * (1.0 - found.sum())
+    shares = estimates + variance / whole * (1.0 - estimates.sum())
     left = variance * (1.0 - variance / whole)
     # Not below half a standard deviation: a share that is too small makes rewards too extreme.
     return np.maximum(shares, 0.5 * np.sqrt(left) + 1e-4), left
@@ -197,14 +162,11 @@ def source_information(
     tree: Tree, sums: NodeSums, roughness: FloatArray, prior: Smoothness
 ) -> Information:
     """What the reports of one source say about the leaves; `roughness` (N,) is that of nodes."""
-    masses = cell_masses(tree, sums)
-    seen = np.maximum(sums.offered, 1.0) * masses.mass
-    y = sums.signed / seen
-    noise = (1.0 - masses.mass) * sums.noise_other + masses.mass * sums.noise_own
+    masses, root_variance = cell_masses(tree, sums)
+    y, variance = readings(sums, masses.mass, masses.deviation)
     variance = (
-        TEMPER * noise / seen**2
-        + np.minimum(y**2, 1.0) * (masses.deviation / masses.mass) ** 2
-        + _mixture_variance(tree, masses, roughness)
+        variance
+        + mixture_variance(tree, masses, roughness[:, None])
         + _SHIFT * roughness[:, None]
         + _LEAST_VARIANCE
     )
@@ -220,7 +182,7 @@ def source_information(
         shares = inside / inside.sum(axis=1, keepdims=True)
         precision[arm] = (shares.T * worth[used, arm]) @ shares
         weighted[arm] = (worth[used, arm] * y[used, arm]) @ shares
-    return _without_scale(prior, Information(precision, weighted), masses.root_variance)
+    return _without_scale(prior, Information(precision, weighted), root_variance)
 
 
 def _without_scale(
@@ -242,20 +204,11 @@ def _without_scale(
     return Information(precision, weighted)
 
 
-def _mixture_variance(tree: Tree, masses: CellMasses, roughness: FloatArray) -> FloatArray:
-    """(N, K) as posterior.mixture_variance, for every arm."""
-    total = masses.split_variance * 4.0 * roughness[:, None] * masses.mass**2
-    for node in range(len(tree) - 1, 0, -1):  # children come after their parents
-        total[tree.parent[node]] += total[node]
-    spread: FloatArray = total / masses.mass**2
-    return spread
-
-
 def added(parts: list[Information]) -> Information:
     """What several independent sets of observations say together."""
     precision, weighted = parts[0].precision, parts[0].weighted
-    for one in parts[1:]:
-        precision, weighted = precision + one.precision, weighted + one.weighted
+    for part in parts[1:]:
+        precision, weighted = precision + part.precision, weighted + part.weighted
     return Information(precision, weighted)
 
 
@@ -264,29 +217,15 @@ def trust(
 ) -> dict[str, float]:
     """For each source the probability that it shares the target's reward functions."""
     alone = log_evidence(prior, target)
-    found = {}
+    probabilities = {}
     for name, information in sources.items():
         together = log_evidence(prior, added([target, information]))
         odds = PRIOR_LOG_ODDS + together - alone - log_evidence(prior, information)
-        found[name] = 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
-    return found
+        probabilities[name] = 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
+    return probabilities
 
 
-Heard = Stream[PartitionSourcePolicy, PartitionStatistics]
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What the sums of a source were found to say. The objects themselves are kept: an id may be
-    that of a later object."""
-
-    tree: Tree
-    sums: NodeSums
-    scales: tuple[float, ...]
-    found: Information
-
-    def of(self, tree: Tree, sums: NodeSums, scales: tuple[float, ...]) -> bool:
-        return self.tree is tree and self.sums is sums and self.scales == scales
+SourceStream = Stream[PartitionSourcePolicy, PartitionStatistics]
 
 
 class HearsSources(
@@ -316,8 +255,8 @@ class HearsSources(
         self._source_tree = Tree.root(domain.dimension)
         self._source_scales = ((FIRST_LENGTH_SCALE,) * domain.dimension,)
         self._source_priors = Priors()
-        self._known: dict[str, _Known] = {}
-        self._masses: dict[str, tuple[Tree, NodeSums, FloatArray]] = {}
+        self._known: Kept[Information] = Kept()
+        self._masses: Kept[FloatArray] = Kept()
         self._given_up = ()
 
     @property
@@ -335,7 +274,7 @@ class HearsSources(
     def _empty_source(self) -> PartitionStatistics:
         return PartitionStatistics((NodeSums.zeros(1, self.arms, self.arms),), reports=0)
 
-    def _publish_source(self, source: Heard) -> PartitionSourcePolicy:
+    def _publish_source(self, source: SourceStream) -> PartitionSourcePolicy:
         if self._heard_sums:
             self._refine_sources()
         everything = np.ones((self._source_tree.leaf_count, self.arms), dtype=np.bool_)
@@ -358,65 +297,53 @@ class HearsSources(
         priors = [self._source_priors.of(tree, scales) for scales in self._source_scales]
         state, weights = average(priors, information)
         scales = np.exp(weights @ np.log(np.array(self._source_scales)))
-        gap, spread, variation = rivals(state, np.ones_like(state.mean, dtype=np.bool_))
-        contend = (gap > 0.0) & (gap <= rules.contention * spread + rules.margin * variation)
-        uncertainty = np.where(contend, spread, 0.0).max(axis=1)
+        active = np.ones_like(state.mean, dtype=np.bool_)
         allowed = splittable(tree, tree.leaves, self.domain.levels)
-        noise = np.sqrt(2.0 / self._precision_in_halves())
-        chosen = (
-            contend.any(axis=1)
-            & (uncertainty < variation[:, 0])
-            & (noise < rules.resolution * variation[:, 0])
-            & (tree.depth[tree.leaves] < rules.max_depth)
-            & allowed.any(axis=1)
-        )
-        if len(tree.leaves) + int(chosen.sum()) > rules.max_bins or not chosen.any():
-            return
-        edges = (tree.upper[tree.leaves] - tree.lower[tree.leaves]) / scales
-        axes = np.where(allowed, edges, -1.0).argmax(axis=1)
-        self._source_tree = tree.split(tree.leaves[chosen], axes[chosen])
+        noise = np.sqrt(2.0 / self._precision_in_halves(tree))
+        gaps = rivals(state, active)
+        chosen = worth_splitting(tree, gaps, active, noise, rules) & allowed.any(axis=1)
+        if len(tree.leaves) + int(chosen.sum()) <= rules.max_bins:
+            axes = longest_axes(tree, allowed, scales)
+            self._source_tree = tree.split(tree.leaves[chosen], axes[chosen])
 
     def _at_home(self) -> dict[str, Information]:
         """What each source that is heard says about the leaves of the sources' tree; kept while
         nothing changes."""
         tree, scales = self._source_tree, self._source_scales[0]
-        for name, sums in self._heard_sums.items():
-            known = self._known.get(name)
-            if known is None or not known.of(tree, sums, scales):
-                roughness = box_roughness(tree.lower, tree.upper, np.array(scales))
-                found = source_information(
-                    tree, sums.grown(len(tree)), roughness, self._source_priors.of(tree, scales)
-                )
-                self._known[name] = _Known(tree, sums, scales, found)
-        return {name: self._known[name].found for name in self._heard_sums}
+
+        def said(sums: NodeSums) -> Information:
+            roughness = box_roughness(tree.lower, tree.upper, np.array(scales))
+            prior = self._source_priors.of(tree, scales)
+            return source_information(tree, sums.grown(len(tree)), roughness, prior)
+
+        return {
+            name: self._known.of(name, (tree, sums, scales), partial(said, sums))
+            for name, sums in self._heard_sums.items()
+        }
 
     def _told_on(self, tree: Tree, roughness: FloatArray) -> dict[str, Information]:
         """What each source says about the leaves of another tree, whose roughness is (L,)."""
         if not self._heard_sums:
             return {}
         projection = Projection.between(self._source_tree, tree, roughness)
-        return {name: projection.apply(one) for name, one in self._at_home().items()}
+        return {
+            name: projection.apply(information) for name, information in self._at_home().items()
+        }
 
-    def _precision_in_halves(self, tree: Tree | None = None) -> FloatArray:
-        """(L,) precision of an arm's mean in half a leaf of `tree` (their own), had as many people
-        of all sources that are heard reported again."""
-        own = self._source_tree
-        target = own if tree is None else tree
-        total = np.zeros(len(target.leaves))
-        projection = Projection.between(own, target, np.zeros(len(target.leaves)))
+    def _precision_in_halves(self, target: Tree) -> FloatArray:
+        """(L,) precision of an arm's mean in half a leaf of a tree, had as many people of all
+        sources that are heard reported again."""
+        tree, total = self._source_tree, np.zeros(len(target.leaves))
+
+        def mean_mass(sums: NodeSums) -> FloatArray:
+            masses, _ = cell_masses(tree, sums.grown(len(tree)))
+            mean: FloatArray = masses.mass[tree.leaves].mean(axis=1)
+            return mean
+
+        projection = Projection.between(tree, target, np.zeros(len(target.leaves)))
         for name, sums in self._heard_sums.items():
             source = self._sources[name]
-            mechanism = source.policies[-1].mechanism
-            mass = self._leaf_masses(name, sums)
+            mass = self._masses.of(name, (tree, sums), partial(mean_mass, sums))
             cell = 0.5 * projection.masses(mass)
-            total += source.people * cell**2 / mechanism.variance(cell)
+            total += source.people * cell**2 / source.policies[-1].mechanism.variance(cell)
         return total
-
-    def _leaf_masses(self, name: str, sums: NodeSums) -> FloatArray:
-        """(L,) mean over arms of a source's masses of cells in its leaves; kept as above."""
-        tree = self._source_tree
-        known = self._masses.get(name)
-        if known is None or known[0] is not tree or known[1] is not sums:
-            mass = cell_masses(tree, sums.grown(len(tree))).mass[tree.leaves].mean(axis=1)
-            self._masses[name] = known = (tree, sums, mass)
-        return known[2]

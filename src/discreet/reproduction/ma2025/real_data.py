@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from discreet.experiments import Source
 from discreet.problems.auxiliary import auxiliary_from_table
 from discreet.problems.base import Crowd
 from discreet.problems.classification import (
@@ -33,7 +34,6 @@ from discreet.problems.classification import (
 )
 from discreet.problems.columns import Column
 from discreet.problems.table_files import read_csv, read_table
-from discreet.simulation import Source
 from discreet.validation import FloatArray, InvalidInput
 
 ADULT, JOBS, TAXI = "adult", "jobs stand-in", "taxi stand-in"
@@ -163,15 +163,15 @@ def _adult(folder: Path) -> Split:
 
 def _adult_file(folder: Path, stem: str) -> pd.DataFrame:
     places = (folder / stem, folder / f"{stem}.gz")
-    found = [place for place in places if place.is_file()]
-    if not found:
+    files = [place for place in places if place.is_file()]
+    if not files:
         raise InvalidInput(
             f"there is no file {places[0]} or {places[1]}; put the UCI file there, or leave adult "
             "out with --only."
         )
     # adult.test opens with the line "|1x3 Cross validator" and ends its labels in a dot.
     frame = read_csv(
-        found[0],
+        files[0],
         header=None,
         names=list(_ADULT_FIELDS),
         usecols=list(_ADULT_FIELDS.values()),

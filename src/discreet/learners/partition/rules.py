@@ -1,0 +1,161 @@
+"""What to do with a posterior: which arms to offer, to give up, and which bins to split.
+
+Everything here reads released statistics only, so it is post-processing and costs no privacy.
+Means and variances are of 2 f - 1, shape (L, K); `active` (L, K) says which arms are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.learners.partition.posterior import Posterior
+from discreet.learners.partition.tree import Bins, Tree
+from discreet.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    positive_number,
+    whole_number,
+)
+
+# Deeper than this the closed form of the prior has lost its digits (smoothness.py).
+_DEEPEST = 16
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When the partition learner acts; the defaults were tuned in simulation.
+
+    Attributes:
+        batch: least number of reports between two policies.
+        growth: later, that number is this share of all reports so far.
+        caution: an arm is given up when it lies this many standard deviations, plus the margin,
+            below the leading one.
+        contention: arms within this many standard deviations, plus the margin, of the leading one
+            are contenders; only bins with contenders are split.
+        margin: the multiple of the variation within a bin that is added to either, because an arm
+            that is behind on average may lead in a part of the bin.
+        resolution: a bin is split only if as many people again would tell arms apart in one half
+            with a standard deviation below this multiple of the variation within the bin.
+        temperatures: posterior draws deviate from the mean by these factors, in equal parts.
+        max_depth: no bin is split below this depth.
+        max_bins: no bin is split while there are this many.
+        first_learning: reports before length scales are first learnt.
+        learning_growth: they are learnt again whenever the reports have grown by this factor.
+    """
+
+    batch: int = 200
+    growth: float = 0.01
+    caution: float = 3.0
+    contention: float = 2.0
+    margin: float = 2.0
+    resolution: float = 1.0
+    temperatures: tuple[float, ...] = (0.7,)
+    max_depth: int = 10
+    max_bins: int = 400
+    first_learning: int = 500
+    learning_growth: float = 1.15
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.temperatures, Sequence) or not self.temperatures:
+            raise InvalidInput(
+                f"temperatures was {self.temperatures!r}; give a list of factors above 0."
+            )
+        for value in self.temperatures:
+            positive_number(value, "each of temperatures")
+        object.__setattr__(self, "temperatures", tuple(self.temperatures))
+        for name in ("batch", "max_depth", "max_bins", "first_learning"):
+            most = _DEEPEST if name == "max_depth" else None
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, 1, most))
+        for name in ("growth", "caution", "contention", "margin", "resolution", "learning_growth"):
+            object.__setattr__(self, name, positive_number(getattr(self, name), name))
+
+
+# Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
+# would not be halved again, and more than this share of all people are in such bins.
+_WASTED, _BADLY_CUT = 0.75, 0.25
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+def thompson_probabilities(
+    mean: FloatArray, deviation: FloatArray, active: BoolArray
+) -> FloatArray:
+    """(L, K) the probability that an independent draw of an arm is the largest of the active.
+
+    P_k = integral of phi(z) prod_(i != k) Phi((m_k + s_k z - m_i) / s_i) dz, by Gauss-Hermite
+    quadrature with 40 nodes, normalised over the active arms. Where deviations are very different
+    it is off by a few hundredths; what it gives is what is offered, so propensities are exact.
+    """
+    draws = mean[..., None] + deviation[..., None] * _NODES  # (L, K, nodes)
+    scale = np.maximum(deviation, 1e-9)[:, None, :, None]
+    below = ndtr((draws[:, :, None, :] - mean[:, None, :, None]) / scale)  # (L, K, rival, nodes)
+    arms = mean.shape[1]
+    ignored = np.eye(arms, dtype=np.bool_)[None] | ~active[:, None, :]
+    below = np.where(ignored[..., None], 1.0, below)
+    best = (below.prod(axis=2) @ _WEIGHTS) * active
+    probabilities: FloatArray = best / best.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def rivals(state: Posterior, active: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Gap to the leading arm and its standard deviation (L, K), and how much a difference varies
+    within each leaf (L, 1): H = sqrt(2 roughness)."""
+    mean = np.where(active, state.mean, -np.inf)
+    leader = mean.argmax(axis=1)[:, None]
+    gap = np.take_along_axis(mean, leader, axis=1) - mean
+    spread = np.sqrt(state.variance + np.take_along_axis(state.variance, leader, axis=1))
+    return gap, spread, np.sqrt(2.0 * state.roughness)[:, None]
+
+
+def worth_splitting(
+    tree: Tree,
+    gaps: tuple[FloatArray, FloatArray, FloatArray],
+    active: BoolArray,
+    noise: FloatArray,
+    rules: Rules,
+) -> BoolArray:
+    """(L,) leaves where arms contend, and where reports tell halves apart that differ enough.
+
+    Args:
+        tree: the partition.
+        told: what `rivals` says.
+        active: (L, K) the arms that are left.
+        noise: (L,) standard deviation of an arm difference in half a leaf after as many people.
+        rules: when to act.
+    """
+    gap, spread, variation = gaps
+    within = rules.contention * spread + rules.margin * variation
+    contend = active & (gap > 0.0) & (gap <= within)
+    uncertainty = np.where(contend, spread, 0.0).max(axis=1)
+    chosen: BoolArray = (
+        contend.any(axis=1)
+        & (uncertainty < variation[:, 0])
+        & (noise < rules.resolution * variation[:, 0])
+        & (tree.depth[tree.leaves] < rules.max_depth)
+    )
+    return chosen
+
+
+def longest_axes(tree: Tree, allowed: BoolArray, scales: FloatArray) -> IntArray:
+    """(L,) the axis along which each leaf has the most length scales, of those allowed (L, d)."""
+    edges = (tree.upper[tree.leaves] - tree.lower[tree.leaves]) / scales
+    axes: IntArray = np.where(allowed, edges, -1.0).argmax(axis=1)
+    return axes
+
+
+def badly_cut(bins: Bins, mass: FloatArray, length_scales: tuple[float, ...]) -> bool:
+    """Whether many people are in bins that were halved along an axis along which, as is known by
+    now, they should not have been; `mass` (N,) is that of all nodes."""
+    tree = bins.tree
+    unresolved = bins.active.sum(axis=1) > 1
+    extents = tree.upper[tree.leaves] - tree.lower[tree.leaves]
+    edges = extents / np.array(length_scales)
+    idle = (extents < 1.0) & (2.0 * edges < _WASTED * edges.max(axis=1, keepdims=True))
+    return bool(mass[tree.leaves][idle.any(axis=1) & unresolved].sum() > _BADLY_CUT)

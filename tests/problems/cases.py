@@ -1,0 +1,20 @@
+"""What tests of tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from discreet.domain import Box
+from discreet.problems.columns import Column, box_of
+from discreet.problems.tables import RowCounts, encode_columns
+
+
+def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[np.ndarray, Box]:
+    """The contexts (m, d) of the people who fit the declared columns, and their domain."""
+    domain = box_of(columns)
+    encoded = encode_columns(frame, columns)
+    RowCounts.of(encoded)
+    return encoded.values[encoded.kept], domain
