@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discreet.simulation import run_learner
 
 from discreet.experiments import run_learner
 from discreet.learners.gp_ucb.calibration import KernelCalibration, row_sensitivity
