@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet.cli.running
+import discreet.cli.study
 import discreet.reproduction.base
 from discreet.cli import app
 from discreet.reproduction.dubey2021 import figures

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discreet.simulation import run_learner
 
+from discreet.experiments import run_learner
 from discreet.learners.gp_ucb.calibration import KernelCalibration, row_sensitivity
 from discreet.learners.gp_ucb.posterior import NoisySums
 from discreet.learners.saving import load, save

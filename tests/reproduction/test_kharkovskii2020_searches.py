@@ -20,7 +20,7 @@ from discreet.reproduction.kharkovskii2020.data_sets import (
 )
 from discreet.reproduction.kharkovskii2020.methods import (
     Method,
-    NonPrivate,
+    NonPrivateSearch,
     Ours,
     Published,
     Random,
@@ -33,7 +33,7 @@ from discreet.reproduction.kharkovskii2020.searches import (
     RAW_REGRET,
     REFERENCES,
     REGRET,
-    Entry,
+    SearchEntry,
     entries_of,
     plan_of,
     search,
@@ -59,12 +59,14 @@ def data() -> DrawnFunction:
 
 def plan(data: DrawnFunction, methods: Sequence[Method] = METHODS, **options: Any) -> Plan:
     """Searches by some methods, of 6 questions unless it is said otherwise."""
-    entries = [Entry("a table", NAME, method) for method in methods]
+    entries = [SearchEntry("a table", NAME, method) for method in methods]
     return plan_of(entries, {NAME: data}, **{"runs": 3, "seed": 5, "rounds": 6, **options})
 
 
 def regrets(data: DrawnFunction, method: Method, number: int) -> list[float]:
-    return [row["value"] for row in search(Seed(5, number), data, method, 6)]
+    (row,) = search(Seed(5, number), data, method, 6)
+    assert row["value"] == row["trace"][-1]
+    return list(row["trace"])
 
 
 def test_every_method_starts_with_the_same_row_of_the_same_function(data: DrawnFunction) -> None:
@@ -83,7 +85,7 @@ def test_runs_are_repeatable_whatever_shares_the_work(data: DrawnFunction) -> No
 
 
 def test_equal_searches_run_once(data: DrawnFunction) -> None:
-    twice = plan(data, [Random(), Random(), NonPrivate()], runs=4)
+    twice = plan(data, [Random(), Random(), NonPrivateSearch()], runs=4)
     assert twice.total == len(list(twice.run())) == 8
     assert len(twice.results().records) == 2 + 2 + 2 + 1 + 1  # above non-private for Random
 
@@ -127,8 +129,7 @@ def test_records_of_a_method(data: DrawnFunction) -> None:
     frame, results = frame_of(done), whole.finish(done)
 
     def final(method: Method) -> np.ndarray:
-        rows = frame[(frame["case"] == METHODS.index(method)) & (frame["at"] == 6)]
-        return rows["value"].to_numpy()
+        return frame[frame["case"] == METHODS.index(method)]["value"].to_numpy()
 
     regret, raw, above = [one for one in results.records if one["method"] == "ours"]
     assert [one["metric"] for one in (regret, raw, above)] == [REGRET, RAW_REGRET, ABOVE]
@@ -136,7 +137,7 @@ def test_records_of_a_method(data: DrawnFunction) -> None:
     assert regret["mean"] == pytest.approx(mine.mean())
     assert regret["standard_error"] == pytest.approx(mine.std(ddof=1) / math.sqrt(3.0))
     assert raw["mean"] == regret["mean"]  # sigma_y is 1 here
-    assert above["mean"] == pytest.approx((mine - final(NonPrivate())).mean())
+    assert above["mean"] == pytest.approx((mine - final(NonPrivateSearch())).mean())
     assert regret["trials"] == 3
     for key in ("dataset", "rounds", "epsilon", "delta", "r", "radius", "true_epsilon", "sigma_y"):
         assert key in regret
@@ -149,7 +150,7 @@ def test_records_of_a_method(data: DrawnFunction) -> None:
 
 
 def test_a_search_finds_more_than_chance_where_it_can(data: DrawnFunction) -> None:
-    methods = (NonPrivate(), Ours(math.exp(3.0), published_rule=True), Random())
+    methods = (NonPrivateSearch(), Ours(math.exp(3.0), published_rule=True), Random())
     ends = plan(data, methods, runs=6, seed=11, rounds=40).results().ends
     free, ours, chance = ends.query("metric == @REGRET")["mean"]
     assert free < 0.5 * chance
@@ -179,7 +180,7 @@ def test_the_plan_of_a_table() -> None:
 
 
 def test_printed_numbers_are_for_the_papers_number_of_questions() -> None:
-    entries = [Entry("Table 1", "synthetic", Random(), 0.073)]
+    entries = [SearchEntry("Table 1", "synthetic", Random(), 0.073)]
     for rounds, paper in ((None, 0.073), (9, None)):
         plan = plan_of(entries, {"synthetic": synthetic()}, 1, 5, rounds)
         assert {one["paper"] for one in plan.results().records} == {paper}

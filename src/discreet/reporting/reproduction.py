@@ -266,11 +266,11 @@ def sweep_table(results: Results, axis: str) -> Table:
     """Mean and standard error of every curve by the varied quantity, with the paper's below."""
     frame = swept(results, axis)
     values = sorted(set(frame["x"].dropna()))
-    keys = [*([math.nan] if frame["x"].isna().any() else []), *values]
+    keys: list[float | None] = [*([None] if frame["x"].isna().any() else []), *values]
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     drawn.add_column("")
     for key in keys:
-        drawn.add_column("any" if math.isnan(key) else thousands(key), justify="right")
+        drawn.add_column("any" if key is None else thousands(key), justify="right")
     panel: str | None = None
     for (name, label, _), own in frame.fillna({"panel": "in all panels"}).groupby(
         ["panel", "label", "method"], sort=False
@@ -279,19 +279,15 @@ def sweep_table(results: Results, axis: str) -> Table:
         if heading != panel:
             drawn.add_row(Text(heading, style="bold"))
             panel = heading
-        cells = {_key(row["x"]): row for row in rows_of(own)}
-        found = [cells.get(_key(key)) for key in keys]
-        texts = ["" if row is None else _mean(row) for row in found]
+        cells = {row["x"]: row for row in rows_of(own)}
+        shown = [cells.get(key) for key in keys]
+        texts = ["" if row is None else _mean(row) for row in shown]
         drawn.add_row(f"  {label}", *texts, style="dim" if own["epsilon"].isna().all() else "")
         if own["paper"].notna().any():
-            papers = ["" if row is None or row["paper"] is None else row["paper"] for row in found]
+            papers = ["" if row is None or row["paper"] is None else row["paper"] for row in shown]
             texts = [paper if paper == "" else f"{paper:,.0f}" for paper in papers]
             drawn.add_row("    paper", *texts, style="dim")
     return drawn
-
-
-def _key(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
 
 
 def _mean(row: Row) -> str:

@@ -31,7 +31,7 @@ import pandas as pd
 
 from discreet.action_space import arm_count
 from discreet.experiments import BEST_FIXED, Outcome, Setting, simulate
-from discreet.intervals import CONFIDENCE, half_width, holm, mean_and_error, p_value
+from discreet.experiments.means import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric
 from discreet.studies import Study

@@ -1,12 +1,10 @@
 """Cases: one method in one setting of a figure, how a trial of it runs, and what trials say.
 
-| row of a trial         | at    | value                                                     |
-|------------------------|-------|-----------------------------------------------------------|
-| a metric, the main one | None  | summed over all people; or what is measured at the end    |
-| the main metric        | t     | summed over the first t people                            |
-| `local_regret`, ..     | t     | what a probe saw (probes.py)                              |
+`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
 
-Rows without `at` also say what was promised: see `_promise`.
+A trial gives rows as in `discreet.experiments.means`: one for each way of counting regret, the
+main one first with its trace, and `final` ones for what else is measured at the end. All say what
+was promised (`_promise`).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
-from discreet.experiments.frames import means
+from discreet.experiments.means import mean_traces, means
 from discreet.experiments.serving import Source, run_with_sources, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class
@@ -28,9 +26,9 @@ from discreet.privacy import Budget, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.base import Crowd, Problem
-from discreet.reproduction.base import Plan, Results
+from discreet.reproduction.base import Plan, Reproduction, Results
 from discreet.reproduction.probes import Context, Probe
-from discreet.validation import FloatArray, whole_number
+from discreet.validation import FloatArray, InvalidInput, probability, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,14 +131,13 @@ def plan_of(
         if case.probe is not None:
             Probe(case.probe, case.problem)
     whole_number(trials, "trials", minimum=1)
-    made = finish or results_of
     return Plan(
         serve,
         [{"case": case} for case in cases],
         [case.method for case in cases],
         trials,
         seed,
-        lambda done: made(cases, frame_of(done)),
+        lambda done: (finish or results_of)(cases, frame_of(done)),
     )
 
 
@@ -160,25 +157,20 @@ def serve(seed: Seed, case: Case) -> list[Row]:
     counted = {case.metric: values}
     if isinstance(case.problem, Measured):
         counted = case.problem.metrics(people, values)
-    ends = {metric: float(each.sum()) for metric, each in counted.items()}
     finals = {} if case.measure is None else dict(case.measure(learner, people))
-    if case.metric in finals:
-        ends = {case.metric: finals.pop(case.metric)}
-    main, contributions = next(iter(counted.items()))
-    at, trace = trace_of(contributions)
     # What was measured may have cost privacy, too.
     promise = _promise(case.budget, learner, seconds)
-    seen = [] if probe is None else probe.rows(at)
-    finals |= {row["metric"]: row["value"] for row in seen if row["at"] == case.rounds}
+    at, trace = trace_of(next(iter(counted.values())))
+    ends = {metric: float(each.sum()) for metric, each in counted.items()}
+    if case.metric in finals:
+        ends = {case.metric: finals.pop(case.metric)}
     rows: list[Row] = [
-        {"metric": metric, "at": None, "value": value, "final": metric in finals, **promise}
+        {"metric": metric, "value": value, "final": metric in finals}
         for metric, value in (ends | finals).items()
     ]
-    rows += [
-        {"metric": main, "at": int(t), "value": float(value)}
-        for t, value in zip(at, trace, strict=True)
-    ]
-    return rows + seen
+    rows[0] |= {"along": at, "trace": trace}
+    rows += [] if probe is None else probe.rows(at)
+    return [{**row, **promise} for row in rows]
 
 
 def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) -> Row:
@@ -206,18 +198,14 @@ def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) ->
 
 def promises_of(frame: pd.DataFrame) -> dict[int, Row]:
     """What was promised by case, over its trials: the largest epsilon, the least noise."""
-    promises = (
-        frame[frame["at"].isna()]
-        .groupby("case")
-        .agg(
-            {
-                "true_epsilon": "max",
-                "excess_noise": "min",
-                "protects": "first",
-                "seconds": "mean",
-                "true_epsilon_auxiliary": "max",
-            }
-        )
+    promises = frame.groupby("case").agg(
+        {
+            "true_epsilon": "max",
+            "excess_noise": "min",
+            "protects": "first",
+            "seconds": "mean",
+            "true_epsilon_auxiliary": "max",
+        }
     )
     known = promises.astype(object).where(promises.notna(), None)
     return {int(row["case"]): row for row in known.reset_index().to_dict("records")}  # type: ignore[misc]
@@ -227,12 +215,10 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
     """Means over the trials of `serve`, by case and metric."""
     import pandas as pd
 
-    last = frame[frame["at"].isna()]
     promises = promises_of(frame)
     records: list[Row] = []
     ends: list[Row] = []
-    main = ""
-    for row in means(last, ["case", "metric", "final"]).to_dict("records"):
+    for row in means(frame, ["case", "metric", "final"]).to_dict("records"):
         number = row["case"]
         case, metric = cases[number], row["metric"]
         promised = promises[number]
@@ -256,7 +242,6 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
             "paper": case.paper.get(metric),
         }
         first = not ends or ends[-1]["case"] != number
-        main = metric if first else main
         records.append(record)
         ends.append(
             {
@@ -270,9 +255,103 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
                 **record,
             }
         )
-    curves = means(frame[frame["at"].notna()], ["case", "metric", "at"])
+    curves = mean_traces(frame, ["case", "metric"])
     for name in ("panel", "label", "method"):
         curves[name] = pd.Series([getattr(cases[n], name) for n in curves["case"]], dtype=object)
     for name in ("epsilon", "delta"):
         curves[name] = [getattr(cases[n].budget, name) for n in curves["case"]]
-    return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves)
+    return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves, frame)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What cases are made for.
+
+    Attributes:
+        rounds: people in a trial.
+        delta: of every budget, where the reproduction does not vary it.
+        slow: whether methods that take long run too.
+    """
+
+    rounds: int
+    delta: float | None
+    slow: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretFigure(Reproduction):
+    """Results of several methods, as a table and as a figure.
+
+    Attributes:
+        rounds: people in a trial in the paper, or several such numbers.
+        delta: the paper's; None where delta is varied, or where budgets have none.
+        cases: what is run.
+        slow: what `Request.slow` adds, in words; "" for nothing.
+    """
+
+    rounds: tuple[int, ...]
+    delta: float | None
+    cases: Callable[[Request], list[Case]]
+    slow: str = ""
+    form: str = "regret"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.rounds
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {
+            "trials": self.trials,
+            "rounds": list(self.rounds),
+            "delta": self.delta,
+            "jobs": None,
+            "json": None,
+            "plot": None,
+            "log_scale": False,
+            "published": False,
+            "method": None,
+        }
+
+    def plan(self, trials: int | None = None, **wish: Any) -> Plan:
+        number = self.trials if trials is None else trials
+        return plan_of(self.planned(**wish), number, self.seed)
+
+    def planned(
+        self,
+        rounds: Sequence[int] | None = None,
+        delta: float | None = None,
+        published: bool = False,
+        method: Sequence[str] | None = None,
+    ) -> list[Case]:
+        """The cases of the named methods (all if none), with the paper's numbers by default.
+
+        A method that runs only on request does so when it is named.
+
+        Raises:
+            InvalidInput: for numbers that are not allowed, a delta where it is varied, or a method
+                that there is not.
+        """
+        sizes = [whole_number(people, "rounds", minimum=2) for people in rounds or self.rounds]
+        if delta is not None and self.delta is None:
+            raise InvalidInput(
+                f"delta was {delta}, but {self.name} varies it or needs none; leave it out."
+            )
+        if published and not self.slow:
+            raise InvalidInput(f"{self.name} leaves no method out; do not ask for all of them.")
+        chosen = self.delta if delta is None else probability(delta, "delta")
+        names = method or ()
+
+        def made(slow: bool) -> list[Case]:
+            return [case for n in sizes for case in self.cases(Request(n, chosen, slow))]
+
+        cases = made(published)
+        if self.slow and not set(names) <= {case.method for case in cases}:
+            cases = made(True)
+        known = dict.fromkeys(case.method for case in cases)
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise InvalidInput(
+                f"the method was {unknown[0]!r}; {self.name} has {', '.join(map(repr, known))}."
+            )
+        return [case for case in cases if not names or case.method in names]

@@ -14,8 +14,15 @@ from discreet.learners.calibration import Calibration
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.decision_sets import BumpProblem
-from discreet.reproduction.cases import NON_PRIVATE, OURS, PUBLISHED, UNIFORM, Case
-from discreet.reproduction.curves import RegretFigure, Request
+from discreet.reproduction.cases import (
+    NON_PRIVATE,
+    OURS,
+    PUBLISHED,
+    UNIFORM,
+    Case,
+    RegretFigure,
+    Request,
+)
 from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.reproduction.dubey2021.settings import (
     BEST_OF_BOX,

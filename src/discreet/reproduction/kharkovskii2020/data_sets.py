@@ -36,7 +36,7 @@ from discreet.reproduction.kharkovskii2020.settings import (
     SETTINGS,
     SYNTHETIC,
     SYNTHETIC_5,
-    Setting,
+    SearchSetting,
 )
 from discreet.validation import (
     BoolArray,
@@ -97,7 +97,7 @@ class DataSet(ABC):
         deviation: sigma_y, the standard deviation of f, in the unit of the outcome.
     """
 
-    setting: Setting
+    setting: SearchSetting
     title: str
     source: str
     rows: FloatArray
@@ -276,7 +276,7 @@ def load(name: str, data: Path | None) -> DataSet:
 
 
 def _fitted(
-    setting: Setting, title: str, source: str, columns: FloatArray, outcome: FloatArray
+    setting: SearchSetting, title: str, source: str, columns: FloatArray, outcome: FloatArray
 ) -> FixedOutcome:
     """With most likely hyperparameters, equal length scales and the outcome in units of sigma_y."""
     fitted = fit(columns, outcome)

@@ -218,7 +218,7 @@ class Ours(Method):
 
 
 @dataclass(frozen=True)
-class NonPrivate(Method):
+class NonPrivateSearch(Method):
     """A search that sees the rows.
 
     Attributes:

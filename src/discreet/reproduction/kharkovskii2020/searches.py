@@ -3,9 +3,7 @@
 All methods of a run search for the same function and start from the same row; equal searches run
 once, however many tables they stand in.
 
-| row of a trial  | at   | value                                                        |
-|-----------------|------|--------------------------------------------------------------|
-| `simple regret` | 1..T | after so many questions, in units of sigma_y                 |
+A trial gives one row: the simple regret in units of sigma_y, traced over questions.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
-from discreet.experiments.frames import means
+from discreet.experiments.means import mean_traces, means
 from discreet.reproduction.base import Plan, Reproduction, Results, check_known
 from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
 from discreet.reproduction.kharkovskii2020.methods import (
     Method,
-    NonPrivate,
+    NonPrivateSearch,
     Ours,
     Published,
     Random,
@@ -53,11 +51,15 @@ RAW_REGRET = "simple regret in the unit of the outcome"
 ABOVE = "simple regret above non-private"
 
 Part = PaperTable | PaperFigure
-REFERENCES: tuple[Method, ...] = (NonPrivate(), NonPrivate(published_rule=False), Random())
+REFERENCES: tuple[Method, ...] = (
+    NonPrivateSearch(),
+    NonPrivateSearch(published_rule=False),
+    Random(),
+)
 
 
 @dataclass(frozen=True)
-class Entry:
+class SearchEntry:
     """A row of a table, or a line of a figure: one method on one data set.
 
     Attributes:
@@ -158,7 +160,7 @@ class Searches(Reproduction):
 
     def entries(
         self, parts: Sequence[Part], data: Mapping[str, DataSet], methods: Sequence[str] = ()
-    ) -> list[Entry]:
+    ) -> list[SearchEntry]:
         """What is run of some parts, by the named methods (all if none), on data that are there.
 
         Raises:
@@ -176,7 +178,7 @@ class Searches(Reproduction):
 
 
 def plan_of(
-    entries: Sequence[Entry],
+    entries: Sequence[SearchEntry],
     data: Mapping[str, DataSet],
     runs: int,
     seed: int,
@@ -217,21 +219,20 @@ def plan_of(
 
 
 def search(seed: Seed, data: DataSet, method: Method, rounds: int) -> list[Row]:
-    """One run of a search; see the module's table."""
+    """One run of a search."""
     function, initial, release, choice = seed.streams(4)
     outcomes = data.draw(np.random.default_rng(function))
     first = int(np.random.default_rng(initial).integers(len(data.rows)))
     started = time.perf_counter()
     asked = method.search(Task(data, outcomes, first, rounds, release, choice))
     seconds = time.perf_counter() - started
-    return [
-        {"metric": REGRET, "at": t + 1, "value": float(regret), "seconds": seconds}
-        for t, regret in enumerate(outcomes.simple_regret(asked))
-    ]
+    regret = outcomes.simple_regret(asked)
+    traced = {"along": np.arange(1, rounds + 1), "trace": regret}
+    return [{"metric": REGRET, "value": float(regret[-1]), "seconds": seconds, **traced}]
 
 
 def results_of(
-    entries: Sequence[Entry],
+    entries: Sequence[SearchEntry],
     searches: Sequence[tuple[str, Method]],
     data: Mapping[str, DataSet],
     frame: pd.DataFrame,
@@ -253,10 +254,7 @@ def results_of(
 
     runs = {key: frame[frame["case"] == number] for number, key in enumerate(searches)}
     runs = {key: rows for key, rows in runs.items() if len(rows)}
-    finals = {
-        key: rows[rows["at"] == rows["at"].max()].set_index("trial")["value"]
-        for key, rows in runs.items()
-    }
+    finals = {key: rows.set_index("trial")["value"] for key, rows in runs.items()}
     records: list[Row] = []
     ends: list[Row] = []
     curves = []
@@ -264,16 +262,16 @@ def results_of(
         if entry.search not in runs:
             continue
         table, mine, final = data[entry.data_set], runs[entry.search], finals[entry.search]
-        free = (entry.data_set, NonPrivate())
+        free = (entry.data_set, NonPrivateSearch())
         # Run by run, in the runs that both finished.
-        above = (final - finals[free]).dropna() if free in finals and free != entry.search else []
         measured = {REGRET: final, RAW_REGRET: table.deviation * final}
-        measured |= {ABOVE: above} if len(above) else {}
+        if free in finals and free != entry.search:
+            measured[ABOVE] = (final - finals[free]).dropna()
         values = pd.concat(
             [pd.DataFrame({"metric": name, "value": part}) for name, part in measured.items()]
         )
         paper = entry.paper if rounds in (None, table.setting.rounds) else None
-        facts = _facts(entry, table, int(mine["at"].max()), float(mine["seconds"].mean()))
+        facts = _facts(entry, table, len(mine["trace"].iloc[0]), float(mine["seconds"].mean()))
         more = {"panel": entry.group, "label": entry.method.label(table), "data": table}
         for row in means(values, ["metric"]).to_dict("records"):
             # What tables print has no unit, so it stands beside both.
@@ -289,7 +287,7 @@ def results_of(
             }
             records.append(record)
             ends.append({"case": number, **more, "half_width": row["half_width"], **record})
-        traced = means(mine, ["metric", "at"])
+        traced = mean_traces(mine, ["metric"])
         names: Row = {
             "case": number,
             "panel": entry.group,
@@ -300,10 +298,11 @@ def results_of(
         for name, value in names.items():
             traced[name] = value
         curves.append(traced)
-    return Results(records, pd.DataFrame(ends).astype({"paper": float}), pd.concat(curves))
+    drawn = pd.concat(curves, ignore_index=True)
+    return Results(records, pd.DataFrame(ends).astype({"paper": float}), drawn, frame)
 
 
-def _facts(entry: Entry, data: DataSet, rounds: int, seconds: float) -> Row:
+def _facts(entry: SearchEntry, data: DataSet, rounds: int, seconds: float) -> Row:
     """The setting of an entry, as records say it."""
     method, guarantee = entry.method, entry.method.guarantee(data)
     return {
@@ -321,7 +320,7 @@ def _facts(entry: Entry, data: DataSet, rounds: int, seconds: float) -> Row:
     }
 
 
-def entries_of(part: Part, data: DataSet) -> Iterator[Entry]:
+def entries_of(part: Part, data: DataSet) -> Iterator[SearchEntry]:
     """What is run for a table or figure: published, in its own branch and in the paper's; ours."""
     setting: dict[str, Any]
     # Epsilon, r, the branch that the paper reports for them, and the number that it prints.
@@ -350,8 +349,8 @@ def entries_of(part: Part, data: DataSet) -> Iterator[Entry]:
         again = [line for line in published if line[2] == "if"]
         own = list(part.epsilons.values())
 
-    def entry(method: Method, paper: float | None = None) -> Entry:
-        return Entry(group, part.data_set, method, paper, metric, setting)
+    def entry(method: Method, paper: float | None = None) -> SearchEntry:
+        return SearchEntry(group, part.data_set, method, paper, metric, setting)
 
     for epsilon, r, _, paper in published:
         yield entry(Published(epsilon, r), paper)

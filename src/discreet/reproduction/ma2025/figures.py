@@ -9,7 +9,7 @@ from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Local, NonPrivate
 from discreet.reproduction.cases import NON_PRIVATE, OURS, PUBLISHED, REGRET, UNIFORM, Case
-from discreet.reproduction.ma2025.grid import Drawing, Grid, TransferFigure
+from discreet.reproduction.ma2025.grid import Drawing, TransferFigure, TransferGrid
 from discreet.reproduction.ma2025.settings import (
     EPSILONS,
     GAMMAS,
@@ -38,7 +38,7 @@ _PROBED = "6"  # the figure that looks at one context
 
 
 def _case(
-    grid: Grid,
+    grid: TransferGrid,
     figure: str,
     method: str,
     rounds: int,
@@ -48,7 +48,7 @@ def _case(
     panel: str | None = None,
     sources: SyntheticSources | None = None,
     setting: dict[str, Any] | None = None,
-    paper: float | None = None,
+    logged: dict[str, Any] | None = None,
 ) -> Case:
     """One method in one setting.
 
@@ -58,12 +58,16 @@ def _case(
         label, panel: of the figure.
         sources: that are heard, if any.
         setting: what else was varied.
-        paper: what the published program logged.
+        logged: the experiment by which the published program logged this setting, and its key
+            beyond rounds, epsilon and rewards (`logged_mean`).
     """
     arguments: dict[str, Any] = {}
     if method == PUBLISHED:
         largest = max((spec.people for spec in sources.specs), default=0) if sources else 0
         arguments = {"confidence_constant": grid.constant, "source_horizon": largest}
+    paper = None
+    if method == PUBLISHED and logged is not None:
+        paper = logged_mean(**logged, rounds=rounds, epsilon=epsilon or 0.0, rewards=grid.rewards)
     probed = figure == _PROBED
     named = {} if probed else {"rewards": grid.rewards}
     return Case(
@@ -76,13 +80,13 @@ def _case(
         {"figure": figure, "rounds": rounds, **named, **(setting or {})},
         panel if panel is None or probed else f"{panel}, {grid.rewards} rewards",
         label,
-        {REGRET: paper} if method == PUBLISHED and paper is not None else {},
+        {} if paper is None else {REGRET: paper},
         sources=sources,
         probe=PROBE if probed else None,
     )
 
 
-def _references(grid: Grid, figure: str) -> list[Case]:
+def _references(grid: TransferGrid, figure: str) -> list[Case]:
     """Uniform choice, and ours without privacy and without sources."""
     methods = (UNIFORM,) if figure == _PROBED else (UNIFORM, NON_PRIVATE)
     return [
@@ -106,7 +110,7 @@ def _setting(sources: SyntheticSources | None) -> dict[str, Any]:
     }
 
 
-def illustration(grid: Grid) -> list[Case]:
+def illustration(grid: TransferGrid) -> list[Case]:
     """Figure 6: no, weak and effective auxiliary data."""
     cases = []
     for rounds, epsilon, method, people in product(
@@ -137,7 +141,7 @@ def illustration(grid: Grid) -> list[Case]:
     return cases + _references(grid, _PROBED)
 
 
-def target_sizes(grid: Grid) -> list[Case]:
+def target_sizes(grid: TransferGrid) -> list[Case]:
     """Figure 7: regret against n_P by epsilon, without and with auxiliary data."""
     kinds: list[tuple[str, SyntheticSources | None]] = [(_NO_DATA, None)]
     for number, people, epsilon in product(grid.sources, grid.auxiliary, grid.auxiliary_epsilon):
@@ -155,15 +159,12 @@ def target_sizes(grid: Grid) -> list[Case]:
             panel=f"{method}, {kind}",
             sources=sources,
             setting=_setting(sources),
-            paper=logged_mean(
-                "sample_size_target",
-                epsilon=epsilon,
-                rounds=rounds,
-                n_auxiliary=0 if sources is None else sources.specs[0].people,
-                sources=2 if sources is None else len(sources.specs),
-                epsilon_auxiliary=1024.0 if sources is None else sources.specs[0].epsilon,
-                rewards=grid.rewards,
-            ),
+            logged={
+                "experiment": "sample_size_target",
+                "n_auxiliary": sources.specs[0].people if sources else 0,
+                "sources": len(sources.specs) if sources else 2,
+                "epsilon_auxiliary": sources.specs[0].epsilon if sources else 1024.0,
+            },
         )
         for method, (kind, sources) in product(METHODS, kinds)
         for epsilon, rounds in product(grid.epsilon, grid.rounds)
@@ -171,7 +172,7 @@ def target_sizes(grid: Grid) -> list[Case]:
     return cases + _references(grid, "7")
 
 
-def source_sizes(grid: Grid) -> list[Case]:
+def source_sizes(grid: TransferGrid) -> list[Case]:
     """Figure 8: regret against n_Qm by gamma and epsilon_m; M = 2."""
     cases = []
     for rounds, epsilon, method, gamma, auxiliary, number, people in product(
@@ -189,7 +190,7 @@ def source_sizes(grid: Grid) -> list[Case]:
             "epsilon_auxiliary": auxiliary,
             "gamma": gamma,
         }
-        heard = alike(number, people, auxiliary, gamma, rewards=grid.rewards) if people else None
+        drawn = alike(number, people, auxiliary, gamma, rewards=grid.rewards) if people else None
         cases.append(
             _case(
                 grid,
@@ -199,23 +200,16 @@ def source_sizes(grid: Grid) -> list[Case]:
                 epsilon,
                 label=f"{method}, epsilon {epsilon:g}",
                 panel=f"gamma {gamma:g}, auxiliary epsilon {auxiliary:g}",
-                sources=heard,
+                sources=drawn,
                 setting={**setting, "kappa": 1.0},
-                paper=logged_mean(
-                    "sample_size_source",
-                    epsilon=epsilon,
-                    rounds=rounds,
-                    rewards=grid.rewards,
-                    **setting,
-                ),
+                logged={"experiment": "sample_size_source", **setting},
             )
         )
     return cases + _references(grid, "8")
 
 
-def _quality(grid: Grid, figure: str, axis: str) -> list[Case]:
+def _quality(grid: TransferGrid, figure: str, axis: str) -> list[Case]:
     """Figures 9a and 9b: regret against kappa or gamma by epsilon_m, and without sources."""
-    # Without people in its sources the program logged the same for every other value.
     some = alike(2, 1, grid.auxiliary_epsilon[0], grid.gamma[0], grid.kappa[0], grid.rewards)
     kinds: list[SyntheticSources | None] = [None]
     kinds += [
@@ -235,30 +229,29 @@ def _quality(grid: Grid, figure: str, axis: str) -> list[Case]:
             panel=f"auxiliary epsilon {sources.specs[0].epsilon:g}" if sources else None,
             sources=sources,
             setting=_setting(sources),
-            paper=logged_mean(
-                axis,
-                epsilon=epsilon,
-                rounds=rounds,
-                rewards=grid.rewards,
-                **{**_setting(sources or some), **({} if sources else {"n_auxiliary": 0})},
-            ),
+            # Without people in its sources the program logged the same for every other value.
+            logged={
+                "experiment": axis,
+                **_setting(sources or some),
+                **({} if sources else {"n_auxiliary": 0}),
+            },
         )
         for rounds, epsilon, method, sources in product(grid.rounds, grid.epsilon, METHODS, kinds)
     ]
     return cases + _references(grid, figure)
 
 
-def exploration(grid: Grid) -> list[Case]:
+def exploration(grid: TransferGrid) -> list[Case]:
     """Figure 9a: regret against kappa."""
     return _quality(grid, "9a", "kappa")
 
 
-def shift(grid: Grid) -> list[Case]:
+def shift(grid: TransferGrid) -> list[Case]:
     """Figure 9b: regret against gamma."""
     return _quality(grid, "9b", "gamma")
 
 
-def order(grid: Grid) -> list[Case]:
+def order(grid: TransferGrid) -> list[Case]:
     """Figure 9c: one source of low and one of high quality, in both orders."""
     low, high = min(grid.auxiliary_epsilon), max(grid.auxiliary_epsilon)
     cases = []
@@ -285,14 +278,11 @@ def order(grid: Grid) -> list[Case]:
                     "gamma": 0.0,
                     "kappa": 1.0,
                 },
-                paper=logged_mean(
-                    "order_of_auxiliary",
-                    epsilon=epsilon,
-                    rounds=rounds,
-                    n_auxiliary=people,
-                    epsilon_auxiliary=which,
-                    rewards=grid.rewards,
-                ),
+                logged={
+                    "experiment": "order_of_auxiliary",
+                    "n_auxiliary": people,
+                    "epsilon_auxiliary": which,
+                },
             )
             for which, specs in ((HIGH_FIRST, (good, poor)), (LOW_FIRST, (poor, good)))
         ]
@@ -310,7 +300,7 @@ _NOTE = (
 FIGURE_6 = TransferFigure(
     name="ldpmab-figure-6",
     title="Ma et al. (2025), Figure 6: average regret, and arms at (1/3, 1/3), by auxiliary data",
-    grid=Grid(rounds=(1000,), epsilon=(1.0,), auxiliary=(500,)),
+    grid=TransferGrid(rounds=(1000,), epsilon=(1.0,), auxiliary=(500,)),
     cases=illustration,
     note=(
         f"{_NOTE} Weak: one source of 500 people with epsilon 0.5 and gamma 5; effective: with "
@@ -327,7 +317,7 @@ FIGURE_6 = TransferFigure(
 FIGURE_7 = TransferFigure(
     name="ldpmab-figure-7",
     title="Ma et al. (2025), Figure 7: regret against people of the target by epsilon",
-    grid=Grid(
+    grid=TransferGrid(
         rounds=TARGET_SIZES,
         epsilon=EPSILONS,
         auxiliary=(5000,),
@@ -343,7 +333,7 @@ FIGURE_7 = TransferFigure(
 FIGURE_8 = TransferFigure(
     name="ldpmab-figure-8",
     title="Ma et al. (2025), Figure 8: regret against people of each of two sources",
-    grid=Grid(
+    grid=TransferGrid(
         rounds=(80_000,),
         epsilon=(1.0, 2.0),
         auxiliary=SOURCE_SIZES,
@@ -360,7 +350,7 @@ FIGURE_8 = TransferFigure(
 FIGURE_9A = TransferFigure(
     name="ldpmab-figure-9a",
     title="Ma et al. (2025), Figure 9a: regret against the exploration of the sources (kappa)",
-    grid=Grid(
+    grid=TransferGrid(
         rounds=(40_000,),
         epsilon=(2.0,),
         auxiliary=(10_000,),
@@ -378,7 +368,7 @@ FIGURE_9A = TransferFigure(
 FIGURE_9B = TransferFigure(
     name="ldpmab-figure-9b",
     title="Ma et al. (2025), Figure 9b: regret against the shift of the sources' contexts (gamma)",
-    grid=Grid(
+    grid=TransferGrid(
         rounds=(40_000,),
         epsilon=(2.0,),
         auxiliary=(10_000,),
@@ -396,7 +386,7 @@ FIGURE_9B = TransferFigure(
 FIGURE_9C = TransferFigure(
     name="ldpmab-figure-9c",
     title="Ma et al. (2025), Figure 9c: regret by the order of a low- and a high-quality source",
-    grid=Grid(
+    grid=TransferGrid(
         rounds=(10_000, 80_000),
         epsilon=(1.0, 2.0),
         auxiliary=SOURCE_SIZES,

@@ -13,7 +13,7 @@ from discreet.validation import InvalidInput, finite_number, positive_number, wh
 
 
 @dataclass(frozen=True)
-class Grid:
+class TransferGrid:
     """The values of every quantity of a figure; empty where it has none.
 
     Attributes:
@@ -40,7 +40,7 @@ class Grid:
 
     def narrowed(
         self, constant: float | None, rewards: str | None, **wish: Sequence[Any] | None
-    ) -> Grid:
+    ) -> TransferGrid:
         """The same with the values that are asked for in place of the paper's.
 
         Raises:
@@ -67,7 +67,7 @@ class Grid:
         return replace(self, **given, constant=chosen, rewards=kinds[0])
 
 
-AXES = tuple(axis.name for axis in fields(Grid) if axis.name not in ("constant", "rewards"))
+AXES = tuple(axis.name for axis in fields(TransferGrid) if axis.name not in ("constant", "rewards"))
 
 
 def _option(axis: str) -> str:
@@ -98,8 +98,8 @@ class TransferFigure(Reproduction):
         axis_label: the same in words.
     """
 
-    grid: Grid
-    cases: Callable[[Grid], list[Case]]
+    grid: TransferGrid
+    cases: Callable[[TransferGrid], list[Case]]
     axis: str
     axis_label: str
     trials: int = TRIALS

@@ -10,8 +10,15 @@ from discreet.learners.epochs.capri import BernsteinElimination, Capri, Eliminat
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.privacy import Budget, Joint, Local, NonPrivate
-from discreet.reproduction.cases import NON_PRIVATE, OURS, PUBLISHED, UNIFORM, Case
-from discreet.reproduction.curves import RegretFigure, Request
+from discreet.reproduction.cases import (
+    NON_PRIVATE,
+    OURS,
+    PUBLISHED,
+    UNIFORM,
+    Case,
+    RegretFigure,
+    Request,
+)
 from discreet.reproduction.pavlovic2025.calibration import PublishedElimination, PublishedUsca
 from discreet.reproduction.pavlovic2025.settings import (
     ERROR_RATE,
