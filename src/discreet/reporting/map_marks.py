@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.action_space import PublicSet
-from discreet.learners.baselines.exact_gp_policy import ExactGPPolicy
+from discreet.learners.baselines.exact_gp_ucb import ExactGPPolicy
 from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.points import PointPolicy
 from discreet.problems.base import Problem
