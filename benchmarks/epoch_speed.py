@@ -45,10 +45,10 @@ def measure(name: str, trust_model: str, kernel: str, people: int) -> None:
     """Run one line in this process and print it as JSON."""
     import numpy as np
 
+    from discreet.experiments import Setting, simulate
     from discreet.learners.registry import make_learner
     from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
     from discreet.problems.kernel_grid import KernelGridProblem
-    from discreet.simulation import Setting, simulate
 
     smooth = kernel == "SE"
     problem = KernelGridProblem(smoothness="squared_exponential" if smooth else "matern52")

@@ -38,12 +38,12 @@ def measure(name: str, space: str, people: int, share: float) -> None:
     """Run one line in this process and print it as JSON."""
     from sklearn.gaussian_process.kernels import RBF
 
+    from discreet.experiments import Setting, simulate
     from discreet.kernels import kernel_to_text
     from discreet.learners.registry import make_learner
     from discreet.privacy import Joint, NonPrivate, SimulatedNoise
     from discreet.problems.decision_sets import BumpProblem
     from discreet.problems.functions import camelback
-    from discreet.simulation import Setting, simulate
 
     problem = BumpProblem() if space == "sets" else camelback()
     domain = problem.domain

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.experiments import Setting, simulate
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.catalog import load_problem
 from discreet.problems.synthetic import SyntheticProblem, UniformContexts
-from discreet.simulation import Setting, simulate
 from discreet.validation import FloatArray
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.experiments import Setting, simulate
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.catalog import load_problem
-from discreet.simulation import Setting, simulate
 
 BUDGETS: list[Budget] = [Local(1.0), Local(2.0), Local(4.0), NonPrivate()]
 GRID = {"kernel": "RBF(length_scale=0.3)", "reward_noise": 0.25}

@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.modeler import Modeler
-from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.posterior import RowPrior
 
 WIDTH, LENGTH, NOISE = 35.0, 8.0, 1.4
 

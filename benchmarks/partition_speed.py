@@ -36,9 +36,9 @@ LINES = [
 
 def measure(people: int, dimension: int, arms: int, epsilon: float | None, name: str) -> None:
     """Run one line in this process and print it as JSON."""
+    from discreet.experiments import Setting, simulate
     from discreet.privacy import Local, NonPrivate
     from discreet.problems.synthetic import exponential
-    from discreet.simulation import Setting, simulate
 
     budget = NonPrivate() if epsilon is None else Local(epsilon)
     problem = exponential(arms=arms, dimension=dimension)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from tests.outsourcing.cases import contents
+from tests.outsourcing.cases import contents, counted
 
 runner = CliRunner()
 
@@ -140,11 +140,16 @@ class TestRelease:
         assert "25 rows in a random order; z1; noise of" in out
         assert "a row and its outcome both replaced" in out
         fields = json.loads(Path("release/certificate.json").read_text())
-        assert fields["budget"] == {"epsilon": 4.0, "delta": 1e-5, "radius": 2.0}
+        assert fields["budget"] == {
+            "trust_model": "outsourced",
+            "epsilon": 4.0,
+            "delta": 1e-5,
+            "radius": 2.0,
+        }
         assert fields["answers"]["upper"] == 200.0
         assert fields["repeats"] == 2
-        assert np.shape(fields["projection"]) == (2, 1)
-        assert Path("secret-simulated/key.json").exists()
+        assert np.shape(fields["projection"]["matrix"]) == (2, 1)
+        assert Path("secret-simulated/key.sqlite").exists()
         assert not Path("secret").exists()
         assert not Path("key").exists()
 
@@ -403,6 +408,26 @@ class TestTheWholeWay:
         assert frame["answer"].isna().tolist() == [False, False, True]
         assert model()[0] == 0
 
+    def test_a_new_outcome_for_somebody_who_was_answered_for_is_not_left_aside_in_silence(
+        self, folder: Path
+    ) -> None:
+        curate()
+        model()
+        answer()
+        given = Path("answers.csv").read_bytes()
+        everybody = patients()[["patient", "cost"]]
+        everybody.to_csv("same.csv", index=False)
+        code, out, err = answer("--outcomes", "same.csv")
+        assert code == 0, err
+        assert "another outcome" not in out
+        everybody.assign(cost=everybody["cost"] + 1.0).to_csv("other.csv", index=False)
+        code, out, err = answer("--outcomes", "other.csv")
+        assert code == 0, err
+        # Of 25 the three who were asked for.
+        assert "3 people in other.csv had been answered for with another outcome" in out
+        assert "an answer that was given stays as it is" in out
+        assert Path("answers.csv").read_bytes() == given
+
     def test_what_was_measured_is_not_overwritten(self, folder: Path) -> None:
         patients().assign(cost=None).to_csv("patients.csv", index=False)
         curate()
@@ -440,7 +465,7 @@ class TestTheWholeWay:
         code, out, _ = model("--ask", "ask.parquet", "--tell", "answers.parquet")
         assert code == 0
         assert "Read 3 new answers" in out
-        assert Path("ask.state.json").exists()
+        assert Path("ask.state.sqlite").exists()
 
 
 @pytest.fixture(scope="module")
@@ -542,7 +567,7 @@ class TestMistakes:
             bad.to_csv(ask, index=False)
             self.refused(begun, answer(), message)
         assert not Path("answers.csv").exists()
-        assert not Path("key-simulated/answers.jsonl").exists()
+        assert counted(Path("key-simulated"), "answers") == 0
 
     def test_names_are_never_markup(self, folder: Path) -> None:
         Path("[red]").mkdir()

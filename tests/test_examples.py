@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.simulation import simulate
+from discreet.experiments import simulate
 from discreet.studies import load_study
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -14,7 +14,8 @@ FLOORS = [
     {"validation", "codec", "durable", "domain", "action_space"},
     {"intervals", "privacy", "kernels", "problems", "records"},
     {"learners", "outsourcing"},
-    {"simulation", "audit"},
+    {"experiments"},
+    {"audit"},
     {"studies", "reproduction"},
     {"reporting"},
     {"cli"},
@@ -34,7 +35,9 @@ def imported(path: Path) -> set[str]:
     """The modules of discreet that a file imports, at any level of nesting."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("discreet"):
+        if isinstance(node, ast.ImportFrom) and node.module == "discreet":
+            found |= {f"discreet.{name.name}" for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("discreet"):
             found.add(node.module or "")
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names if name.name.startswith("discreet")}

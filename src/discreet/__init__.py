@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from discreet.learners.schema import decode, encode
     from discreet.learners.terms import Terms
     from discreet.outsourcing.curator import Curator
+    from discreet.outsourcing.exchange import ReleasedTable
     from discreet.outsourcing.modeler import Modeler
-    from discreet.outsourcing.table import ReleasedTable
     from discreet.privacy import (
         Guarantee,
         Joint,
@@ -58,7 +58,7 @@ else:
         "learners.terms": ("Terms",),
         "outsourcing.curator": ("Curator",),
         "outsourcing.modeler": ("Modeler",),
-        "outsourcing.table": ("ReleasedTable",),
+        "outsourcing.exchange": ("ReleasedTable",),
         "privacy": (
             "Guarantee",
             "Joint",

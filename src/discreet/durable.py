@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and are on disk when the call returns."""
+"""Files and state that are written whole or not at all, and are on disk when the call returns."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import glob
 import os
 import re
 import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from discreet.validation import InvalidInput
 
 # What others may do with a file; of the second the user's umask takes its share.
 PRIVATE_FILE, _OPEN_FILE = 0o600, 0o666
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}\.draft", re.DOTALL)
+_SQLITE = b"SQLite format 3\0"
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
@@ -73,11 +80,107 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def append_durably(path: Path, text: str) -> None:
-    """Text at the end of a private file; on disk when this returns."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _BINARY, PRIVATE_FILE)
-    with os.fdopen(handle, "ab") as file:
-        file.write(text.encode("utf-8"))
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(path.parent)
+class Busy(InvalidInput):
+    """Another process is changing the same state."""
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """State in one SQLite file: each change is there whole and on disk, or not at all.
+
+    Attributes:
+        path: the file; only its owner may read it.
+        what: what it holds, as messages call it: `a key`.
+        schema: the statements that make its tables.
+        application: the number by which SQLite files of this kind are known, not 0.
+    """
+
+    path: Path
+    what: str
+    schema: tuple[str, ...]
+    application: int
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection | None]:
+        """The state at one moment; None where nothing was ever kept. Nothing is written.
+
+        Raises:
+            InvalidInput: for a file that holds something else, or that is damaged.
+        """
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            yield None
+            return
+        with self._opened(wait=5.0) as state:
+            state.execute("BEGIN")
+            yield state if self._is_begun(state) else None
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """The state for this process alone, made if need be.
+
+        What is done within the block is on disk when it ends. If the block fails, or the process is
+        stopped at any point before that, all is as it was.
+
+        Raises:
+            Busy: when another process works on it.
+            InvalidInput: as from `reading`.
+        """
+        if not self.path.exists():
+            # SQLite would let others read it, as the umask says.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+            sync_folder(self.path.parent)
+        with self._opened(wait=0.0) as state:
+            # Of two that begin, one is refused here and not when it has drawn something.
+            state.execute("BEGIN IMMEDIATE")
+            try:
+                if not self._is_begun(state):
+                    for statement in (f"PRAGMA application_id = {self.application}", *self.schema):
+                        state.execute(statement)
+                yield state
+            except BaseException:
+                state.rollback()
+                raise
+            state.execute("COMMIT")
+
+    @contextmanager
+    def _opened(self, wait: float) -> Iterator[sqlite3.Connection]:
+        name = f"{self.path.resolve().as_uri()}?mode=rw"
+        with self.path.open("rb") as file:
+            head = file.read(len(_SQLITE))
+        try:
+            # SQLite takes a few bytes of anything for an empty file.
+            if head != _SQLITE and head.strip(b"\0"):
+                raise sqlite3.DatabaseError("file is not a database")
+            state = sqlite3.connect(name, timeout=wait, isolation_level=None, uri=True)
+            try:
+                # As FULL, and the folder too: a journal that came back after a power cut would
+                # take back what was seen.
+                state.execute("PRAGMA synchronous = EXTRA")
+                state.execute("PRAGMA foreign_keys = ON")
+                yield state
+            finally:
+                state.close()
+        except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise Busy(
+                    f"another process is working in {self.path.parent}; wait until it is done and "
+                    "repeat the command."
+                ) from error
+            if type(error) is sqlite3.DatabaseError:
+                raise InvalidInput(
+                    f"{self.path} is damaged or is not {self.what} ({error}); restore it, or name "
+                    "another."
+                ) from error
+            raise InvalidInput(
+                f"{self.path} could not be read or written ({error}); nothing was changed."
+            ) from error
+
+    def _is_begun(self, state: sqlite3.Connection) -> bool:
+        """Whether its tables are there; not if the first change never came to its end."""
+        (tables,) = state.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = state.execute("PRAGMA application_id").fetchone()
+        if tables and application != self.application:
+            raise InvalidInput(
+                f"{self.path} is not {self.what} of this version; restore it, or name another."
+            )
+        return bool(tables)

@@ -33,6 +33,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.domain import Box
+from discreet.experiments import REFERENCES, Setting, check_setting
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
@@ -40,7 +41,6 @@ from discreet.privacy.budget import budget_from_fields
 from discreet.problems.base import Problem
 from discreet.problems.catalog import find_entry, load_problem
 from discreet.problems.toml_words import Place, checked, toml_value
-from discreet.simulation import REFERENCES, Setting, check_setting
 from discreet.validation import InvalidInput, Refusals, nearest
 
 

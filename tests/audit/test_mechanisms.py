@@ -16,7 +16,7 @@ from discreet.audit.mechanisms import mechanism_checks
 from discreet.audit.outsourced import outsourced_checks
 from discreet.audit.runner import CONFIDENCE, Finding, audit
 from discreet.audit.selections import drawn_as_said
-from discreet.outsourcing import answering
+from discreet.outsourcing.answers import AnswerNoise
 from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.privacy.prefix_sums import MECHANISMS, BinaryTree, Honaker
@@ -178,14 +178,14 @@ def test_an_option_that_is_drawn_too_often_is_noticed(monkeypatch: pytest.Monkey
 def test_answers_that_leave_as_they_are_are_noticed(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noisy = answering._noisy
+    draw = AnswerNoise.draw
 
-    def tampered(outcome: float, answers: Any, *rest: Any) -> float | None:
+    def tampered(noise: AnswerNoise, outcome: float, words: str) -> float:
         if change == "plain":
             return outcome
-        return noisy(outcome, replace(answers, lower=-1e3, upper=1e3), *rest)
+        return draw(replace(noise, lower=-1e3, upper=1e3), outcome, words)
 
-    monkeypatch.setattr(answering, "_noisy", tampered)
+    monkeypatch.setattr(AnswerNoise, "draw", tampered)
     assert finding(named("outsourced, answers"), 0).verdict == "BROKEN"
 
 

@@ -19,8 +19,8 @@ import discreet.cli.journal
 import discreet.cli.running
 import discreet.cli.study
 from discreet.cli.journal import digest_of, meaning_of, open_journal
+from discreet.experiments import Outcome, simulate_all
 from discreet.learners.schema import encode
-from discreet.simulation import Outcome, simulate_all
 from discreet.studies import Study, load_study
 from discreet.validation import InvalidInput
 from tests.cli.cases import RUNS, STUDY, invoke, records, write_study

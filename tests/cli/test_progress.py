@@ -11,7 +11,7 @@ import pytest
 import discreet.cli.running
 import discreet.cli.study
 from discreet.cli.progress import StudyProgress
-from discreet.simulation import Outcome, simulate_all
+from discreet.experiments import Outcome, simulate_all
 from discreet.studies import Study, load_study
 from tests.cli.cases import invoke, write_study
 

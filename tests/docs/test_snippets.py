@@ -21,9 +21,9 @@ import pytest
 import typer
 
 from discreet.cli import app
+from discreet.experiments import Setting, check_setting
 from discreet.outsourcing.bounds import read_bounds
 from discreet.privacy import Joint
-from discreet.simulation import Setting, check_setting
 from discreet.studies import load_study
 from measured.markers import ROOT, pages, without_blocks
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import AnswerRules
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
-from discreet.outsourcing.files import Format
+from discreet.outsourcing.exchange import Format
 from discreet.outsourcing.proposal import Allowed
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
-from discreet.problems.columns import Column
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
 PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
@@ -23,7 +24,7 @@ PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
 def bounds(columns: int = 2, outcome: str | None = "expense", width: float = 10.0) -> PublicBounds:
     """Columns a, b, ... from 0 to `width` in units of 1."""
     names = "abcdefghijkl"[:columns]
-    made = tuple(PublicColumn(Column(name, 0.0, width), 1.0) for name in names)
+    made = tuple(PublicColumn(name=name, lower=0.0, upper=width, scale=1.0) for name in names)
     return PublicBounds(made, "citizen", outcome)
 
 
@@ -71,10 +72,28 @@ def release(
     )
 
 
+def change(key: Path, *statements: str) -> None:
+    """Edit a key, as nobody should."""
+    with closing(sqlite3.connect(key / "key.sqlite")) as state, state:
+        for statement in statements:
+            state.execute(statement)
+
+
+def forget_answers(key: Path) -> None:
+    """All answers are gone, as from a key that was restored from an older copy."""
+    change(key, "DELETE FROM answers", "DELETE FROM draws")
+
+
+def counted(key: Path, table: str) -> int:
+    """How many rows a table of a key has."""
+    with closing(sqlite3.connect(key / "key.sqlite")) as state:
+        return int(state.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file in a folder, however deep, by its name; locks are left out."""
+    """Every file in a folder, however deep, by its name."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != ".lock"
+        if path.is_file()
     }

@@ -1,16 +1,19 @@
 """Work that is stopped at any of its steps: killed, as by a power cut, or failing, as on a full
 disk.
 
-A step is a change of the file system: a file or folder that appears, a rename, a file cut short or
-taken away, or contents that reach the disk. A killed process cleans nothing up.
+A step is a change of the file system (a file or folder that appears, a rename, a file cut short or
+taken away, contents that reach the disk) or a statement that a database is given. A killed process
+cleans nothing up, and SQLite has written to the disk what its smallest memory cannot hold.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,7 +43,16 @@ def _stopping(step: int, stop: Callable[[], None]) -> Iterator[None]:
 
         return instead
 
+    class Watched(sqlite3.Connection):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+            super().execute("PRAGMA cache_size = 1")
+
+        execute = watched("execute", sqlite3.Connection.execute)
+        executemany = watched("executemany", sqlite3.Connection.executemany)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Watched))
         for name in CHANGES:
             patch.setattr(os, name, watched(name, getattr(os, name)))
         yield

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from discreet.outsourcing.acquisition import (
+from discreet.outsourcing.modeler import (
     ACQUISITIONS,
     Acquisition,
     ExpectedImprovement,

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.outsourcing.answer_noise import AnswerNoise
+from discreet.outsourcing.answers import AnswerNoise, AnswerRules
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.projection import Projection
-from discreet.outsourcing.release import Mechanism, mechanism_for
+from discreet.outsourcing.release import Mechanism, Projection, mechanism_for
 from discreet.privacy import Guarantee, NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
@@ -58,7 +57,9 @@ def certificate(
 
 
 def answer_noise(epsilon: float = 1.0, repeats: int = 1) -> AnswerNoise:
-    return AnswerNoise.calibrated(epsilon, 1e-6, (0.0, 5.0), repeats, SIMULATED)
+    noise = AnswerRules(repeats, epsilon, 1e-6, (0.0, 5.0)).calibrated(SIMULATED)
+    assert noise is not None
+    return noise
 
 
 def mu(made: Mechanism, distance: float) -> float:
@@ -150,13 +151,15 @@ class TestFigures:
         if secure:
             pytest.importorskip("opendp")
         noise: NoiseSource = SecureNoise() if secure else SIMULATED
-        found = AnswerNoise.calibrated(0.7, 1e-6, (-1.0, 5.0), repeats, noise)
+        found = AnswerRules(repeats, 0.7, 1e-6, (-1.0, 5.0)).calibrated(noise)
         one = noise.gaussian_multiplier(6.0, found.scale, 1)
         epsilon = gaussian_epsilon(one / math.sqrt(repeats), 1e-6)
         assert epsilon == pytest.approx(0.7, rel=1e-6)
         assert epsilon <= 0.7 * (1.0 + 1e-12)
         assert found.event.noise_multiplier == pytest.approx(one / math.sqrt(repeats))
-        single = AnswerNoise.calibrated(0.7, 1e-6, (-1.0, 5.0), 1, noise)
+        single = AnswerRules(1, 0.7, 1e-6, (-1.0, 5.0)).calibrated(noise)
+        assert found is not None
+        assert single is not None
         assert found.scale == pytest.approx(math.sqrt(repeats) * single.scale)
 
     def test_noise_sources_are_told(self) -> None:
@@ -328,18 +331,22 @@ class TestForgeries:
     @pytest.mark.parametrize(
         ("name", "change", "message"),
         [
-            ("plain", scaler("mechanism", "scale", by=0.99), "is 2, but it is 2.0"),
+            (
+                "plain",
+                scaler("mechanism", "scale", by=0.99),
+                "claims the epsilon .* 2, but it is 2.0",
+            ),
             ("plain", scaler("mechanism", "rounding", by=0.5), "claims the rounding"),
             ("plain", scaler("mechanism", "gain", by=0.9), "claims the gain 0.9"),
             ("projected", scaler("mechanism", "gain", by=1.0 - 1e-9), "claims the gain"),
-            ("projected", scaler("projection", 0, 0, by=50.0), "claims the gain"),
+            ("projected", scaler("projection", "matrix", 0, 0, by=50.0), "claims the gain"),
             ("again", scaler("earlier", 0, "scale", by=0.5), "mechanisms give"),
             ("again", scaler("earlier", 1, "gain", by=2.0), "mechanisms give"),
-            ("again", setter("earlier", 0, to={}), "damaged"),
-            ("plain", scaler("budget", "epsilon", by=0.5), "says that the epsilon"),
-            ("plain", scaler("budget", "delta", by=0.1), "says that the epsilon"),
-            ("plain", scaler("budget", "radius", by=2.0), "says that the epsilon"),
-            ("plain", setter("budget", "radius", to=None), "says that the epsilon"),
+            ("again", setter("earlier", 0, to={}), "lacks the field 'scale'"),
+            ("plain", scaler("budget", "epsilon", by=0.5), "claims the epsilon"),
+            ("plain", scaler("budget", "delta", by=0.1), "claims the epsilon"),
+            ("plain", scaler("budget", "radius", by=2.0), "claims the epsilon"),
+            ("plain", setter("budget", "radius", to=None), "claims the epsilon"),
             ("protected answers", scaler("answers", "scale", by=0.9), "epsilon of the answers"),
             ("protected answers", scaler("answers", "epsilon", by=0.9), "epsilon of the answers"),
             ("protected answers", scaler("answers", "upper", by=2.0), "epsilon of the answers"),
@@ -405,12 +412,12 @@ class TestForgeries:
             (setter("schema", to=2), "schema 2"),
             (setter("release", to="../../etc/passwd"), "32 hex digits"),
             (setter("release", to="A" * 32), "32 hex digits"),
-            (setter("release", to=5), "damaged"),
-            (setter("file", to="../rows.csv"), "must be one of"),
-            (setter("file", to="/etc/passwd"), "must be one of"),
-            (setter("file", to="rows.csv\0"), "must be one of"),
-            (setter("file", to=["rows.csv"]), "must be one of"),
-            (setter("file", to="certificate.json"), "must be one of"),
+            (setter("release", to=5), "must be text"),
+            (setter("file", to="../rows.csv"), "must be 'rows.csv' or"),
+            (setter("file", to="/etc/passwd"), "must be 'rows.csv' or"),
+            (setter("file", to="rows.csv\0"), "must be 'rows.csv' or"),
+            (setter("file", to=["rows.csv"]), "must be 'rows.csv' or"),
+            (setter("file", to="certificate.json"), "must be 'rows.csv' or"),
             (setter("rows", to=0), "rows was 0"),
             (setter("rows", to=1.5), "rows was 1.5"),
             (setter("repeats", to=0), "repeats was 0"),
@@ -419,26 +426,31 @@ class TestForgeries:
             (setter("diameter", to=1.0), "claims the diameter"),
             (setter("diameter", to="17"), "damaged"),
             (setter("mechanism", "scale", to=0.0), "scale was 0"),
-            (setter("mechanism", "scale", to=1e-320), "must be between"),
+            (setter("mechanism", "scale", to=1e-320), "number from 1e-60 to 1e"),
             (setter("mechanism", "scale", to=math.inf), "scale was inf"),
-            (setter("mechanism", "gain", to=1e300), "must be between"),
+            (setter("mechanism", "gain", to=1e300), "number from 1e-60 to 1e"),
             (setter("mechanism", "numbers", to=2**70), "numbers was"),
             (setter("mechanism", "numbers", to=0), "numbers was 0"),
             (setter("mechanism", "noise", to="dice"), "noise source was 'dice'"),
             (setter("mechanism", "noise", to="none"), "nothing protects"),
-            (setter("mechanism", "more", to=1), "it has five"),
-            (setter("mechanism", to=None), "damaged"),
-            (setter("earlier", to=5), "damaged"),
+            (setter("mechanism", "more", to=1), "must have exactly scale, gain,"),
+            (setter("mechanism", to=None), "must be an object"),
+            (setter("earlier", to=5), "must be a list"),
             (setter("budget", "epsilon", to=-2.0), "epsilon was -2"),
-            (setter("budget", "more", to=1), "damaged"),
+            (setter("budget", "more", to=1), "it takes epsilon, delta, radius"),
+            (setter("budget", "trust_model", to="joint"), "it takes epsilon, delta"),
+            (
+                setter("budget", to={"trust_model": "joint", "epsilon": 2.0, "delta": 1e-5}),
+                "budget was Joint",
+            ),
             (setter("bounds", "columns", to=[]), "at least one"),
-            (setter("bounds", "columns", 0, "lower", to="0"), "damaged"),
+            (setter("bounds", "columns", 0, "lower", to="0"), "it must be a number"),
             (setter("bounds", "columns", 0, "upper", to=-1.0), "must be below"),
-            (setter("bounds", "columns", 0, "name", to=3), "must be a text"),
-            (setter("projection", to=[[1.0], [1.0]]), "has 2 rows for 3"),
-            (setter("projection", to=[[1.0], [math.nan], [1.0]]), "projection"),
+            (setter("bounds", "columns", 0, "name", to=3), "name was 3; it must be a text"),
+            (setter("projection", to={"matrix": [[1.0], [1.0]]}), "has 2 rows for 3"),
+            (setter("projection", to={"matrix": [[1.0], [math.nan], [1.0]]}), "matrix had NaN"),
             (setter("projection", to="x"), "projection"),
-            (setter("answers", to={"epsilon": 1.0}), "damaged"),
+            (setter("answers", to={"epsilon": 1.0}), "lacks the field 'delta'"),
             (setter("promise", to={}), "damaged"),
             (setter("promise", "guarantee", "delta", to=10**400), "damaged"),
             (setter("promise", "guarantee", "releases", to=math.inf), "damaged"),
@@ -466,11 +478,11 @@ class TestAnswerNoise:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"epsilon": 0.0}, "epsilon of the answers was 0"),
-            ({"delta": 1.0}, "delta of the answers was 1"),
+            ({"epsilon": 0.0}, "epsilon of answers was 0"),
+            ({"delta": 1.0}, "delta of answers was 1"),
             ({"bounds": (1.0, 1.0)}, "lower must be below"),
             ({"bounds": (2.0, 1.0)}, "lower must be below"),
-            ({"bounds": (0.0, math.nan)}, "upper bound of answers was nan"),
+            ({"bounds": (0.0, math.nan)}, "a bound of answers was nan"),
             ({"bounds": (-1e308, 1e308)}, "lower must be below"),
             ({"repeats": 0}, "repeats was 0"),
             ({"repeats": 1.5}, "repeats was 1.5"),
@@ -479,4 +491,4 @@ class TestAnswerNoise:
     def test_bad_rules(self, change: dict[str, Any], message: str) -> None:
         rules = {"epsilon": 1.0, "delta": 1e-6, "bounds": (0.0, 1.0), "repeats": 1, **change}
         with pytest.raises(InvalidInput, match=message):
-            AnswerNoise.calibrated(**rules, noise=SIMULATED)
+            AnswerRules(**rules).calibrated(SIMULATED)

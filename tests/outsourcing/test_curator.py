@@ -14,15 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import Answer, AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
-from discreet.outsourcing.files import Format, locked
-from discreet.outsourcing.key import read_key
+from discreet.outsourcing.exchange import Format, ReleasedTable
+from discreet.outsourcing.key import read_key, state_of
 from discreet.outsourcing.proposal import Allowed
-from discreet.outsourcing.questions import Answer, Question
-from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
@@ -49,7 +47,7 @@ def person(key: Path, certificate: Certificate, row: int) -> int:
     """Which of the people, in the order of their ids, a released row is."""
     found = read_key(key)
     assert found is not None
-    return int(found.order(certificate.release)[row])
+    return int(found.find(certificate.release).order[row])
 
 
 def outcome_of(key: Path, certificate: Certificate, row: int) -> float:
@@ -144,7 +142,7 @@ class TestReleases:
         assert [len(one.earlier) for one in made] == [0, 1, 2]
         assert made[2].earlier == (made[0].mechanism, made[1].mechanism)
         assert len({one.release for one in made}) == 3
-        total = math.sqrt(sum((one.mechanism.noise_multiplier(1.0)) ** -2 for one in made))
+        total = math.sqrt(sum((one.mechanism.event(1.0).noise_multiplier) ** -2 for one in made))
         expected = gaussian_epsilon(1.0 / total, 1e-5)
         assert made[2].guarantee.epsilon == pytest.approx(expected)
 
@@ -247,7 +245,7 @@ class TestNothingSecretLeaves:
         assert found is not None
         secrets: list[bytes] = [b"citizen", b"expense", b"Secret", b"Mrs", b"424242"]
         secrets += [found.fingerprint.encode(), str(tmp_path).encode()]
-        order = found.order(made.release)
+        order = found.find(made.release).order
         secrets += [order.tobytes(), order.astype(np.int32).tobytes(), str(order.tolist()).encode()]
         for column in ("a", "b", "expense"):
             for value in frame[column]:
@@ -459,7 +457,7 @@ class TestFolders:
 
     def test_one_process_at_a_time(self, key: Path, tmp_path: Path) -> None:
         made = release(key)
-        with locked(key):
+        with state_of(key).changing():
             for act in (
                 lambda: release(key),
                 lambda: publish(key, made, tmp_path / "out"),

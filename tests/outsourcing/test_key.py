@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
+from discreet.outsourcing.answers import Question
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.key import read_key
-from discreet.outsourcing.questions import Question
-from discreet.privacy import Outsourced
 from discreet.validation import InvalidInput
 from tests.learners.spy import Spy
-from tests.outsourcing.cases import bounds, contents, release, table
+from tests.outsourcing.cases import bounds, change, contents, release, table
 
 
 @pytest.fixture
@@ -70,7 +66,7 @@ class TestRoundTrip:
         assert found.ids == tuple(sorted(ids))
         outcomes = dict(zip(ids, [0.1, 0.2, 0.3], strict=True))
         questions = [Question(1 + row, row) for row in range(3)]
-        order = found.order(certificate.release)
+        order = found.find(certificate.release).order
         for answer in Curator(key).answer(certificate.release, questions):
             assert answer.value == outcomes[found.ids[order[answer.question.row]]]
         assert release(key, frame).release == certificate.release
@@ -96,124 +92,79 @@ class TestRoundTrip:
 
 
 class TestDamage:
-    def test_a_lost_key_file_is_not_a_new_beginning(self, key: Path, made: Certificate) -> None:
+    def test_a_lost_file_is_not_a_new_beginning(self, key: Path, made: Certificate) -> None:
         """Else the same table would be released twice, each with a certificate of its own."""
-        (key / "key.json").unlink()
-        refused(key, made, "does not know of it")
-        refused(key, made, "does not know of it", answers=False)
+        (key / "key.sqlite").unlink()
+        refused(key, made, "is gone or empty")
+        refused(key, made, "is gone or empty", answers=False)
 
-    def test_nor_is_a_key_file_from_an_older_copy(
-        self, key: Path, made: Certificate, tmp_path: Path
-    ) -> None:
-        old = (key / "key.json").read_bytes()
-        second = release(key, again=True, budget=Outsourced(1.0, 1e-5, 1.0))
-        Curator(key).publish(second.release, tmp_path / "two")
-        (key / "key.json").write_bytes(old)
-        refused(key, made, f"{second.release} was given out")
-        refused(key, made, "was given out", answers=False)
-
-    def test_answers_without_a_key_file(self, key: Path, tmp_path: Path) -> None:
+    def test_nor_is_one_that_nobody_published(self, key: Path) -> None:
         made = release(key)
-        Curator(key).answer(made.release, [Question(1, 4)])
-        (key / "key.json").unlink()
-        refused(key, made, "answers were given", answers=False)
+        (key / "key.sqlite").unlink()
+        refused(key, made, "is gone or empty", answers=False)
 
-    @pytest.mark.parametrize("content", ["", "{", "[]", "null", "3", '{"kind": "curator key"}'])
-    def test_a_damaged_key_file(self, key: Path, made: Certificate, content: str) -> None:
-        (key / "key.json").write_text(content)
-        refused(key, made, "damaged|not a key of schema|does not know")
-        refused(key, made, "damaged|not a key of schema|does not know", answers=False)
+    @pytest.mark.parametrize("content", ["", "{", "SQLite format 3\0", "x" * 5000])
+    def test_a_damaged_file(self, key: Path, made: Certificate, content: str) -> None:
+        (key / "key.sqlite").write_text(content)
+        refused(key, made, "is damaged|is gone or empty")
+        refused(key, made, "is damaged|is gone or empty", answers=False)
+
+    def test_pages_that_were_overwritten(self, key: Path, made: Certificate) -> None:
+        file = key / "key.sqlite"
+        content = bytearray(file.read_bytes())
+        content[4096:] = b"\xff" * (len(content) - 4096)
+        file.write_bytes(bytes(content))
+        refused(key, made, "is damaged")
+        refused(key, made, "is damaged", answers=False)
 
     @pytest.mark.parametrize(
-        ("field", "to"),
+        "statement",
         [
-            ("schema", 2),
-            ("kind", "key"),
-            ("bounds", {"columns": []}),
-            ("bounds", None),
-            ("releases", [{}]),
-            ("releases", 5),
-            ("people", "0" * 64),
+            "PRAGMA application_id = 5",
+            "UPDATE source SET bounds = '{\"columns\": []}'",
+            "UPDATE source SET bounds = '5'",
+            "UPDATE source SET bounds = 'x'",
+            "UPDATE releases SET asked = 'x'",
+            "UPDATE releases SET people = x'00'",
+            "ALTER TABLE people RENAME TO others",
+            "ALTER TABLE answers DROP COLUMN row",
         ],
     )
-    def test_damaged_fields(self, key: Path, made: Certificate, field: str, to: object) -> None:
-        file = key / "key.json"
-        file.write_text(json.dumps({**json.loads(file.read_text()), field: to}))
-        refused(key, made, "damaged|changed|not a key of schema|at least one|does not know")
-
-    def test_people_who_were_sorted_by_somebody(self, key: Path, made: Certificate) -> None:
-        """Rows would belong to other people."""
-        people = pd.read_csv(key / "people.csv")
-        people.sort_values("outcome").to_csv(key / "people.csv", index=False)
-        refused(key, made, r"people\.csv was changed")
-        refused(key, made, r"people\.csv was changed", answers=False)
+    def test_damaged_fields(self, key: Path, made: Certificate, statement: str) -> None:
+        change(key, statement)
+        message = "damaged|at least one|is not a key of this version|could not be read"
+        refused(key, made, message)
+        refused(key, made, message, answers=False)
 
     @pytest.mark.parametrize(
-        "order", [np.arange(11), np.zeros(12, dtype=int), np.arange(1, 13), np.ones((12, 1))]
+        "order", [np.arange(11), np.zeros(12, dtype=int), np.arange(1, 13), np.ones(13, dtype=int)]
     )
     def test_an_order_that_is_none(self, key: Path, made: Certificate, order: np.ndarray) -> None:
-        np.save(key / made.release / "order.npy", order)
+        change(key, f"UPDATE releases SET people = x'{order.astype('<i8').tobytes().hex()}'")
         refused(key, made, "does not name everybody once")
 
-    @pytest.mark.parametrize("name", ["order.npy", "certificate.json"])
-    @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{}", None])
-    def test_damaged_files_of_a_release(
-        self, key: Path, made: Certificate, name: str, content: bytes | None
-    ) -> None:
-        file = key / made.release / name
-        file.unlink()
-        if content is not None:
-            file.write_bytes(content)
+    @pytest.mark.parametrize("text", ["", "x", "{}"])
+    def test_a_damaged_certificate(self, key: Path, made: Certificate, text: str) -> None:
+        change(key, f"UPDATE releases SET certificate = '{text}'")
         refused(key, made, "damaged|not the certificate")
 
-    def test_the_certificate_of_another_release(
-        self, key: Path, made: Certificate, tmp_path: Path
-    ) -> None:
-        release(tmp_path / "other", table(seed=1))
-        found = read_key(tmp_path / "other")
-        assert found is not None
-        shutil.copy(found.folder / found.drawn[0].release / "certificate.json", key / made.release)
-        refused(key, made, "belongs to another one")
-
     def test_a_release_that_was_edited(self, key: Path, made: Certificate, tmp_path: Path) -> None:
-        with (key / made.release / "rows.csv").open("a") as file:
-            file.write("12,0.0,0.0\n")
+        change(key, "UPDATE releases SET rows = CAST(rows || '12,0.0,0.0' AS BLOB)")
         with pytest.raises(InvalidInput, match="was changed"):
             Curator(key).publish(made.release, tmp_path / "two")
         assert not (tmp_path / "two").exists()
 
-    @pytest.mark.parametrize("line", ["{}", "x", '{"release": 1}', "\xff", "[]"])
-    def test_a_damaged_log(self, key: Path, made: Certificate, line: str) -> None:
-        """Only a last line without an end was seen by nobody."""
-        log = key / "answers.jsonl"
-        log.write_bytes(line.encode("latin-1") + b"\n" + log.read_bytes())
-        refused(key, made, "log of answers .* is damaged")
-
 
 class TestLeftovers:
-    def test_what_nobody_saw_is_taken_away(self, key: Path) -> None:
-        made = release(key)
-        crashed = key / ("ab" * 16)
-        crashed.mkdir()
-        (crashed / "rows.csv").write_text("row,a,b\n")
-        draft = key / ".key.json.0badcafe.draft"
-        draft.write_text("secret")
-        assert release(key).release == made.release
-        assert not crashed.exists()
-        assert not draft.exists()
-
-    def test_a_first_release_that_crashed_leaves_the_folder_usable(self, key: Path) -> None:
-        key.mkdir()
-        (key / ("ab" * 16)).mkdir()
-        (key / ".people.csv.0badcafe.draft").write_text("secret")
-        (key / "people.csv").write_text("id\nsomebody else\n")
+    def test_a_first_release_that_was_stopped_leaves_the_folder_usable(self, key: Path) -> None:
+        for content in (None, b""):
+            key.mkdir(exist_ok=True)
+            if content is not None:
+                (key / "key.sqlite").write_bytes(content)
+            assert read_key(key) is None
         made = release(key)
         found = read_key(key)
         assert found is not None
-        assert len(found.ids) == 12
-        assert {path.name for path in key.iterdir()} == {
-            ".lock",
-            "key.json",
-            "people.csv",
-            made.release,
-        }
+        assert [drawn.release for drawn in found.drawn] == [made.release]
+        assert {path.name for path in key.iterdir()} == {"key.sqlite", "SECRET.txt"}
+        assert "SECRET" in (key / "SECRET.txt").read_text()

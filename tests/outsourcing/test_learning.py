@@ -7,10 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from discreet.outsourcing import learning
+from discreet.outsourcing import posterior as learning
 from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.learning import column_spread, first_prior, learn_prior
-from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
+from discreet.outsourcing.posterior import (
+    FAMILIES,
+    Family,
+    RowPrior,
+    column_spread,
+    first_prior,
+    learn_prior,
+)
 
 
 def outcomes(points: np.ndarray, prior: RowPrior, rng: np.random.Generator) -> np.ndarray:

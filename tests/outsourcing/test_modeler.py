@@ -8,16 +8,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from discreet.outsourcing.acquisition import (
+from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.modeler import (
     ACQUISITIONS,
     Acquisition,
     ExpectedImprovement,
+    Modeler,
     PublishedUCB,
     UpperConfidence,
 )
-from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.modeler import Modeler
-from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.posterior import RowPrior
 from discreet.validation import InvalidInput
 
 PRIOR = RowPrior((0.25, 0.4), 1.0, 0.01, mean=0.2)

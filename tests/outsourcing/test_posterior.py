@@ -10,8 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.posterior import RowPosterior
-from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
+from discreet.outsourcing.posterior import FAMILIES, Family, RowPosterior, RowPrior
 from discreet.validation import InvalidInput
 
 

@@ -8,13 +8,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.exchange import ReleasedTable
 from discreet.outsourcing.key import read_key
 from discreet.outsourcing.proposal import Allowed, Proposal
-from discreet.outsourcing.questions import Question
-from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.learners.spy import Spy
@@ -34,7 +33,7 @@ def person(key: Path, certificate: Certificate, row: int) -> int:
     """Which of the people, in the order of their ids, a released row is."""
     found = read_key(key)
     assert found is not None
-    return int(found.order(certificate.release)[row])
+    return int(found.find(certificate.release).order[row])
 
 
 class Untouchable(SimulatedNoise):
@@ -106,8 +105,8 @@ class TestProposals:
         self, key: Path, tmp_path: Path
     ) -> None:
         publish(key, release(key), tmp_path / "out")
-        (key / "key.json").unlink()
-        with pytest.raises(InvalidInput, match="does not know of it"):
+        (key / "key.sqlite").unlink()
+        with pytest.raises(InvalidInput, match="is gone or empty"):
             proposed(key)
 
 

@@ -12,18 +12,18 @@ from scipy import stats
 
 from discreet.audit.lower_bound import attack
 from discreet.outsourcing.bounds import GRID, PublicBounds
-from discreet.outsourcing.projection import Projection
 from discreet.outsourcing.release import (
     AT_ONCE,
     DrawnRows,
     Mechanism,
+    Projection,
     draw_rows,
     mechanism_for,
     noise_scale,
     stretch,
 )
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise, Unprotected
-from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.accounting import composed_epsilon, gaussian_epsilon
 from discreet.validation import InvalidInput
 from tests.chance import check_law
 from tests.learners.spy import Spy
@@ -156,8 +156,8 @@ class TestScale:
         budget = Outsourced(math.exp(power), 1e-5, 1.0)
         made = mechanism(bounds(2, width=4000.0), 10_000, noise=source, budget=budget)
         assert made.scale == pytest.approx(scale, abs=5e-4)
-        assert made.epsilon(1.0, 1e-5) == pytest.approx(budget.epsilon, rel=1e-8)
-        assert made.epsilon(1.0, 1e-5) <= budget.epsilon
+        assert composed_epsilon([made.event(1.0)], 1e-5) == pytest.approx(budget.epsilon, rel=1e-8)
+        assert composed_epsilon([made.event(1.0)], 1e-5) <= budget.epsilon
 
     @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
     @pytest.mark.parametrize("radius", [1e-9, 0.3, 14.0])

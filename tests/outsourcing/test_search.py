@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import Answer, AnswerRules, Question
 from discreet.outsourcing.curator import Curator
-from discreet.outsourcing.prior import RowPrior
-from discreet.outsourcing.questions import (
-    Answer,
-    Question,
+from discreet.outsourcing.exchange import (
+    ReleasedTable,
     read_questions,
     write_answers,
     write_questions,
 )
+from discreet.outsourcing.key import read_key
+from discreet.outsourcing.posterior import RowPrior
 from discreet.outsourcing.search import Search, SearchSettings, Turn
-from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import Outsourced
 from discreet.validation import InvalidInput
 from tests.chance import RARE
@@ -47,7 +48,7 @@ class Parties:
         self.folder = folder
         self.key, self.out = folder / "key", folder / "release"
         self.ask, self.answers = folder / "ask.csv", folder / "answers.csv"
-        self.state = folder / "search.json"
+        self.state = folder / "search.sqlite"
 
     @classmethod
     def begin(
@@ -256,11 +257,13 @@ class TestInterruptions:
             reached |= stopped(step, parties.curate)
             parties.curate()
             assert story(parties.model()) == story(expected)
-            names = ("ask.csv", "answers.csv", "search.json", "key/answers.jsonl")
-            for name in names:
+            for name in ("ask.csv", "answers.csv"):
                 assert (parties.folder / name).read_bytes() == (whole.folder / name).read_bytes(), (
                     name
                 )
+            assert parties.search().asked == whole.search().asked
+            keys = [read_key(side.key) for side in (parties, whole)]
+            assert len({key and key.answers for key in keys}) == 1
             if not reached:
                 break
         assert 4 < step < 59
@@ -296,7 +299,7 @@ class TestInterruptions:
 
     def test_a_second_search_begins_with_what_the_first_found(self, parties: Parties) -> None:
         first = parties.play()
-        parties.state = parties.folder / "second.json"
+        parties.state = parties.folder / "second.sqlite"
         turn = parties.model(SearchSettings(minimize=True), rounds=ROUNDS + BATCH)
         assert turn.new_answers == ROUNDS
         assert story(turn)[:ROUNDS] == story(first)
@@ -436,7 +439,7 @@ class TestRefusals:
         other = Parties.begin(tmp_path / "other")
         other.state = parties.state
         self.refused(parties, "is about release", other.model)
-        other.state = other.folder / "search.json"
+        other.state = other.folder / "search.sqlite"
         other.answers = parties.answers
         with pytest.raises(InvalidInput, match="the answers belong to release"):
             other.model()
@@ -444,26 +447,33 @@ class TestRefusals:
         other.ask = parties.ask
         self.refused(parties, "is not one of the 1", other.curate)
 
-    @pytest.mark.parametrize(
-        "text", ["", "{", "[]", "ten years of work", '{"kind": "search", "schema": 9}']
-    )
+    @pytest.mark.parametrize("text", ["{", "[]", "ten years of work", "SQLite format 3\0"])
     def test_state_files_that_are_none(self, parties: Parties, text: str) -> None:
         parties.state.write_text(text)
         self.refused(parties, "is damaged|is not a search", parties.model)
 
+    def test_the_key_is_no_search(self, parties: Parties) -> None:
+        parties.state = parties.key / "key.sqlite"
+        self.refused(parties, "is not a search", parties.model)
+
     def test_damaged_states(self, parties: Parties) -> None:
         self.begun(parties)
-        whole = json.loads(parties.state.read_text())
-        for field, to in (
-            ("asked", [[1]]),
-            ("asked", 3),
-            ("settings", {}),
-            ("settings", {**whole["settings"], "family": "cubic"}),
-            ("settings", {**whole["settings"], "more": 1}),
-            ("asked", [[1, ROWS, "waiting", None]]),
+        whole = parties.state.read_bytes()
+        settings = json.dumps(asdict(SearchSettings()))
+        for statement in (
+            "DROP TABLE asked",
+            "DROP TABLE search",
+            "UPDATE search SET settings = '{}'",
+            "UPDATE search SET settings = 'x'",
+            f"UPDATE search SET settings = '{settings.replace('rbf', 'cubic')}'",
+            f"UPDATE search SET settings = '{settings[:-1]}, \"more\": 1}}'",
+            f"UPDATE asked SET row = {ROWS} WHERE question = 1",
         ):
-            parties.state.write_text(json.dumps({**whole, field: to}))
-            self.refused(parties, "damaged|must be one of|every entry", parties.search)
+            parties.state.write_bytes(whole)
+            with closing(sqlite3.connect(parties.state)) as state, state:
+                state.execute(statement)
+            message = "damaged|it must be|every entry|could not be read"
+            self.refused(parties, message, parties.search)
 
     @pytest.mark.parametrize("name", ["thesis.csv", "thesis.parquet", "thesis.txt"])
     def test_other_peoples_files_are_not_overwritten(self, parties: Parties, name: str) -> None:
@@ -515,7 +525,7 @@ class TestRefusals:
         ("change", "message"),
         [
             ({"acquisition": "guess"}, "acquisition was 'guess'"),
-            ({"family": "cubic"}, "kernel was 'cubic'"),
+            ({"family": "cubic"}, "family was 'cubic'"),
             ({"seed": -1}, "seed was -1"),
         ],
     )

@@ -5,24 +5,29 @@ Whatever is drawn here is drawn anew each time, so that two draws would be two d
 
 from __future__ import annotations
 
+import ast
 import hashlib
-import json
+import os
 import shutil
+import signal
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from discreet.outsourcing import answering
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.durable import write_bytes
+from discreet.outsourcing import answers as answering
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
-from discreet.outsourcing.key import read_key
-from discreet.outsourcing.questions import Question, read_answers, write_answers
-from discreet.outsourcing.table import ReleasedTable
+from discreet.outsourcing.exchange import ReleasedTable, read_answers, write_answers
+from discreet.outsourcing.key import keep_answers, read_key, state_of
 from discreet.privacy import SimulatedNoise
+from discreet.validation import InvalidInput
 from tests.chance import RARE
-from tests.outsourcing.cases import contents, release
-from tests.outsourcing.stopping import WAYS, Stopped
+from tests.outsourcing.cases import contents, release, table
+from tests.outsourcing.stopping import WAYS, Stopped, killed
 
 MANY = 200
 # What is drawn again must differ, in a child process too. Of the names of drafts, 32 bits each, two
@@ -63,7 +68,7 @@ def draw(folder: Path, again: bool = False, out: str = "out") -> Certificate:
 def key_of(folder: Path) -> list[Certificate]:
     key = read_key(folder / "key")
     assert key is not None
-    return [key.certificate(one.release) for one in key.drawn]
+    return [drawn.certificate for drawn in key.drawn]
 
 
 def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
@@ -81,7 +86,7 @@ def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
         # Nothing is left over.
         assert sorted(path.name for path in folder.iterdir()) == ["key", "out"]
         names = {path.name for path in (folder / "key").iterdir()}
-        assert names == {".lock", "key.json", "people.csv", final.release}
+        assert names == {"key.sqlite", "SECRET.txt"}
         if not reached:
             break
     assert step > 25
@@ -99,11 +104,13 @@ def test_a_new_release(tmp_path: Path, stopped: Stopped) -> None:
         )
         if not reached:
             break
+        key = read_key(folder / "key")
+        assert key is not None
         between = key_of(folder)
         known = {one.sha256 for one in between}
         assert seen(folder) <= known
         last = between[-1].release
-        finished = (folder / "key" / last / "published").exists() and last != first.release
+        finished = key.drawn[-1].published and last != first.release
         final = draw(folder, again=True, out="three" if finished else "two")
         # Everything that anybody could see is counted in the last certificate.
         known = {one.sha256 for one in key_of(folder)}
@@ -167,33 +174,78 @@ def test_answers(tmp_path: Path, stopped: Stopped, protected: bool) -> None:
     assert step > 4
 
 
-def key_log(key: Path) -> list[answering.LoggedAnswer]:
+def key_log(key: Path) -> tuple[answering.GivenAnswer, ...]:
     found = read_key(key)
     assert found is not None
-    return found.answers()
+    return found.answers
 
 
-def test_a_line_that_was_cut_short_was_seen_by_nobody(
+def test_what_was_half_written_was_seen_by_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Power that fails within a line of the log: whole lines stay, the rest is drawn again."""
+    """Killed when parts of the answers, or of a release, are in the file already."""
     monkeypatch.setattr(answering, "SimulatedNoise", Unseeded)
+    count = 400
+    (tmp_path / "first").mkdir()
+    rules = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
+    made = release(tmp_path / "first" / "key", table(count), answers=rules)
+    questions = [Question(1 + row, row) for row in range(count)]
+    acts = {
+        "answers": lambda key: Curator(key).answer(made.release, questions),
+        "release": lambda key: release(key, table(count), answers=rules, seed=8, again=True),
+    }
+    for name, act in acts.items():
+        before = (tmp_path / "first" / "key" / "key.sqlite").read_bytes()
+        halves = 0
+        for step in range(10, 1000, 1 if name == "release" else 97):
+            folder = tmp_path / f"{name} {step}"
+            shutil.copytree(tmp_path / "first", folder)
+            file = folder / "key" / "key.sqlite"
+            if not killed(step, lambda act=act, folder=folder: act(folder / "key")):  # type: ignore[misc]
+                break
+            halves += file.read_bytes() != before and file.with_name("key.sqlite-journal").exists()
+            # It is taken back whole by whoever comes next.
+            assert key_log(folder / "key") == ()
+            assert len(key_of(folder)) == 1
+            act(folder / "key")
+            assert len(key_log(folder / "key")) == (count if name == "answers" else 0)
+        assert halves > 0, name
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_answers_of_a_process_that_is_killed_at_any_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not between two steps of ours, but within those of SQLite too."""
+    monkeypatch.setattr(answering, "SimulatedNoise", Unseeded)
+    key, seen_file = tmp_path / "key", tmp_path / "seen"
+    made = release(key, table(60), answers=AnswerRules(1, 1.0, 1e-6, (0.0, 10.0)))
+    for turn in range(10):
+        child = os.fork()
+        if child == 0:
+            for number in range(60):
+                given = Curator(key).answer(made.release, [Question(1 + number, number)])
+                write_bytes(seen_file, repr([answer.value for answer in given]).encode())
+            os._exit(0)
+        known = seen_file.stat().st_mtime_ns if seen_file.exists() else 0
+        while not seen_file.exists() or seen_file.stat().st_mtime_ns == known:
+            time.sleep(0.0005)
+        time.sleep(0.0013 * turn)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        seen = ast.literal_eval(seen_file.read_text())
+        assert [one.value for one in key_log(key)][: len(seen)] == seen
+
+
+def test_a_second_draw_is_refused_by_the_key_itself(tmp_path: Path) -> None:
     key = tmp_path / "key"
-    made = release(key, answers=AnswerRules(1, 1.0, 1e-6, (0.0, 10.0)))
-    questions = [Question(1, 3), Question(2, 8), Question(3, 1)]
-    log = key / "answers.jsonl"
-    Curator(key).answer(made.release, questions[:1])
-    kept = log.read_bytes()
-    Curator(key).answer(made.release, questions)
-    whole = log.read_bytes()
-    lines = [json.loads(line)["value"] for line in whole.splitlines()]
-    ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
-    for cut in range(len(kept), len(whole) + 1, 11):
-        log.write_bytes(whole[:cut])
-        complete = sum(end <= cut for end in ends)
-        values = [one.value for one in Curator(key).answer(made.release, questions)]
-        assert values[:complete] == lines[:complete]
-        assert len(values) == 3
-        # The log is whole again, and says what was answered.
-        assert [json.loads(line)["value"] for line in log.read_text().splitlines()] == values
-        assert [one.value for one in Curator(key).answer(made.release, questions)] == values
+    made = release(key, answers=AnswerRules(2, 1.0, 1e-6, (0.0, 10.0)))
+    Curator(key).answer(made.release, [Question(1, 3)])
+    (before,) = key_log(key)
+    other = replace(before, question=2, value=(before.value or 0.0) + 1.0)
+    with (
+        pytest.raises(InvalidInput, match="UNIQUE"),
+        state_of(key).changing() as state,
+    ):
+        keep_answers(state, [other])
+    assert key_log(key) == (before,)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
+from discreet.experiments import simulate_all
 from discreet.problems.catalog import entries, find_entry, load_problem
 from discreet.problems.classification import (
     ClassificationProblem,
@@ -18,7 +19,6 @@ from discreet.problems.classification import (
 )
 from discreet.problems.functions import FunctionProblem, Michalewicz
 from discreet.problems.kernel_grid import KernelGridProblem, beta_weights
-from discreet.simulation import simulate_all
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 

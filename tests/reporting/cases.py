@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from discreet.experiments import Outcome, Setting, simulate_all
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Budget, Guarantee, Local, NonPrivate
 from discreet.problems.base import Metric
 from discreet.records import RunRecord
-from discreet.simulation import Outcome, Setting, simulate_all
 from discreet.studies import Study, load_study
 
 ROUNDS = 100
@@ -116,3 +119,40 @@ def write_table(folder: Path) -> None:
         for a, c, s, b in zip(age, cost, sex, better, strict=True)
     ]
     (folder / "people.csv").write_text("\n".join(rows))
+
+
+def overlapping(figure: Figure) -> list[tuple[str, str]]:
+    """Texts of a figure that lie on each other, or reach beyond its borders."""
+    figure.canvas.draw()
+    hidden = {
+        label
+        for axes in figure.axes
+        for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim()))
+        for at, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
+        if not min(low, high) <= at <= max(low, high)
+    }
+    boxes = [
+        # Not the leader that the name of a line has.
+        (artist.get_text(), Text.get_window_extent(artist))
+        for artist in figure.findobj(Text)
+        if isinstance(artist, Text) and artist not in hidden and artist.get_text().strip()
+        if artist.get_visible()
+    ]
+    page = figure.bbox
+    beyond = [
+        (text, "the border")
+        for text, box in boxes
+        if box.x0 < page.x0 - 1.0
+        or box.x1 > page.x1 + 1.0
+        or box.y0 < page.y0 - 1.0
+        or box.y1 > page.y1 + 1.0
+    ]
+    collisions = [
+        (text, other)
+        for (text, box), (other, beside) in combinations(boxes, 2)
+        if box.x0 < beside.x1 - 1.0
+        and beside.x0 < box.x1 - 1.0
+        and box.y0 < beside.y1 - 1.0
+        and beside.y0 < box.y1 - 1.0
+    ]
+    return beyond + collisions

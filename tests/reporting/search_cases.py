@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import Answer, AnswerRules
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.curator import Curator
-from discreet.outsourcing.questions import Answer, read_questions, write_answers
+from discreet.outsourcing.exchange import ReleasedTable, read_questions, write_answers
 from discreet.outsourcing.search import Search, SearchSettings, Turn
-from discreet.outsourcing.table import ReleasedTable
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
 from discreet.validation import FloatArray
 
@@ -118,7 +117,7 @@ def play(
         )
     )
     curator.publish(certificate.release, folder / "release")
-    search = Search(ReleasedTable.read(folder / "release"), folder / "state.json", settings)
+    search = Search(ReleasedTable.read(folder / "release"), folder / "state.sqlite", settings)
     ask, tell = folder / "ask.csv", folder / "answers.csv"
     turn = search.step(ask, tell, rounds=rounds, batch=batch)
     for _ in range(turns - 1):

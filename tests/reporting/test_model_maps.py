@@ -13,6 +13,7 @@ import pytest
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box
+from discreet.experiments import Setting, simulate_all
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.gp_ucb.learner import GPUCB
@@ -35,7 +36,6 @@ from discreet.reporting.model_maps import (
 from discreet.reporting.plots import NARROW
 from discreet.reporting.summary import summarise
 from discreet.reporting.words import protection
-from discreet.simulation import Setting, simulate_all
 from discreet.studies import ReportEntry, load_study
 from discreet.validation import FloatArray, InvalidInput
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from discreet.experiments import Outcome
 from discreet.learners.messages import ArmPolicy
 from discreet.problems.base import Metric
 from discreet.reporting import captions
@@ -19,7 +20,6 @@ from discreet.reporting.html import render_report
 from discreet.reporting.maps import boxes_of, map_figure, map_panels, named_arms
 from discreet.reporting.plots import NARROW, WIDE, epsilon_figure, progress_figure
 from discreet.reporting.summary import summarise
-from discreet.simulation import Outcome
 
 from .cases import TABLE, exponential, outcome, run_study, setting, write_table
 

@@ -11,6 +11,7 @@ import pytest
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
+from discreet.experiments import people_of, simulate_all
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
@@ -31,7 +32,6 @@ from discreet.reporting.reward_maps import (
     reward_scale,
 )
 from discreet.reporting.summary import summarise
-from discreet.simulation import people_of, simulate_all
 from discreet.studies import ReportEntry
 from discreet.validation import FloatArray
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from discreet.outsourcing.curator import AnswerRules
-from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.answers import AnswerRules
+from discreet.outsourcing.posterior import RowPrior
 from discreet.outsourcing.search import SearchSettings
 from discreet.privacy import SecureNoise
 from discreet.reporting.search_report import render_search_report, write_search_report

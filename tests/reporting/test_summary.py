@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from scipy.stats import ttest_1samp
 
+from discreet.experiments import Outcome, Setting, people_of
 from discreet.problems.base import Metric
 from discreet.reporting.summary import study_summary, summarise, with_best_fixed
-from discreet.simulation import Outcome, Setting, people_of
 from discreet.validation import InvalidInput
 
 from .cases import exponential, outcome, run_study, setting

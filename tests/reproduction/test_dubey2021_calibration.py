@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from discreet.simulation import run_learner
 
 from discreet.learners.gp_ucb.calibration import KernelCalibration, row_sensitivity
 from discreet.learners.gp_ucb.posterior import NoisySums
@@ -20,7 +21,6 @@ from discreet.problems.functions import camelback
 from discreet.reproduction.cases import Case
 from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.reproduction.dubey2021.settings import BUMP_KERNEL, ball_points
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 FEATURES = 22

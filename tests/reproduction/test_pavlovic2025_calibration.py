@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.experiments import run_learner
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.rows import BOUND, row_sensitivity
 from discreet.learners.epochs.usca import Usca
@@ -30,7 +31,6 @@ from discreet.reproduction.pavlovic2025.calibration import (
     projected_turn,
     surrogate_deviation,
 )
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray, InvalidInput
 
 PROBLEM = KernelGridProblem(contexts=4, arms=5)

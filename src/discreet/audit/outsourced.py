@@ -26,16 +26,15 @@ from discreet.audit.games import Check, Claim, Exact, Game, NotAudited
 from discreet.audit.losses import gaussian_epsilon
 from discreet.audit.played import Additive
 from discreet.audit.values import exact_of
-from discreet.outsourcing.answer_noise import AnswerRules
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.key import read_key
 from discreet.outsourcing.proposal import Allowed
-from discreet.outsourcing.questions import Question
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
-from discreet.problems.columns import Column
 from discreet.validation import FloatArray, InvalidInput
 
 EPSILON, DELTA, RADIUS = 2.0, 1e-5, 0.5
@@ -108,7 +107,7 @@ def outsourced_checks() -> list[Check]:
 
 def _bounds() -> PublicBounds:
     columns = tuple(
-        PublicColumn(Column(name, 0.0, float(width)), 1.0)
+        PublicColumn(name=name, lower=0.0, upper=float(width), scale=1.0)
         for name, width in zip("abc", _EXTENT, strict=True)
     )
     return PublicBounds(columns, "id", "outcome")
@@ -208,7 +207,9 @@ def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
 
 def _plain_order(curator: Curator, made: Certificate) -> str:
     """Whether rows stand in the order of the table; one in 720 secret orders does by chance."""
-    order = curator._key().order(made.release)
+    key = read_key(curator.folder)
+    assert key is not None
+    order = key.find(made.release).order
     return "rows are released in the order of the table" if (np.diff(order) > 0).all() else ""
 
 
@@ -233,8 +234,8 @@ def _answered(curator: Curator, made: Certificate, facts: Facts) -> None:
 
 
 def _unmeasured(curator: Curator) -> bool:
-    key = curator._key()
-    return key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
+    key = read_key(curator.folder)
+    return key is not None and key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
 
 
 def _records(made: Certificate) -> list[Any]:

@@ -10,16 +10,21 @@ from typer.core import TyperGroup
 
 from discreet.cli.console import err, out, plain, progress, refusing
 from discreet.cli.outputs import TABLE_ENDINGS, Kind, check_outputs, table_of
-from discreet.outsourcing.answer_noise import AnswerRules
-from discreet.outsourcing.answering import Unmeasured
+from discreet.outsourcing.answers import AnswerRules, Unmeasured
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
-from discreet.outsourcing.files import Format, read_numbers, write_table
+from discreet.outsourcing.exchange import (
+    ANSWER_COLUMNS,
+    Format,
+    read_questions,
+    write_answers,
+    write_table,
+)
 from discreet.outsourcing.key import key_of, simulated_key
 from discreet.outsourcing.proposal import Allowed, Proposal
-from discreet.outsourcing.questions import ANSWER_COLUMNS, read_questions, write_answers
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
+from discreet.problems.table_files import read_table
 from discreet.validation import InvalidInput
 
 _RELEASE = "release"
@@ -99,7 +104,7 @@ def release(
         budget = Outsourced(epsilon, delta, public.radius if radius is None else radius)
         curator = Curator(key if simulate is None else simulated_key(key))
         proposal = curator.propose(
-            read_numbers(table, public.text_columns),
+            read_table(table, public.text_columns),
             public,
             budget,
             SecureNoise() if simulate is None else SimulatedNoise(simulate),
@@ -196,7 +201,7 @@ def answer(
         name, questions = read_questions(ask)
         curator = Curator(key_of(name, key))
         columns = curator.outcome_columns()
-        frame = None if outcomes is None else read_numbers(outcomes, columns[:1])
+        frame = None if outcomes is None else read_table(outcomes, columns[:1])
         try:
             given = curator.answer(name, questions, frame)
         except Unmeasured as unmeasured:
@@ -216,6 +221,7 @@ def answer(
             )
             raise typer.Exit(3) from unmeasured
         write_answers(name, given, answers)
+        kept = 0 if frame is None else curator.kept_answers(frame)
     impossible = sum(one.value is None for one in given)
     text = (
         f"{_count(len(questions), 'question')} answered; {answers} holds all {len(given)} answers"
@@ -223,6 +229,14 @@ def answer(
     if impossible:
         text += f"; rows that cannot be measured: {impossible}"
     out.print(plain(f"{text}."), highlight=False)
+    if kept:
+        out.print(
+            plain(
+                f"{_count(kept, 'person', 'people')} in {outcomes} had been answered for with "
+                "another outcome; an answer that was given stays as it is."
+            ),
+            highlight=False,
+        )
 
 
 def _to_be_filled(columns: tuple[str, str]) -> Kind:
@@ -230,7 +244,7 @@ def _to_be_filled(columns: tuple[str, str]) -> Kind:
 
     def empty(path: Path) -> bool:
         try:
-            frame = read_numbers(path, columns[:1])
+            frame = read_table(path, columns[:1])
         except InvalidInput:
             return False
         return tuple(map(str, frame.columns)) == columns and bool(frame[columns[1]].isna().all())
@@ -238,5 +252,5 @@ def _to_be_filled(columns: tuple[str, str]) -> Kind:
     return Kind(f"a table of {columns[0]} with an empty {columns[1]}", TABLE_ENDINGS, empty)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

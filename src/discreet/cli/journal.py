@@ -30,12 +30,12 @@ import numpy as np
 
 from discreet.cli.console import err, plain
 from discreet.durable import sync_folder
+from discreet.experiments import Outcome, Setting
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord
-from discreet.simulation import Outcome, Setting
 from discreet.studies import Study
 from discreet.validation import InvalidInput
 

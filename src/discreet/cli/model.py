@@ -10,8 +10,8 @@ import typer
 
 from discreet.cli.console import out, plain, refusing
 from discreet.cli.outputs import PAGE, Kind, check_outputs, table_of
-from discreet.outsourcing.acquisition import ACQUISITIONS
-from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
+from discreet.outsourcing.modeler import ACQUISITIONS
+from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
 from discreet.validation import InvalidInput, finite_number
 
 if TYPE_CHECKING:
@@ -65,14 +65,13 @@ def model(
     Run it again whenever new answers have arrived. The exit code is 0 both while questions wait for
     an answer and when the search is over.
     """
-    from discreet.outsourcing.questions import ASK_COLUMNS
+    from discreet.outsourcing.exchange import ASK_COLUMNS, ReleasedTable
     from discreet.outsourcing.search import Search, SearchSettings
-    from discreet.outsourcing.table import ReleasedTable
 
     with refusing():
         if optimum is not None:
             finite_number(optimum, "optimum")
-        remembered = ask.with_suffix(".state.json") if state is None else state
+        remembered = ask.with_suffix(".state.sqlite") if state is None else state
         outputs = ((ask, table_of(ASK_COLUMNS)), (remembered, _STATE), (report, PAGE))
         check_outputs(outputs, (tell, *release.glob("*")))
         table = ReleasedTable.read(release)

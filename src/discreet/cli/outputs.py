@@ -62,12 +62,9 @@ def table_of(columns: tuple[str, ...]) -> Kind:
     """Tables with just these columns."""
 
     def wrote(path: Path) -> bool:
-        from discreet.outsourcing.files import read_numbers
+        from discreet.outsourcing.exchange import has_columns
 
-        try:
-            return tuple(map(str, read_numbers(path).columns)) == columns
-        except InvalidInput:
-            return False
+        return has_columns(path, columns)
 
     return Kind(f"a file with the columns {', '.join(columns)}", TABLE_ENDINGS, wrote)
 

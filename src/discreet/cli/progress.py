@@ -12,9 +12,9 @@ from types import TracebackType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from discreet.cli.console import err, plain
+from discreet.experiments import Outcome
 from discreet.reporting.summary import summarise
 from discreet.reporting.table import table_rows
-from discreet.simulation import Outcome
 from discreet.studies import Study
 
 

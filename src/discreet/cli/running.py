@@ -9,7 +9,7 @@ from discreet.cli.console import err
 from discreet.cli.journal import Journal
 from discreet.cli.progress import StudyProgress
 from discreet.cli.stopping import STOPPED, Stop, stop_of
-from discreet.simulation import Outcome, expected_seconds, simulate_all
+from discreet.experiments import Outcome, expected_seconds, simulate_all
 from discreet.studies import Study
 
 Replicate = tuple[str, int]  # a setting's label, and which replicate of it

@@ -27,7 +27,7 @@ from discreet.records import write_records
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from discreet.simulation import Outcome
+    from discreet.experiments import Outcome
     from discreet.studies import Study
 
 

@@ -1,10 +1,9 @@
 """What a curator promises to the people in a table, derived from what was drawn.
 
-The certificate travels with the release. Everything in it is public, and every figure that it
-promises is worked out from the mechanisms that it lists: `Certificate.from_json` does so again and
-refuses a file that promises more than follows from its facts. Its sentences are for people to read;
-whoever shows them works them out anew. A certificate is not signed: that its facts are true is the
-curator's word.
+A certificate holds facts: the public bounds, what was asked for, the mechanisms that drew. The
+file that travels with the release also has the figures and sentences that follow from them, for
+people to read; whoever reads the file derives the figures anew, and refuses one that promises more
+than follows. A certificate is not signed: that its facts are true is the curator's word.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from discreet.codec import decode_array, encode_array
-from discreet.outsourcing.answer_noise import AnswerNoise, sensible_number
+from discreet import codec
+from discreet.codec import Coded, Range
+from discreet.outsourcing.answers import AnswerNoise
 from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.projection import Projection
-from discreet.outsourcing.release import Mechanism, stretch
+from discreet.outsourcing.release import Mechanism, Projection, stretch
 from discreet.privacy import (
     Adjacency,
     Guarantee,
@@ -32,26 +31,23 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.accounting import composed_epsilon
+from discreet.privacy.budget import budget_from_fields
 from discreet.privacy.guarantee import rounded_up
-from discreet.privacy.noise import NO_NOISE, check_noise_name
-from discreet.validation import (
-    InvalidInput,
-    whole_number,
-)
+from discreet.validation import InvalidInput
 
 SCHEMA = 1
 # What reading a file that somebody edited may run into.
 DAMAGE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError)
-FILES = ("rows.csv", "rows.parquet")
-_ID = re.compile(r"[0-9a-f]{32}")
+_HEADER = {"kind": "outsourced release", "schema": SCHEMA}
 # What reading a certificate forgives: OpenDP may be absent here and present there, and its grid
 # changes the last digits.
 _FORGIVEN = 1e-6
 _ROW, _ROW_AND_OUTCOME = "row", "row and outcome"
+codec.register(Outsourced, Outsourced.to_fields, budget_from_fields, "budget of a release")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Coded):
     """A release and what it promises.
 
     Attributes:
@@ -69,35 +65,36 @@ class Certificate:
     """
 
     release: str
-    rows: int
+    rows: Annotated[int, Range(1)]
     bounds: PublicBounds
     budget: Outsourced
     mechanism: Mechanism
     earlier: tuple[Mechanism, ...]
     projection: Projection | None
     answers: AnswerNoise | None
-    repeats: int
-    file: str
+    repeats: Annotated[int, Range(1)]
+    file: Literal["rows.csv", "rows.parquet"]
     sha256: str
 
     def __post_init__(self) -> None:
-        if not _ID.fullmatch(self.release):
+        super().__post_init__()
+        if not re.fullmatch(r"[0-9a-f]{32}", self.release):
             raise InvalidInput(f"the release was {self.release!r:.80}; it must be 32 hex digits.")
-        whole_number(self.rows, "rows", minimum=1)
-        whole_number(self.repeats, "repeats", minimum=1)
         if self.answers is not None and self.answers.repeats != self.repeats:
             raise InvalidInput(
                 f"a row may be asked for {self.repeats} times, but the noise on answers is for "
                 f"{self.answers.repeats}; they must be equal."
             )
-        if self.file not in FILES:
-            raise InvalidInput(f"the file was {self.file!r:.80}; it must be one of {FILES}.")
+        if self.projection is not None and len(self.projection.matrix) != len(self.bounds.columns):
+            raise InvalidInput(
+                f"the projection has {len(self.projection.matrix)} rows for "
+                f"{len(self.bounds.columns)} columns."
+            )
 
     @property
     def radius(self) -> float:
         """How far apart neighbours may be: what was asked for, or any two rows."""
-        diameter = self.bounds.diameter
-        return diameter if self.budget.radius is None else min(self.budget.radius, diameter)
+        return self.bounds.reach(self.budget.radius)
 
     @property
     def simulated(self) -> bool:
@@ -134,36 +131,36 @@ class Certificate:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The promise in plain English."""
-        told = [self.guarantee.sentence]
+        said = [self.guarantee.sentence]
         if self.budget.delta * self.rows > 1.0:
-            told.append(
+            said.append(
                 f"Its delta is above 1 / {self.rows}: a release that shows someone's row as it is "
                 "would be allowed now and then."
             )
         if self.budget.radius is not None and self.radius < self.bounds.diameter:
             full = self.full_replacement
-            told.append(
+            said.append(
                 f"Any two rows are at most {rounded_up(self.bounds.diameter)} apart; for a row "
                 f"that is replaced by any other, the same release holds {_worth(full)}."
             )
         if self.earlier:
-            told.append(
+            said.append(
                 f"This table was released {len(self.earlier) + 1} times, and the promise covers "
                 "all of them together; this release alone would hold "
                 f"{_worth(self.alone)}."
             )
         both = self.with_answers
         if both is None:
-            told.append(
+            said.append(
                 "Answers are not protected: whoever reads them learns the outcome of every row "
                 "that was asked for."
             )
         else:
-            told.append(
+            said.append(
                 "Answers carry noise of their own: with a row and its outcome both replaced, "
                 f"everything together holds {_worth(both)}."
             )
-        return tuple(told)
+        return tuple(said)
 
     def _derived(self, distance: float, answers: bool) -> Guarantee:
         releases = [self._release(one, distance) for one in (*self.earlier, self.mechanism)]
@@ -188,43 +185,23 @@ class Certificate:
             noise=mechanism.noise,
         )
 
-    def to_json(self) -> str:
-        """The certificate as JSON, figures included."""
-        both = self.with_answers
-        fields = {
-            "kind": "outsourced release",
-            "schema": SCHEMA,
-            **self._facts(),
-            "promise": {
-                "sentences": list(self.sentences),
-                "guarantee": json.loads(self.guarantee.to_json()),
-                "full_replacement": json.loads(self.full_replacement.to_json()),
-                "with_answers": None if both is None else json.loads(both.to_json()),
-            },
-        }
-        return json.dumps(fields, indent=1, allow_nan=False) + "\n"
-
-    def _facts(self) -> dict[str, Any]:
-        projection = None if self.projection is None else encode_array(self.projection.matrix)
+    @property
+    def promises(self) -> dict[str, Guarantee | None]:
+        """What is promised, by the names that the file has for it."""
         return {
-            "release": self.release,
-            "rows": self.rows,
-            "columns": list(self.names),
-            "bounds": self.bounds.to_dict(),
-            "budget": {
-                "epsilon": self.budget.epsilon,
-                "delta": self.budget.delta,
-                "radius": self.budget.radius,
-            },
-            "diameter": self.bounds.diameter,
-            "mechanism": asdict(self.mechanism),
-            "earlier": [asdict(one) for one in self.earlier],
-            "projection": projection,
-            "answers": None if self.answers is None else asdict(self.answers),
-            "repeats": self.repeats,
-            "file": self.file,
-            "sha256": self.sha256,
+            "guarantee": self.guarantee,
+            "full_replacement": self.full_replacement,
+            "with_answers": self.with_answers,
         }
+
+    def to_json(self) -> str:
+        """The certificate as JSON: facts, and the figures that follow from them."""
+        promise: dict[str, Any] = {"sentences": self.sentences}
+        for name, guarantee in self.promises.items():
+            promise[name] = None if guarantee is None else json.loads(guarantee.to_json())
+        figures = {"columns": self.names, "diameter": self.bounds.diameter, "promise": promise}
+        fields = {**_HEADER, **codec.to_json(self), **figures}
+        return json.dumps(fields, indent=1, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -236,96 +213,60 @@ class Certificate:
         """
         try:
             fields = json.loads(text)
-            if not isinstance(fields, dict) or fields.get("kind") != "outsourced release":
+            if not isinstance(fields, dict) or fields.pop("kind", None) != _HEADER["kind"]:
                 raise InvalidInput("this is not the certificate of an outsourced release.")
-            if fields.get("schema") != SCHEMA:
+            schema = fields.pop("schema", None)
+            if schema != SCHEMA:
                 raise InvalidInput(
-                    f"the certificate has schema {fields.get('schema')!r}; this version reads "
-                    f"schema {SCHEMA}."
+                    f"the certificate has schema {schema!r}; this version reads schema {SCHEMA}."
                 )
-            found = cls._read(fields)
-            found._check_facts(fields)
-            found._check_promises(fields["promise"])
+            figures = {name: fields.pop(name) for name in ("columns", "diameter", "promise")}
+            certificate: Certificate = codec.from_json(fields, cls, "the certificate")
+            certificate._check_figures(figures)
         except InvalidInput:
             raise
         except (*DAMAGE, RecursionError) as error:
             raise InvalidInput(
                 f"the certificate is damaged ({error!r:.200}); take it as the curator wrote it."
             ) from error
-        return found
+        return certificate
 
-    @classmethod
-    def _read(cls, fields: Mapping[str, Any]) -> Certificate:
-        matrix = fields["projection"]
-        return cls(
-            release=fields["release"],
-            rows=fields["rows"],
-            bounds=PublicBounds.from_dict(fields["bounds"]),
-            budget=Outsourced(**fields["budget"]),
-            mechanism=_mechanism(fields["mechanism"]),
-            earlier=tuple(map(_mechanism, fields["earlier"])),
-            projection=None
-            if matrix is None
-            else Projection(decode_array(matrix, "the projection", 2)),
-            answers=None if fields["answers"] is None else _answers(fields["answers"]),
-            repeats=fields["repeats"],
-            file=fields["file"],
-            sha256=fields["sha256"],
-        )
-
-    def _check_facts(self, fields: Mapping[str, Any]) -> None:
-        """Refuse facts that do not fit each other."""
-        if self.projection is not None and len(self.projection.matrix) != len(self.bounds.columns):
+    def _check_figures(self, figures: Mapping[str, Any]) -> None:
+        """Refuse figures that do not follow from the facts."""
+        if tuple(figures["columns"]) != self.names:
             raise InvalidInput(
-                f"the projection has {len(self.projection.matrix)} rows for "
-                f"{len(self.bounds.columns)} columns."
-            )
-        if tuple(fields["columns"]) != self.names:
-            raise InvalidInput(
-                f"the certificate names the columns {fields['columns']}; they are {self.names}."
+                f"the certificate names the columns {figures['columns']}; they are {self.names}."
             )
         gain, rounding = stretch(self.bounds.extent, self.projection)
-        for name, claimed, least in (
-            ("gain", self.mechanism.gain, gain),
-            ("rounding", self.mechanism.rounding, rounding),
-            ("diameter", fields["diameter"], self.bounds.diameter),
-        ):
-            if not claimed >= least * (1.0 - 2.0**-40):
-                raise InvalidInput(
-                    f"the certificate claims the {name} {claimed:g}, but it is {least:g}; do not "
-                    "trust this release."
-                )
-
-    def _check_promises(self, claims: Mapping[str, Any]) -> None:
-        """Refuse promises that do not follow."""
-        achieved = {"epsilon of the release": (self.budget.epsilon, self.alone.epsilon)}
+        # Where mu is beyond all sense epsilon is infinite, and nothing is promised.
+        alone = self.alone.epsilon
+        least = {
+            "gain": (self.mechanism.gain, gain, 2.0**-40),
+            "rounding": (self.mechanism.rounding, rounding, 2.0**-40),
+            "diameter": (figures["diameter"], self.bounds.diameter, 2.0**-40),
+            "epsilon of the release": (self.budget.epsilon, alone, _FORGIVEN),
+        }
         if self.answers is not None:
             cost = composed_epsilon([self.answers.event], self.answers.delta)
-            achieved["epsilon of the answers"] = (self.answers.epsilon, cost)
-        for name, (wanted, epsilon) in achieved.items():
-            # Where mu is beyond all sense epsilon is infinite, and nothing is promised.
-            if math.isfinite(epsilon) and not wanted >= epsilon * (1.0 - _FORGIVEN):
+            least["epsilon of the answers"] = (self.answers.epsilon, cost, _FORGIVEN)
+        for name, (claimed, true, forgiven) in least.items():
+            if math.isfinite(true) and not claimed >= true * (1.0 - forgiven):
                 raise InvalidInput(
-                    f"the certificate says that the {name} is {wanted:g}, but it is {epsilon:g}; "
-                    "do not trust this release."
+                    f"the certificate claims the {name} {claimed:g}, but it is {true:g}; do not "
+                    "trust this release."
                 )
-        for name, guarantee in (
-            ("guarantee", self.guarantee),
-            ("full_replacement", self.full_replacement),
-            ("with_answers", self.with_answers),
-        ):
-            claimed = claims[name] and Guarantee.from_json(json.dumps(claims[name]))
-            if not (claimed is None if guarantee is None else _follows(claimed, guarantee)):
+        for name, guarantee in self.promises.items():
+            claim = figures["promise"][name]
+            read = claim and Guarantee.from_json(json.dumps(claim))
+            if read is not None and (guarantee is None or not _follows(read, guarantee)):
                 raise InvalidInput(
-                    f"the certificate claims {_figures(claimed)} ({name}), but its mechanisms give "
+                    f"the certificate claims {_figures(read)} ({name}), but its mechanisms give "
                     f"{_figures(guarantee)}; do not trust this release."
                 )
 
 
-def _follows(claimed: Guarantee | None, derived: Guarantee) -> bool:
+def _follows(claimed: Guarantee, derived: Guarantee) -> bool:
     """Whether a claim promises no more than what was derived."""
-    if claimed is None:
-        return True
     claimed_radius, radius = claimed.adjacency.radius, derived.adjacency.radius
     if radius is not None and (claimed_radius is None or claimed_radius > radius * (1.0 + 1e-9)):
         return False
@@ -353,28 +294,3 @@ def _figures(guarantee: Guarantee | None) -> str:
         f"epsilon = {guarantee.epsilon:g}, delta = {guarantee.delta:g}, radius = {reach}, noise = "
         f"{', '.join(guarantee.noise)}"
     )
-
-
-def _mechanism(fields: Mapping[str, Any]) -> Mechanism:
-    made = Mechanism(
-        scale=sensible_number(fields["scale"], "scale"),
-        gain=sensible_number(fields["gain"], "gain"),
-        rounding=sensible_number(fields["rounding"], "rounding"),
-        numbers=whole_number(fields["numbers"], "numbers", minimum=1, maximum=2**31 - 1),
-        noise=_noise(fields["noise"]),
-    )
-    if len(fields) != 5:
-        raise InvalidInput(f"a mechanism had the fields {sorted(fields)}; it has five.")
-    return made
-
-
-def _answers(fields: Mapping[str, Any]) -> AnswerNoise:
-    _noise(fields["noise"])
-    sensible_number(fields["scale"], "the scale of the answers")
-    return AnswerNoise(**fields)
-
-
-def _noise(name: Any) -> str:
-    if name == NO_NOISE:
-        raise InvalidInput("the certificate names no noise source; nothing protects this release.")
-    return check_noise_name(name)

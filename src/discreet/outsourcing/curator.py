@@ -14,33 +14,54 @@ What a key cannot know is another key: people who are released with two keys pay
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from sqlite3 import Connection
 
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answer_noise import AnswerRules
-from discreet.outsourcing.answering import (
+from discreet.outsourcing.answers import (
+    Answer,
+    AnswerRules,
+    Question,
     Unmeasured,
-    answered,
-    known_outcomes,
+    drawn_answers,
     new_questions,
-    outcome_columns,
 )
 from discreet.outsourcing.bounds import ROW, PublicBounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.files import Format, sha256_of, table_bytes
-from discreet.outsourcing.key import Drawn, Key, check_folder, open_folder, read_key
-from discreet.outsourcing.proposal import Allowed, People, Proposal, propose
-from discreet.outsourcing.publishing import check_out, publish
-from discreet.outsourcing.questions import Answer, Question
-from discreet.outsourcing.release import draw_rows
+from discreet.outsourcing.exchange import Format, check_out, sha256_of, table_bytes, write_release
+from discreet.outsourcing.key import (
+    Drawn,
+    Key,
+    check_folder,
+    keep_answers,
+    keep_release,
+    keep_source,
+    key_in,
+    leave_notice,
+    mark_published,
+    open_folder,
+    read_key,
+    released_rows,
+)
+from discreet.outsourcing.proposal import (
+    Allowed,
+    People,
+    Proposal,
+    finite_outcomes,
+    ids_of,
+)
+from discreet.outsourcing.release import Projection, draw_rows, mechanism_for
 from discreet.privacy import NoiseSource, Outsourced
-from discreet.validation import InvalidInput
+from discreet.privacy.noise import NO_NOISE
+from discreet.validation import BoolArray, FloatArray, InvalidInput
+
+# The name of a release that was not drawn.
+_UNDRAWN = "0" * 32
 
 
 class Curator:
@@ -84,17 +105,42 @@ class Curator:
             InvalidInput: for a table that does not fit the bounds, a key of another table, and
                 whatever `allowed` does not name.
         """
-        proposal = propose(
-            People.of(frame, bounds),
-            bounds,
-            budget,
-            noise,
-            projected,
-            AnswerRules() if answers is None else answers,
-            form,
-            seed,
-            Allowed() if allowed is None else allowed,
+        if noise.name == NO_NOISE or noise.secure is not (seed is None):
+            raise InvalidInput(
+                f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, "
+                "or, to try something out, SimulatedNoise(seed) and the same seed."
+            )
+        people, rules = People.of(frame, bounds), answers or AnswerRules()
+        # All projections to this many columns have the same gain; which one it is, is drawn later.
+        projection = None
+        if projected is not None:
+            projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))
+        rows, reach = len(people.ids), bounds.reach(budget.radius)
+        plan = Certificate(
+            release=_UNDRAWN,
+            rows=rows,
+            bounds=bounds,
+            budget=budget,
+            mechanism=mechanism_for(budget, reach, bounds.extent, rows, projection, noise),
+            earlier=(),
+            projection=projection,
+            answers=rules.calibrated(noise),
+            repeats=rules.repeats,
+            file="rows.csv" if form == "csv" else "rows.parquet",
+            sha256="",
         )
+        asked = {
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "radius": budget.radius,
+            "noise": noise.name,
+            "seed": seed,
+            "projected": None if projected is None else int(projected),
+            "repeats": rules.repeats,
+            "answers": rules.bounds and [rules.epsilon, rules.delta, *rules.bounds],
+            "form": form,
+        }
+        proposal = Proposal(people, noise, seed, asked, allowed or Allowed(), plan, plan)
         check_folder(self.folder)
         return proposal.against(read_key(self.folder))
 
@@ -107,8 +153,8 @@ class Curator:
             proposal: from `propose`; what the key says meanwhile is looked up once more.
             progress: is told how many rows are done.
         """
-        with open_folder(self.folder):
-            key = read_key(self.folder)
+        with open_folder(self.folder) as state:
+            key = key_in(state, self.folder)
             current = proposal.against(key)
             if current.drawn:
                 return current.certificate
@@ -116,6 +162,7 @@ class Curator:
             if key is None:
                 bounds = current.plan.bounds
                 key = Key(self.folder, people.fingerprint, bounds, people.ids, people.outcomes)
+                keep_source(state, key)
             plan = current.named()
             rows = draw_rows(
                 people.coordinates, plan.mechanism, plan.projection, current.noise, progress
@@ -124,9 +171,10 @@ class Curator:
             frame.insert(0, ROW, np.arange(plan.rows))
             content = table_bytes(frame, "csv" if plan.file.endswith("csv") else "parquet")
             certificate = replace(plan, sha256=sha256_of(content))
-            drawn = Drawn(plan.release, current.asked, current.seed)
-            key.with_release(drawn, certificate, content, rows.order)
-            return certificate
+            drawn = Drawn(plan.release, current.asked, certificate.to_json(), rows.order)
+            keep_release(state, drawn, content)
+        leave_notice(self.folder)
+        return certificate
 
     def check_out(self, proposal: Proposal, out: str | Path) -> None:
         """Refuse, before anything is drawn, a folder that the release could not be written to."""
@@ -137,9 +185,17 @@ class Curator:
 
         What may be there is this release, even damaged, or a simulated one, which is replaced.
         """
-        with self._opened() as key:
-            key.find(release)
-            return publish(key, release, Path(out))
+        with self._opened() as (state, key):
+            certificate = key.find(release).certificate
+            rows = released_rows(state, release)
+            if sha256_of(rows) != certificate.sha256:
+                raise InvalidInput(
+                    f"the release {release} in {self.folder} was changed; restore the key."
+                )
+            written = write_release(certificate, rows, Path(out), self.folder)
+            # Whoever is stopped before this line and asks for a new release gets this one again.
+            mark_published(state, release)
+            return written
 
     def answer(
         self, release: str, questions: Sequence[Question], outcomes: pd.DataFrame | None = None
@@ -159,40 +215,82 @@ class Curator:
             Unmeasured: when an outcome is not known.
             InvalidInput: for questions that cannot be; nothing was answered then.
         """
-        with self._opened() as key:
-            drawn, certificate = key.find(release), key.certificate(release)
-            log = key.answers()
-            new = new_questions(certificate, release, questions, log)
-            order = key.order(release)
-            known, measured = known_outcomes(key, outcomes)
-            people = order[[one.row for one in new]]
-            missing = [int(p) for p in people if math.isnan(known[p]) and not measured[p]]
+        with self._opened() as (state, key):
+            drawn = key.find(release)
+            certificate = drawn.certificate
+            before = [one.answer for one in key.answers if one.release == release]
+            asked = [one.question for one in before]
+            new = new_questions(questions, asked, certificate.rows, certificate.repeats)
+            known, tried = _known_outcomes(key, outcomes)
+            people = drawn.order[[question.row for question in new]]
+            missing = people[np.isnan(known[people]) & ~tried[people]].tolist()
             if missing:
-                raise Unmeasured(tuple(key.ids[p] for p in dict.fromkeys(missing)))
-            fresh = answered(key, drawn, certificate, new, people, known, log)
-            key.log(fresh)
-            return [
-                Answer(Question(one.question, one.row), one.value)
-                for one in sorted([*log, *fresh], key=lambda one: one.question)
-                if one.release == release
-            ]
+                raise Unmeasured(tuple(key.ids[person] for person in dict.fromkeys(missing)))
+            rules = certificate.repeats, certificate.answers
+            given = drawn_answers(release, new, people, known, key.answers, rules, drawn.seed)
+            keep_answers(state, given)
+        # Nobody sees an answer before it is kept.
+        return sorted([*before, *(one.answer for one in given)], key=lambda one: one.question)
+
+    def kept_answers(self, outcomes: pd.DataFrame) -> int:
+        """How many people in a table of outcomes have an answer that was made from another outcome.
+
+        Such an answer stays as it is: a second one would tell more about the person than was
+        promised.
+        """
+        key = self._key()
+        known, tried = _known_outcomes(key, outcomes)
+        made = {one.person: one.outcome for one in key.answers if tried[one.person]}
+        then = np.array(
+            [np.nan if value is None else value for value in made.values()], dtype=float
+        )
+        now = known[list(made)]
+        return int((~((then == now) | (np.isnan(then) & np.isnan(now)))).sum())
 
     def outcome_columns(self) -> tuple[str, str]:
         """What the columns of ids and outcomes are called in a table of outcomes."""
-        return outcome_columns(self._key())
+        return _outcome_columns(self._key())
 
     @contextmanager
-    def _opened(self) -> Iterator[Key]:
-        """The key, for this process alone."""
-        if not self.folder.is_dir():
-            self._key()
-        with open_folder(self.folder):
-            yield self._key()
+    def _opened(self) -> Iterator[tuple[Connection, Key]]:
+        """The key, for this process alone; what is done with it is kept together, or not at all."""
+        self._key()
+        with open_folder(self.folder) as state:
+            key = key_in(state, self.folder)
+            assert key is not None
+            leave_notice(self.folder)
+            yield state, key
 
     def _key(self) -> Key:
+        if self.folder.is_dir():
+            check_folder(self.folder)
         key = read_key(self.folder)
         if key is None:
             raise InvalidInput(
                 f"there is no key in {self.folder}; give the folder that `discreet curate` made."
             )
         return key
+
+
+def _outcome_columns(key: Key) -> tuple[str, str]:
+    return key.bounds.id, key.bounds.outcome or "outcome"
+
+
+def _known_outcomes(key: Key, frame: pd.DataFrame | None) -> tuple[FloatArray, BoolArray]:
+    """(n,) outcomes, NaN where there is none, and (n,) whether somebody tried to measure it."""
+    known = np.full(len(key.ids), np.nan) if key.outcomes is None else key.outcomes.copy()
+    tried = np.zeros(len(key.ids), dtype=np.bool_)
+    if frame is None:
+        return known, tried
+    ids = ids_of(frame, key.bounds)
+    places = {person: place for place, person in enumerate(key.ids)}
+    strangers = [name for name in ids if name not in places]
+    if strangers:
+        raise InvalidInput(
+            f"ids in the table of outcomes that are not in the released table: {len(strangers)}, "
+            f"first {strangers[0]!r}; correct them. Nothing was answered."
+        )
+    values = finite_outcomes(frame, _outcome_columns(key)[1])
+    at = np.array([places[name] for name in ids], dtype=np.int64)
+    known[at], tried[at] = values, True
+    return known, tried

@@ -9,28 +9,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answer_noise import AnswerRules
-from discreet.outsourcing.answering import finite_outcomes, ids_of
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.files import Format
 from discreet.outsourcing.key import Key, fingerprint_of
-from discreet.outsourcing.projection import Projection
-from discreet.outsourcing.release import mechanism_for
-from discreet.privacy import NoiseSource, Outsourced, check_protects
+from discreet.outsourcing.release import Projection, mechanism_for
+from discreet.privacy import NoiseSource, check_protects
 from discreet.privacy.guarantee import rounded_up
-from discreet.privacy.noise import NO_NOISE
+from discreet.problems.tables import column_of, numbers_of
 from discreet.validation import FloatArray, InvalidInput, Refusals
-
-# The name of a release that was not drawn.
-UNDRAWN = "0" * 32
 
 
 @dataclass(frozen=True)
@@ -123,16 +116,20 @@ class Proposal:
         """
         plan = self.plan
         if key is not None:
-            _check_same_source(key, self.seed)
-            _check_same_table(key, self.people.fingerprint, plan.bounds)
-            _check_same_outcomes(key, self.people.outcomes)
-            same = [one.release for one in key.drawn if one.asked == self.asked]
+            _check_same(key, self)
+            same = [drawn for drawn in key.drawn if drawn.asked == self.asked]
             # Whoever was interrupted before a new release got out means that one.
-            if same and not (self.allowed.again and key.was_published(same[-1])):
-                return replace(self, certificate=key.certificate(same[-1]), drawn=True)
-            before = [key.certificate(one.release) for one in key.drawn]
-            plan = replace(plan, earlier=tuple(one.mechanism for one in before))
-            _check_same_answers(plan, before)
+            if same and not (self.allowed.again and same[-1].published):
+                return replace(self, certificate=same[-1].certificate, drawn=True)
+            before = [drawn.certificate for drawn in key.drawn]
+            plan = replace(plan, earlier=tuple(earlier.mechanism for earlier in before))
+            if any(earlier.answers != plan.answers for earlier in before):
+                # Answers about a person are shared by all releases, so one promise covers them.
+                raise InvalidInput(
+                    "this table was released before with other rules for answers; answers about a "
+                    "person count for all releases together, so keep the rules (their epsilon, "
+                    "delta, bounds and repeats, and the source of noise) of the first release."
+                )
             if key.drawn and not self.allowed.again:
                 raise InvalidInput(_refusal(key, plan))
         _check_worth(plan, self.allowed)
@@ -146,84 +143,14 @@ class Proposal:
         seed = self.noise.keys(4)
         if plan.projection is not None:
             rng = np.random.default_rng([int(word) for word in seed])
-            columns, kept = plan.projection.matrix.shape
-            plan = _with_projection(plan, Projection.draw(columns, kept, rng), self.noise)
+            projection = Projection.draw(len(plan.bounds.columns), len(plan.names), rng)
+            reach, extent = plan.radius, plan.bounds.extent
+            mechanism = mechanism_for(plan.budget, reach, extent, plan.rows, projection, self.noise)
+            plan = replace(plan, projection=projection, mechanism=mechanism)
         plan = replace(plan, release=os.urandom(16).hex())
         # What is drawn must be readable afterwards, here and by the modeler.
         Certificate.from_json(plan.to_json())
         return plan
-
-
-def propose(
-    people: People,
-    bounds: PublicBounds,
-    budget: Outsourced,
-    noise: NoiseSource,
-    projected: int | None,
-    rules: AnswerRules,
-    form: Format,
-    seed: int | None,
-    allowed: Allowed,
-) -> Proposal:
-    """What is asked for, as if it were the first release of the table.
-
-    Raises:
-        InvalidInput: for a source without noise, or one that does not fit the seed.
-    """
-    if noise.name == NO_NOISE or noise.secure is not (seed is None):
-        raise InvalidInput(
-            f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, or, "
-            "to try something out, SimulatedNoise(seed) and the same seed."
-        )
-    # All projections to this many columns have the same gain; which one it is, is drawn later.
-    projection = None
-    if projected is not None:
-        projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))
-    rows = len(people.ids)
-    plan = Certificate(
-        release=UNDRAWN,
-        rows=rows,
-        bounds=bounds,
-        budget=budget,
-        mechanism=mechanism_for(
-            budget, _reach(bounds, budget), bounds.extent, rows, projection, noise
-        ),
-        earlier=(),
-        projection=projection,
-        answers=rules.calibrated(noise),
-        repeats=rules.repeats,
-        file=f"rows.{form}",
-        sha256="",
-    )
-    asked = {
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "radius": budget.radius,
-        "noise": noise.name,
-        "seed": seed,
-        "projected": None if projected is None else int(projected),
-        "repeats": rules.repeats,
-        "answers": None if rules.bounds is None else [rules.epsilon, rules.delta, *rules.bounds],
-        "form": form,
-    }
-    return Proposal(people, noise, seed, asked, allowed, plan, plan)
-
-
-def _reach(bounds: PublicBounds, budget: Outsourced) -> float:
-    """How far apart neighbours may be."""
-    return bounds.diameter if budget.radius is None else min(budget.radius, bounds.diameter)
-
-
-def _with_projection(plan: Certificate, projection: Projection, noise: NoiseSource) -> Certificate:
-    mechanism = mechanism_for(
-        plan.budget,
-        _reach(plan.bounds, plan.budget),
-        plan.bounds.extent,
-        plan.rows,
-        projection,
-        noise,
-    )
-    return replace(plan, projection=projection, mechanism=mechanism)
 
 
 def _check_worth(plan: Certificate, allowed: Allowed) -> None:
@@ -249,32 +176,27 @@ def _small_delta(rows: int) -> float:
     return min(1e-5, float(10.0 ** -(math.ceil(math.log10(rows)) + 1)))
 
 
-def _check_same_source(key: Key, seed: int | None) -> None:
-    if not key.drawn or key.simulated is (seed is not None):
-        return
-    if key.simulated:
+def _check_same(key: Key, proposal: Proposal) -> None:
+    """Refuse a key of another kind of noise, of other bounds, another table or other outcomes."""
+    if key.drawn and key.simulated is not (proposal.seed is not None):
         raise InvalidInput(
             f"the key in {key.folder} belongs to simulated releases, which protect nobody; a real "
             "release needs a key of its own. Name another folder, or delete this one."
+            if key.simulated
+            else f"the key in {key.folder} belongs to real releases; a simulated one keeps a key "
+            "of its own. Name another folder."
         )
-    raise InvalidInput(
-        f"the key in {key.folder} belongs to real releases; a simulated one keeps a key of its "
-        "own. Name another folder."
-    )
-
-
-def _check_same_table(key: Key, fingerprint: str, bounds: PublicBounds) -> None:
-    mine, theirs = ((one.to_dict(), one.id, one.outcome) for one in (key.bounds, bounds))
-    if mine != theirs:
+    if key.bounds.everything != proposal.plan.bounds.everything:
         raise InvalidInput(
             f"the key in {key.folder} was made with other bounds; a table that is released again "
             "keeps its bounds and units, or the releases could not be counted together."
         )
-    if key.fingerprint != fingerprint:
+    if key.fingerprint != proposal.people.fingerprint:
         raise InvalidInput(
             f"the key in {key.folder} belongs to another table; name another key folder. People "
             "who are in both tables pay for both releases."
         )
+    _check_same_outcomes(key, proposal.people.outcomes)
 
 
 def _check_same_outcomes(key: Key, outcomes: FloatArray | None) -> None:
@@ -286,30 +208,19 @@ def _check_same_outcomes(key: Key, outcomes: FloatArray | None) -> None:
     new, gone = int((given & ~known).sum()), int((known & ~given).sum())
     if changed + new + gone == 0:
         return
-    name = key.bounds.outcome
     raise InvalidInput(
         f"{changed + new + gone} of {len(outcomes)} outcomes are not those that the key in "
         f"{key.folder} holds ({changed} changed, {new} new, {gone} now empty). Released rows hold "
         "no outcomes, so the release stays as it is, and nothing was drawn or changed. Give new "
         f"outcomes with the answers: `discreet curate answer ... --outcomes TABLE`, with "
-        f"{key.bounds.id} and {name} of those people alone. To get the release again, repeat the "
-        "command with the outcomes as they were."
+        f"{key.bounds.id} and {key.bounds.outcome} of those people alone. To get the release "
+        "again, repeat the command with the outcomes as they were."
     )
-
-
-def _check_same_answers(plan: Certificate, before: Sequence[Certificate]) -> None:
-    """Answers about a person are shared by all releases, so one promise covers all of them."""
-    if any(one.answers != plan.answers for one in before):
-        raise InvalidInput(
-            "this table was released before with other rules for answers; answers about a person "
-            "count for all releases together, so keep the rules (their epsilon, delta, bounds and "
-            "repeats, and the source of noise) of the first release."
-        )
 
 
 def _refusal(key: Key, plan: Certificate) -> str:
     """What another release would cost."""
-    last = key.certificate(key.drawn[-1].release)
+    last = key.drawn[-1].certificate
     both, one = plan.guarantee, last.guarantee
     text = (
         f"this table was released before with the key in {key.folder} (release {last.release}, "
@@ -328,3 +239,41 @@ def _covering(plan: Certificate) -> str:
     if plan.radius >= plan.bounds.diameter:
         return "for any replacement of a row"
     return f"for rows within distance {plan.radius:g}"
+
+
+def ids_of(frame: pd.DataFrame, bounds: PublicBounds) -> tuple[str, ...]:
+    """Names of the people, each once."""
+    column = column_of(frame, bounds.id)
+    if column.empty:
+        raise InvalidInput("the table has no rows; give a table with people in it.")
+    ids = tuple(
+        "" if absent else str(value).strip()
+        for value, absent in zip(column.tolist(), column.isna(), strict=True)
+    )
+    if "" in ids:
+        raise InvalidInput(
+            f"the id column {bounds.id!r} is empty in row {ids.index('')} (the first row is 0); "
+            "give every person an id."
+        )
+    twice = {name: times for name, times in Counter(ids).items() if times > 1}
+    if twice:
+        name, times = next(iter(twice.items()))
+        raise InvalidInput(
+            f"the id {name!r} occurs {times} times in the table (ids with more than one row: "
+            f"{len(twice)}); the promise is for people with one row each. Merge the rows of a "
+            "person first."
+        )
+    return ids
+
+
+def finite_outcomes(frame: pd.DataFrame, name: str) -> FloatArray:
+    """(n,) the outcomes in a table, NaN where there is none."""
+    values = numbers_of(column_of(frame, name), "drop", may_drop=False)
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise InvalidInput(
+            f"the outcome {name!r} is infinite in {int(infinite.sum())} of {len(values)} rows, "
+            f"first in row {int(np.argmax(infinite))} (the first row is 0); an outcome is a finite "
+            "number, or empty if it is not known. Nothing was done."
+        )
+    return values

@@ -11,6 +11,14 @@ mechanism of that sensitivity. Bounds, units, M, the radius and the scale never 
 The number of rows and of columns is public. Rows are put in a random order first, because the order
 of a file (sorted by cost, say) may reveal something about people; the order stays with the curator.
 
+A projection, where one is asked for, is random and drawn without looking at the table. What decides
+the noise is its gain, the largest factor by which M lengthens a vector, from the M that was drawn.
+`orthonormal` takes r random orthonormal columns times sqrt(d / r), so lengths are kept on average
+and the gain is sqrt(d / r); `gaussian` takes entries N(0, 1 / r), as Kharkovskii et al. (2020) do,
+whose gain is about 1 + sqrt(d / r). It saves space, not noise: the total noise variance of a row
+stays d (radius / mu)^2 at best, while what it says about a distance gets coarser. M is public: that
+costs nothing, because the noise alone protects the table.
+
 What is not done, because it would not be private: subtracting the mean is harmless, but scaling by
 the largest norm, or choosing by the smallest singular value of the table, is not.
 
@@ -25,23 +33,100 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 
+from discreet.codec import Coded, Range, Shape
+from discreet.codec.values import Check
 from discreet.outsourcing.bounds import ROUNDING
-from discreet.outsourcing.projection import Projection
 from discreet.privacy import NoiseSource, Outsourced
-from discreet.privacy.accounting import GaussianEvent, composed_epsilon
+from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier, least_scale
-from discreet.privacy.noise import gaussian_multiplier
-from discreet.validation import FloatArray, InvalidInput, finite_matrix
+from discreet.privacy.noise import NO_NOISE, check_noise_name, gaussian_multiplier
+from discreet.validation import FloatArray, IntArray, InvalidInput, finite_matrix, whole_number
 
 # Numbers drawn in one call. A row stays within one call, so this is the size that counts.
 AT_ONCE = 2**16
+ProjectionKind = Literal["orthonormal", "gaussian"]
+KINDS = ("orthonormal", "gaussian")
+# Covers the rounding errors of the singular value decomposition and of the gain itself.
+_MARGIN = 1.0 + 2.0**-36
+
+
+def _of_noise(name: str) -> str:
+    if check_noise_name(name) == NO_NOISE:
+        raise InvalidInput("a mechanism names no noise source; nothing protects this release.")
+    return name
+
+
+# Numbers with which sums and squares do not overflow.
+Sensible = Annotated[float, Range(1e-60, 1e60)]
+NoiseName = Annotated[str, Check(_of_noise)]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection(Coded):
+    """A public linear map of rows.
+
+    Attributes:
+        matrix: M, (d, r).
+    """
+
+    matrix: Annotated[FloatArray, Shape("columns", "kept")]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.matrix.size == 0:
+            raise InvalidInput(f"matrix had shape {self.matrix.shape}; it must not be empty.")
+
+    @classmethod
+    def draw(
+        cls, columns: int, kept: int, rng: np.random.Generator, kind: ProjectionKind = "orthonormal"
+    ) -> Projection:
+        """A random projection of `columns` to `kept` columns.
+
+        Raises:
+            InvalidInput: for more columns than there are, or an unknown kind.
+        """
+        most = columns if kind == "orthonormal" else None
+        size = whole_number(kept, "the number of projected columns", minimum=1, maximum=most)
+        if kind not in KINDS:
+            raise InvalidInput(f"the projection was {kind!r}; it must be one of {KINDS}.")
+        entries = rng.standard_normal((columns, size))
+        if kind == "gaussian":
+            return cls(entries / np.sqrt(size))
+        directions, _ = np.linalg.qr(entries)
+        return cls(directions * np.sqrt(columns / size))
+
+    @property
+    def gain(self) -> float:
+        """The largest singular value of M, rounded up."""
+        return float(np.linalg.norm(self.matrix, 2)) * _MARGIN
+
+    def rounding(self, extent: FloatArray) -> float:
+        """How far two computed rows can lie further apart than exact ones, at most.
+
+        A product of d terms is off by at most d u / (1 - d u) of the sum of its absolute terms
+        (Higham 2002, eq. 3.5); the factor 4 covers two rows and orders of summation.
+        """
+        d = len(self.matrix)
+        largest = np.abs(self.matrix).T @ extent
+        return float(np.linalg.norm(largest)) * 4.0 * (d + 2) * 2.0**-53
+
+    def apply(self, points: FloatArray) -> FloatArray:
+        """(n, r) the images of points (n, d)."""
+        image: FloatArray = points @ self.matrix
+        return image
+
+    def box(self, extent: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(r,) least and largest coordinates of images of points between 0 and `extent` (d,)."""
+        ends = self.matrix * extent[:, None]
+        return np.minimum(ends, 0.0).sum(axis=0), np.maximum(ends, 0.0).sum(axis=0)
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Mechanism(Coded):
     """How the rows of a table were released; enough to derive what that costs.
 
     Attributes:
@@ -52,27 +137,21 @@ class Mechanism:
         noise: the name of the noise source.
     """
 
-    scale: float
-    gain: float
-    rounding: float
-    numbers: int
-    noise: str
+    scale: Sensible
+    gain: Sensible
+    rounding: Sensible
+    numbers: Annotated[int, Range(1, 2**31 - 1)]
+    noise: NoiseName
 
     def sensitivity(self, distance: float) -> float:
         """How far a release without noise moves (l2) if one row moves by `distance`."""
         return distance * self.gain + self.rounding
 
-    def noise_multiplier(self, distance: float) -> float:
-        """scale / sensitivity as the noise source achieves it."""
-        return gaussian_multiplier(self.noise, self.sensitivity(distance), self.scale, self.numbers)
-
     def event(self, distance: float) -> GaussianEvent:
-        """What the release costs a person whose row may move by `distance`."""
-        return GaussianEvent(self.noise_multiplier(distance))
-
-    def epsilon(self, distance: float, delta: float) -> float:
-        """Epsilon at `delta` for rows within `distance` of each other."""
-        return composed_epsilon([self.event(distance)], delta)
+        """What the release costs a person whose row may move by `distance`: scale / sensitivity as
+        the noise source achieves it."""
+        law = self.noise, self.sensitivity(distance), self.scale, self.numbers
+        return GaussianEvent(gaussian_multiplier(*law))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +165,7 @@ class DrawnRows:
     """
 
     points: FloatArray
-    order: np.ndarray[tuple[int], np.dtype[np.int64]]
+    order: IntArray
     mechanism: Mechanism
 
 

@@ -1,46 +1,60 @@
 """A search that can be stopped: the modeler's side of the workflow, with its state in one file.
 
 `step` does one turn: it takes over the answers that came, and asks the next batch if none is
-waiting. The state file is written before the ask file, and the ask file says nothing that is not in
-the state, so a turn that was cut short can be repeated: no question is asked twice under two
-numbers and no answer is lost. A search without a state begins with the answers that there are, so a
-lost state, or a second search of the same release, costs no question.
+waiting. The state (one SQLite file, for its owner alone) is written before the ask file, and the
+ask file says nothing that is not in the state, so a turn that was cut short can be repeated: no
+question is asked twice under two numbers and no answer is lost. A search without a state begins
+with the answers that there are, so a lost state, or a second search of the same release, costs no
+question.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from discreet.durable import write_bytes
-from discreet.outsourcing.acquisition import ACQUISITIONS
+from discreet import codec
+from discreet.codec import Coded, Range
+from discreet.codec.values import Check
+from discreet.durable import StateFile
+from discreet.outsourcing.answers import Answer, Question
 from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.certificate import DAMAGE
-from discreet.outsourcing.modeler import Found, Modeler
-from discreet.outsourcing.prior import FAMILIES, Family, RowPrior
-from discreet.outsourcing.questions import (
+from discreet.outsourcing.exchange import (
     ASK_COLUMNS,
-    Answer,
-    Question,
+    ReleasedTable,
     read_answers,
     read_questions,
     refuse_foreign,
     write_questions,
 )
-from discreet.outsourcing.table import ReleasedTable
+from discreet.outsourcing.modeler import ACQUISITIONS, Found, Modeler
+from discreet.outsourcing.posterior import Family, RowPrior
 from discreet.records import check_path
 from discreet.validation import InvalidInput, positive_number, whole_number
 
-SCHEMA = 1
 Status = Literal["waiting", "answered", "impossible"]
+_APPLICATION = 0x73656172
+_SCHEMA = (
+    "CREATE TABLE search (release TEXT NOT NULL, settings TEXT NOT NULL)",
+    """CREATE TABLE asked (
+        question INTEGER PRIMARY KEY, row INTEGER NOT NULL, status TEXT NOT NULL, answer)""",
+)
+
+
+def _known(acquisition: str) -> str:
+    if acquisition not in ACQUISITIONS:
+        raise InvalidInput(
+            f"the acquisition was {acquisition!r}; it must be one of {', '.join(ACQUISITIONS)}."
+        )
+    return acquisition
 
 
 @dataclass(frozen=True)
-class SearchSettings:
+class SearchSettings(Coded):
     """What decides which rows are asked for; fixed when a search begins.
 
     Attributes:
@@ -51,23 +65,11 @@ class SearchSettings:
         seed: of the first rows, which are drawn at random.
     """
 
-    acquisition: str = "expected_improvement"
+    acquisition: Annotated[str, Check(_known)] = "expected_improvement"
     family: Family = "rbf"
     minimize: bool = False
     prior: RowPrior | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.acquisition not in ACQUISITIONS:
-            raise InvalidInput(
-                f"the acquisition was {self.acquisition!r}; it must be one of "
-                f"{', '.join(ACQUISITIONS)}."
-            )
-        if self.family not in FAMILIES:
-            raise InvalidInput(
-                f"the kernel was {self.family!r}; it must be one of {', '.join(FAMILIES)}."
-            )
-        whole_number(self.seed, "seed")
+    seed: Annotated[int, Range(0)] = 0
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,12 @@ class Asked:
     question: Question
     status: Status = "waiting"
     answer: float | None = None
+
+    @classmethod
+    def settled(cls, answer: Answer) -> Asked:
+        """A question with what came of it."""
+        status: Status = "impossible" if answer.value is None else "answered"
+        return cls(answer.question, status, answer.value)
 
 
 @dataclass(frozen=True)
@@ -135,15 +143,16 @@ class Search:
     ) -> None:
         self.table = table
         self.path = Path(state)
-        found = _read(self.path, table.certificate.release)
-        if found is not None and settings is not None and found[0] != settings:
+        self._kept = _read(self.path, table.certificate.release)
+        known = self._kept or (settings or SearchSettings(), ())
+        if settings is not None and known[0] != settings:
+            before, now = asdict(known[0]), asdict(settings)
+            differing = [f"{name} = {before[name]}" for name in now if before[name] != now[name]]
             raise InvalidInput(
                 f"the search in {self.path} was begun with other settings "
-                f"({_differing(found[0], settings)}); repeat those, or name another state file to "
-                "begin anew."
+                f"({', '.join(differing)}); repeat those, or name another state file to begin anew."
             )
-        self.settings = found[0] if found is not None else settings or SearchSettings()
-        self.asked: tuple[Asked, ...] = found[1] if found is not None else ()
+        self.settings, self.asked = known
         self.beliefs: RowBeliefs = table.beliefs()
         self._make_modeler()
 
@@ -229,7 +238,7 @@ class Search:
             )
         if not self.asked:
             answers = sorted(answers, key=lambda one: one.question)
-            self.asked = tuple(_settled(Asked(one.question), one) for one in answers)
+            self.asked = tuple(map(Asked.settled, answers))
             self._make_modeler()
             return len(answers)
         known = {one.question.number: one for one in self.asked}
@@ -256,7 +265,7 @@ class Search:
             return 0
         settled = [one.question.number for one in self.asked if one.status != "waiting"]
         self.asked = tuple(
-            _settled(one, fresh[one.question.number]) if one.question.number in fresh else one
+            Asked.settled(fresh[one.question.number]) if one.question.number in fresh else one
             for one in self.asked
         )
         if min(fresh) > max(settled, default=0):
@@ -296,23 +305,19 @@ class Search:
         self.modeler.expect(np.array(waiting, dtype=np.int64))
 
     def _save(self) -> None:
-        content = {
-            "kind": "search",
-            "schema": SCHEMA,
-            "release": self.release,
-            "settings": asdict(self.settings),
-            "asked": [
-                [one.question.number, one.question.row, one.status, one.answer]
-                for one in self.asked
-            ],
-        }
-        text = json.dumps(content, allow_nan=False) + "\n"
-        write_bytes(self.path, text.encode("utf-8"), private=True)
-
-
-def _settled(one: Asked, answer: Answer) -> Asked:
-    status: Status = "impossible" if answer.value is None else "answered"
-    return replace(one, status=status, answer=answer.value)
+        """The search as it is, if it has changed."""
+        if self._kept == (self.settings, self.asked):
+            return
+        asked = [
+            (one.question.number, one.question.row, one.status, one.answer) for one in self.asked
+        ]
+        with _state(self.path).changing() as state:
+            state.execute("DELETE FROM search")
+            state.execute("DELETE FROM asked")
+            settings = json.dumps(codec.to_json(self.settings), allow_nan=False)
+            state.execute("INSERT INTO search VALUES (?, ?)", (self.release, settings))
+            state.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", asked)
+        self._kept = (self.settings, self.asked)
 
 
 def _asked_about(known: dict[int, Asked], number: int) -> str:
@@ -328,37 +333,25 @@ def _is_ask_file(path: Path, release: str) -> bool:
         return False
 
 
-def _differing(found: SearchSettings, asked: SearchSettings) -> str:
-    before, now = asdict(found), asdict(asked)
-    return ", ".join(f"{name} = {before[name]}" for name in before if before[name] != now[name])
+def _state(path: Path) -> StateFile:
+    return StateFile(path, "a search", _SCHEMA, _APPLICATION)
 
 
 def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Asked, ...]] | None:
-    if not path.exists():
-        return None
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("kind") != "search" or content.get("schema") != SCHEMA:
-            raise InvalidInput(
-                f"{path} is not a search of schema {SCHEMA}; name another state file."
-            )
-        if content["release"] != release:
-            raise InvalidInput(
-                f"the search in {path} is about release {content['release']}, not {release}; name "
-                "another state file."
-            )
-        fields = dict(content["settings"])
-        prior = fields.pop("prior")
-        if prior is not None:
-            scales = prior["length_scale"]
-            prior["length_scale"] = tuple(scales) if isinstance(scales, list) else scales
-            prior = RowPrior(**prior)
-        asked = tuple(
-            Asked(Question(int(number), int(row)), status, answer)
-            for number, row, status, answer in content["asked"]
+    """What a search was begun with, and what became of it; None before it began."""
+    with _state(path).reading() as state:
+        if state is None:
+            return None
+        about, settings = state.execute("SELECT release, settings FROM search").fetchone()
+        asked = state.execute("SELECT question, row, status, answer FROM asked ORDER BY question")
+        questions = [Asked(Question(number, row), *rest) for number, row, *rest in asked]
+    if about != release:
+        raise InvalidInput(
+            f"the search in {path} is about release {about}, not {release}; name another state "
+            "file."
         )
-        return SearchSettings(prior=prior, **fields), asked
-    except InvalidInput:
-        raise
-    except (OSError, *DAMAGE) as error:
-        raise InvalidInput(f"the search in {path} is damaged ({error!r}).") from error
+    try:
+        begun = codec.from_json(json.loads(settings), SearchSettings, "the settings")
+    except ValueError as error:
+        raise InvalidInput(f"the search in {path} is damaged ({error}); restore it.") from error
+    return begun, tuple(questions)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from discreet.action_space import DecisionSets, arm_count
+from discreet.experiments import BEST_FIXED, ORACLE, REFERENCES
 from discreet.problems.decision_sets import DoseProblem
 from discreet.problems.functions import FunctionProblem
 from discreet.reporting.maps import cut_note, map_panels, named_arms
 from discreet.reporting.plots import outside
 from discreet.reporting.reward_maps import expects_rewards, line_report, on_a_line
 from discreet.reporting.summary import UNIFORM, Summary
-from discreet.simulation import BEST_FIXED, ORACLE, REFERENCES
 from discreet.studies import Study
 
 # References that may lie above the chart.

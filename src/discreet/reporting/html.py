@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.action_space import arm_count
+from discreet.experiments import REFERENCES, Outcome, people_of
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.messages import ArmPolicy
 from discreet.privacy import Adjacency, Guarantee
@@ -30,7 +31,6 @@ from discreet.reporting.reward_maps import (
 from discreet.reporting.summary import UNIFORM, Line, Summary, summarise, with_best_fixed
 from discreet.reporting.table import ABSENT, has_best_fixed, listed, promise, table_note, table_rows
 from discreet.reporting.words import protection, verdict
-from discreet.simulation import REFERENCES, Outcome, people_of
 from discreet.studies import Study
 
 _HALF = 4.5  # inches: two maps beside each other

@@ -57,7 +57,9 @@ def unbroken(text: str) -> str:
 
 
 def _source(name: str) -> str:
-    return files("discreet.reporting").joinpath(name).read_text(encoding="utf-8")
+    folder = files("discreet.reporting")
+    inside = folder.joinpath("templates", name)
+    return (inside if inside.is_file() else folder.joinpath(name)).read_text(encoding="utf-8")
 
 
 def _data_uri(figure: Figure) -> str:

@@ -15,13 +15,14 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
 
+from discreet.experiments import BEST_FIXED, ORACLE
 from discreet.reporting.summary import UNIFORM, Line, Summary
-from discreet.simulation import BEST_FIXED, ORACLE
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 VERMILLION, SKY, YELLOW, BLACK = "#D55E00", "#56B4E9", "#F0E442", "#000000"
 
 INK = "#222222"
+GREY = "#6B6B6B"
 FAINT = "#D9D9D9"
 UNDECIDED = "#BDBDBD"
 BODY, SMALL = 9.0, 8.0  # points
@@ -39,11 +40,23 @@ _OTHERS = ((0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
 
 @dataclass(frozen=True)
 class Stroke:
-    """How the line of one setting is drawn."""
+    """How the line of one setting is drawn.
+
+    Attributes:
+        color: of everything.
+        dashes: of the line.
+        width: of the line; 0 for points alone.
+        mark: Matplotlib's name of the points' mark; empty for none.
+        size: of the marks, in points.
+        hollow: whether the marks are white inside.
+    """
 
     color: str
     dashes: tuple[int, tuple[float, ...]] = (0, ())
     width: float = 1.8
+    mark: str = ""
+    size: float = 5.0
+    hollow: bool = False
 
 
 def arm_colors(arms: int) -> tuple[str, ...]:

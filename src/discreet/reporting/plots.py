@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
+from discreet.experiments import BEST_FIXED, ORACLE, Outcome
 from discreet.intervals import mean_and_band
 from discreet.problems.base import Metric
 from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin, stacked_height
@@ -31,7 +32,6 @@ from discreet.reporting.palette import (
     text_inches,
 )
 from discreet.reporting.summary import UNIFORM, Line, Summary
-from discreet.simulation import BEST_FIXED, ORACLE, Outcome
 from discreet.validation import FloatArray, IntArray
 
 WIDE, NARROW = 9.3, 3.8

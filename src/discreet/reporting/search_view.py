@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.learning import column_spread
+from discreet.outsourcing.posterior import column_spread
 from discreet.outsourcing.search import Search, Status, Turn
 from discreet.validation import BoolArray, FloatArray, IntArray
 
@@ -173,6 +173,11 @@ class SearchView:
         size = np.maximum(np.abs(answers), abs(self.optimum))
         regret: FloatArray = np.where(np.abs(gap) <= _ROUNDING * size, 0.0, gap)
         return regret
+
+    @property
+    def final_regret(self) -> float:
+        """How far the best answer is from the optimum."""
+        return float(self.regret(self.so_far)[-1])
 
     @cached_property
     def by_relevance(self) -> tuple[int, ...]:

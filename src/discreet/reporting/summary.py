@@ -30,10 +30,10 @@ import numpy as np
 import pandas as pd
 
 from discreet.action_space import arm_count
+from discreet.experiments import BEST_FIXED, Outcome, Setting, simulate
 from discreet.intervals import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric
-from discreet.simulation import BEST_FIXED, Outcome, Setting, simulate
 from discreet.studies import Study
 from discreet.validation import InvalidInput
 

@@ -14,9 +14,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from discreet.experiments import REFERENCES
 from discreet.privacy import Guarantee
 from discreet.reporting.summary import UNIFORM, Difference, Line, Summary
-from discreet.simulation import REFERENCES
 
 ABSENT = "–"  # noqa: RUF001
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from discreet.experiments import Source
 from discreet.intervals import half_width, mean_and_band, mean_and_error
 from discreet.learners.base import Learner
 from discreet.learners.calibration import Calibration
@@ -18,7 +19,6 @@ from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.problems.base import Crowd, Problem
 from discreet.records import ReproductionRecord, Value
 from discreet.reproduction.probes import Context, LocalTrace
-from discreet.simulation import Source
 from discreet.validation import FloatArray, IntArray
 
 REGRET = "regret"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import joblib
 import numpy as np
 
+from discreet.experiments import run_with_sources
 from discreet.learners.base import Learner
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
@@ -22,7 +23,6 @@ from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.reproduction.cases import Case, Line, Measured, Trial, lines_of
 from discreet.reproduction.probes import Probe
 from discreet.reproduction.repeats import carried_out
-from discreet.simulation import run_with_sources
 from discreet.validation import InvalidInput, probability, whole_number
 
 # Points of a trace.

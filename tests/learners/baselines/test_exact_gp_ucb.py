@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import fields_from_json, fields_to_json, to_json
 from discreet.domain import Box, RewardBounds
+from discreet.experiments import Setting, simulate
 from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.learners.baselines.exact_gp_ucb import (
@@ -28,7 +29,6 @@ from discreet.learners.schema import decode, encode
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.problems.decision_sets import BumpProblem
 from discreet.problems.functions import camelback
-from discreet.simulation import Setting, simulate
 from discreet.validation import InvalidInput
 
 DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))

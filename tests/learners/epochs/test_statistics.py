@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.experiments import run_learner
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.rows import BOUND, ReleasedInformation, believe
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.kernel_grid import GridCrowd, KernelGridProblem
-from discreet.simulation import run_learner
 
 from .cases import GRID, LEVELS, People, learner, serve
 

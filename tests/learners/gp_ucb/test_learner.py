@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.kernels import (
     Additive,
     FourierFeatures,
@@ -27,7 +28,6 @@ from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.problems.decision_sets import BumpProblem
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 from .cases import DOMAIN, SETS, SPACES, People, learner, observe, serve

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from discreet.experiments import run_learner
 from discreet.learners.local_kernel.density import DensityBins, moved
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
@@ -16,7 +17,6 @@ from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
 from discreet.learners.messages import Policy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import BetaContexts, exponential
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray
 
 from .scene import SQUARE, random_policy, reported

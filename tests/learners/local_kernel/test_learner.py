@@ -15,6 +15,7 @@ import pytest
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.questions import CELL_COUNTS, most_cells
 from discreet.learners.registry import make_learner
@@ -22,7 +23,6 @@ from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.synthetic import SyntheticProblem, exponential, symmetric
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray, InvalidInput
 
 from .scene import midpoints, reported

@@ -14,6 +14,7 @@ import pytest
 
 from discreet.codec import to_json
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
@@ -23,7 +24,6 @@ from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Local, NoiseSource, SecureNoise, SimulatedNoise
 from discreet.problems.synthetic import exponential
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray, InvalidInput
 
 from .scene import FOUR, SQUARE, THREE, all_contexts, random_policy, reported

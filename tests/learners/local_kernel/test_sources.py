@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, RewardBounds
+from discreet.experiments import run_learner
 from discreet.learners.local_kernel.cells import Cells
 from discreet.learners.local_kernel.density import DensityBins
 from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
@@ -28,7 +29,6 @@ from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import CornerContexts, exponential
-from discreet.simulation import run_learner
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 from .scene import FOUR, SQUARE, all_contexts

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.partition.learner import Partition, Rules
 from discreet.learners.partition.published import PublishedPartition
@@ -17,7 +18,6 @@ from discreet.learners.registry import make_learner
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.base import Problem
 from discreet.problems.synthetic import BetaContexts, exponential, symmetric
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 

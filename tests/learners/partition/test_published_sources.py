@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from discreet.domain import unit_cube
+from discreet.experiments import Source, feed_source, run_learner, run_with_sources
 from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.published import PublishedPartition
 from discreet.learners.partition.published_policy import LaplaceReports
@@ -27,7 +28,6 @@ from discreet.privacy import Local, SimulatedNoise
 from discreet.privacy.frequency import LaplaceOnCells
 from discreet.problems.auxiliary import draw_auxiliary
 from discreet.problems.synthetic import SyntheticProblem, UniformContexts, exponential
-from discreet.simulation import Source, feed_source, run_learner, run_with_sources
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
+from discreet.experiments import run_learner
 from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.decisions import badly_cut
 from discreet.learners.partition.learner import Partition
@@ -29,7 +30,6 @@ from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy, SourceReports
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import CornerContexts, exponential
-from discreet.simulation import run_learner
 from discreet.validation import InvalidInput
 
 ARMS = 3

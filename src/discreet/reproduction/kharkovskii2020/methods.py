@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.outsourcing.acquisition import (
+from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.modeler import (
     Acquisition,
     ExpectedImprovement,
+    Modeler,
     PublishedUCB,
 )
-from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.modeler import Modeler
-from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.posterior import RowPrior
 from discreet.outsourcing.release import noise_scale
 from discreet.privacy import (
     Adjacency,

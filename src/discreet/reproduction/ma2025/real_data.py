@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from discreet.experiments import Source
 from discreet.problems.auxiliary import auxiliary_from_table
 from discreet.problems.base import Crowd
 from discreet.problems.classification import (
@@ -33,7 +34,6 @@ from discreet.problems.classification import (
 )
 from discreet.problems.columns import Column
 from discreet.problems.table_files import read_csv, read_table
-from discreet.simulation import Source
 from discreet.validation import FloatArray, InvalidInput
 
 ADULT, JOBS, TAXI = "adult", "jobs stand-in", "taxi stand-in"

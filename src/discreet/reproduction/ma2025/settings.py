@@ -27,9 +27,9 @@ from typing import Literal
 
 import numpy as np
 
+from discreet.experiments import Source
 from discreet.problems.auxiliary import draw_auxiliary
 from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential, symmetric
-from discreet.simulation import Source
 from discreet.validation import InvalidInput, positive_number, whole_number
 
 # Base of the trials' seeds; nothing was ever tuned on it.

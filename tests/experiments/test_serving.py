@@ -9,11 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from discreet.learners.registry import make_learner
-from discreet.privacy import Local, NonPrivate, SimulatedNoise
-from discreet.problems.auxiliary import draw_auxiliary
-from discreet.problems.synthetic import exponential
-from discreet.simulation import (
+from discreet.experiments import (
     Arrival,
     Source,
     feed_source,
@@ -21,6 +17,10 @@ from discreet.simulation import (
     run_learner,
     run_with_sources,
 )
+from discreet.learners.registry import make_learner
+from discreet.privacy import Local, NonPrivate, SimulatedNoise
+from discreet.problems.auxiliary import draw_auxiliary
+from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()

@@ -10,18 +10,25 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from discreet.outsourcing import answering
-from discreet.outsourcing.answer_noise import AnswerRules
-from discreet.outsourcing.answering import LoggedAnswer, Unmeasured
+from discreet.outsourcing import answers as answering
+from discreet.outsourcing.answers import Answer, AnswerRules, GivenAnswer, Question, Unmeasured
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.key import read_key
-from discreet.outsourcing.questions import Answer, Question
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.chance import RARE, check_law
 from tests.learners.spy import Spy
-from tests.outsourcing.cases import PROTECTED, bounds, contents, release, table
+from tests.outsourcing.cases import (
+    PROTECTED,
+    bounds,
+    change,
+    contents,
+    counted,
+    forget_answers,
+    release,
+    table,
+)
 
 
 @pytest.fixture
@@ -69,13 +76,13 @@ def people(key: Path, certificate: Certificate) -> np.ndarray:
     """(n,) which of the people, in the order of their ids, each released row is."""
     found = read_key(key)
     assert found is not None
-    return found.order(certificate.release)
+    return found.find(certificate.release).order
 
 
-def logged(key: Path) -> list[LoggedAnswer]:
+def logged(key: Path) -> tuple[GivenAnswer, ...]:
     found = read_key(key)
     assert found is not None
-    return found.answers()
+    return found.answers
 
 
 def measured(*given: tuple[int, float | None]) -> pd.DataFrame:
@@ -130,7 +137,7 @@ class TestOutcomesAsTheyAre:
         with pytest.raises(Unmeasured) as refusal:
             ask(key, made, known, unknown)
         assert refusal.value.ids == ("Mrs Secret-0005",)
-        assert logged(key) == []
+        assert logged(key) == ()
         assert values(ask(key, made, known)) == [1.0]
 
     def test_many_people_are_not_all_listed(self, key: Path) -> None:
@@ -300,7 +307,7 @@ class TestProtectedAnswers:
         """Simulated noise comes from the seed, the release, the person and the place."""
         made = release(tmp_path / "key", answers=self.rules)
         one = values(ask(tmp_path / "key", made, 3, 3))
-        (tmp_path / "key" / "answers.jsonl").unlink()
+        forget_answers(tmp_path / "key")
         assert values(ask(tmp_path / "key", made, 3, 3)) == one
 
     @pytest.mark.chance(0)
@@ -309,13 +316,11 @@ class TestProtectedAnswers:
         pytest.importorskip("opendp")
         key = tmp_path / "key"
         made = release(key, noise=SecureNoise(), seed=None, answers=self.rules)
-        file = key / "key.json"
-        file.write_text(file.read_text().replace('"seed": null', '"seed": 5'))
-        log = key / "answers.jsonl"
+        change(key, "UPDATE releases SET asked = replace(asked, '\"seed\": null', '\"seed\": 5')")
         found = set()
         for _ in range(2):
             found.add(ask(key, made, 3)[0].value)
-            log.unlink()
+            forget_answers(key)
         assert len(found) == 2
 
 
@@ -335,7 +340,8 @@ class TestSeveralReleases:
         three = ask(key, second, *to_second.tolist(), first=13)
         assert values(three)[12:] == values(two)
         assert len(watched) == 24
-        assert [entry.drawn for entry in logged(key)] == [True] * 24 + [False] * 12
+        assert [given.turn for given in logged(key)] == [0] * 12 + [1] * 24
+        assert counted(key, "draws") == 24
 
     def test_answers_of_one_release_hold_for_the_next(self, key: Path) -> None:
         first = release(key, answers=PROTECTED)

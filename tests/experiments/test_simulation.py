@@ -8,13 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import discreet.simulation
+import discreet.experiments.simulation
 from discreet.domain import Box
-from discreet.privacy import Joint, Local, NonPrivate
-from discreet.problems.base import People, Problem
-from discreet.problems.classification import ClassificationProblem
-from discreet.problems.synthetic import exponential
-from discreet.simulation import (
+from discreet.experiments import (
     BEST_FIXED,
     ORACLE,
     Outcome,
@@ -23,6 +19,10 @@ from discreet.simulation import (
     simulate,
     simulate_all,
 )
+from discreet.privacy import Joint, Local, NonPrivate
+from discreet.problems.base import People, Problem
+from discreet.problems.classification import ClassificationProblem
+from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
 PARTITION = Setting("partition", "partition", Local(2.0))
@@ -88,7 +88,7 @@ def test_expected_seconds_are_scaled_from_a_short_run(monkeypatch: pytest.Monkey
     settings = [PARTITION, fixed, UNIFORM]
     small = expected_seconds(exponential(), settings, 4999, 1)
     assert small == {"partition": math.inf, BEST_FIXED: 0.0, "uniform": 0.0}
-    monkeypatch.setattr(discreet.simulation, "simulate", timed)
+    monkeypatch.setattr(discreet.experiments.simulation, "simulate", timed)
     for rounds in (5000, 200_000):
         expected = expected_seconds(exponential(), settings, rounds, 1)
         assert expected == {

@@ -9,15 +9,19 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
-from discreet.outsourcing.curator import AnswerRules
-from discreet.outsourcing.learning import column_spread
-from discreet.outsourcing.prior import RowPrior
+from discreet.outsourcing.answers import AnswerRules
+from discreet.outsourcing.posterior import RowPrior, column_spread
 from discreet.outsourcing.search import SearchSettings
-from discreet.reporting.answers_figure import answers_figure
-from discreet.reporting.plots import NARROW, WIDE
-from discreet.reporting.row_axes import EvenTicks, RowAxis, roomy
-from discreet.reporting.row_curve import curve_figure
-from discreet.reporting.row_maps import MOST_DOTS, plane_figure, shown_columns
+from discreet.reporting.layout import NARROW, WIDE
+from discreet.reporting.row_figures import (
+    MOST_DOTS,
+    EvenTicks,
+    RowAxis,
+    answers_figure,
+    roomy,
+    rows_figure,
+    shown_columns,
+)
 from discreet.reporting.search_view import SearchView
 
 from .search_cases import FOUR, ONE, Played, play
@@ -39,14 +43,14 @@ def sticks_out(figure: Figure) -> bool:
 def test_nothing_leaves_the_paper(tmp_path: Path, width: float, scale: float) -> None:
     view = view_of(play(tmp_path / "search", scale=scale), 145.0 * scale)
     assert not sticks_out(answers_figure(view, width))
-    assert not sticks_out(plane_figure(view, width))
+    assert not sticks_out(rows_figure(view, width))
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_other_maps_fit_too(tmp_path: Path, width: float) -> None:
-    assert not sticks_out(curve_figure(view_of(play(tmp_path / "one", ONE)), width))
+    assert not sticks_out(rows_figure(view_of(play(tmp_path / "one", ONE)), width))
     view = view_of(play(tmp_path / "four", FOUR, rounds=20))
-    assert not sticks_out(plane_figure(view, width))
+    assert not sticks_out(rows_figure(view, width))
 
 
 @pytest.mark.parametrize("minimize", [False, True])
@@ -65,7 +69,7 @@ def test_the_best_so_far_only_gets_better(tmp_path: Path, minimize: bool) -> Non
 
 def test_rows_of_the_map_have_the_colour_of_what_is_expected(tmp_path: Path) -> None:
     view = view_of(play(tmp_path / "search"))
-    axes = plane_figure(view, WIDE).axes[0]
+    axes = rows_figure(view, WIDE).axes[0]
     dots = next(one for one in axes.collections if isinstance(one, PathCollection))
     others = np.setdiff1d(np.arange(60), [one.question.row for one in view.turn.asked])
     np.testing.assert_allclose(np.asarray(dots.get_array()), view.predicted[0][others])
@@ -80,7 +84,7 @@ def test_rows_of_the_map_have_the_colour_of_what_is_expected(tmp_path: Path) -> 
 
 def test_many_rows_are_gathered_in_cells(tmp_path: Path) -> None:
     view = view_of(play(tmp_path / "search", count=MOST_DOTS + 1))
-    cells = np.ma.filled(plane_figure(view, WIDE).axes[0].collections[0].get_array(), np.nan)
+    cells = np.ma.filled(rows_figure(view, WIDE).axes[0].collections[0].get_array(), np.nan)
     mean = view.predicted[0]
     assert np.nanmin(cells) >= mean.min() - 1e-9
     assert np.nanmax(cells) <= mean.max() + 1e-9
@@ -141,5 +145,5 @@ def test_there_is_room_around_all_values(values: list[float]) -> None:
 def test_marks_without_number_are_possible(tmp_path: Path) -> None:
     settings = SearchSettings(prior=RowPrior(1.0, 900.0, 1.0, 100.0))
     played = play(tmp_path / "search", count=1200, rounds=500, batch=250, settings=settings)
-    for draw in (answers_figure, plane_figure):
+    for draw in (answers_figure, rows_figure):
         assert not sticks_out(draw(view_of(played), NARROW))

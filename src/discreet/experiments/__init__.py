@@ -1,0 +1,52 @@
+"""One engine for every experiment, and the studies that stand on it."""
+
+from discreet.experiments.engine import Done, Seed, frame_of, grid, in_parallel, run_trials
+from discreet.experiments.serving import (
+    Arrival,
+    Source,
+    feed_source,
+    feed_sources,
+    run_learner,
+    run_with_sources,
+    trace_of,
+)
+from discreet.experiments.simulation import (
+    BEST_FIXED,
+    ORACLE,
+    REFERENCES,
+    UNIFORM,
+    Outcome,
+    Setting,
+    check_setting,
+    expected_seconds,
+    people_of,
+    simulate,
+    simulate_all,
+)
+
+__all__ = [
+    "BEST_FIXED",
+    "ORACLE",
+    "REFERENCES",
+    "UNIFORM",
+    "Arrival",
+    "Done",
+    "Outcome",
+    "Seed",
+    "Setting",
+    "Source",
+    "check_setting",
+    "expected_seconds",
+    "feed_source",
+    "feed_sources",
+    "frame_of",
+    "grid",
+    "in_parallel",
+    "people_of",
+    "run_learner",
+    "run_trials",
+    "run_with_sources",
+    "simulate",
+    "simulate_all",
+    "trace_of",
+]

@@ -1,0 +1,245 @@
+"""Studies: learners under budgets, and references, all on the people of one problem.
+
+Replicate r of a study draws its people from the study's seed and r alone, so all learners of a
+replicate meet the same people in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import joblib
+import numpy as np
+
+from discreet.experiments.engine import Seed, in_parallel, run_trials
+from discreet.experiments.serving import run_learner, trace_of
+from discreet.learners.base import Learner
+from discreet.learners.messages import Policy
+from discreet.learners.registry import make_learner
+from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
+from discreet.problems.base import Crowd, Problem
+from discreet.records import RunRecord
+from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
+
+# How long a replicate takes is tried on one person in so many, but on no fewer than so many, as
+# learners also take a time that does not depend on how many people there are. Studies of fewer
+# people are too small to try anything first.
+_PILOT_SHARE, _PILOT_PEOPLE, _SMALL_STUDY = 100, 500, 5000
+
+UNIFORM = "uniform"
+BEST_FIXED = "best_fixed"
+ORACLE = "oracle"
+REFERENCES = {
+    BEST_FIXED: "the choice that is best for everyone together, known in hindsight",
+    ORACLE: "the best choice for each distinct context, known in hindsight (in sample)",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of a study: a learner (or a reference) under one budget.
+
+    Attributes:
+        learner: its registered name, or one of `REFERENCES`.
+        label: what tables and plots call it.
+        budget: what it is asked to keep.
+        options: what the study file says beyond that.
+    """
+
+    learner: str
+    label: str
+    budget: Budget = field(default_factory=NonPrivate)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised."""
+        return not isinstance(self.budget, NonPrivate)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one replicate of one setting gave.
+
+    Attributes:
+        setting: what ran.
+        record: the result.
+        rounds: (points,) numbers of people at which the trace was taken.
+        trace: (points,) the cumulative metric there.
+        guarantee: what each person was promised; None for references.
+        policy: the last policy; kept for replicate 0 only.
+    """
+
+    setting: Setting
+    record: RunRecord
+    rounds: IntArray
+    trace: FloatArray
+    guarantee: Guarantee | None = None
+    policy: Policy[Any] | None = None
+
+
+def simulate(
+    problem: Problem,
+    setting: Setting,
+    rounds: int,
+    seed: int,
+    replicate: int,
+    study: str = "study",
+    digest: str | None = None,
+) -> Outcome:
+    """One replicate of one setting; the same arguments give the same outcome anywhere."""
+    _, acting, noise, public = Seed(seed, replicate).streams(4)
+    people = people_of(problem, rounds, seed, replicate)
+    started = time.perf_counter()
+    guarantee = policy = None
+    if setting.learner in REFERENCES:
+        values = people.best_fixed() if setting.learner == BEST_FIXED else people.oracle()
+    else:
+        simulated = SimulatedNoise(noise)
+        learner = _learner(problem, setting, rounds, int(public.generate_state(1)[0]), simulated)
+        values = run_learner(learner, people, np.random.default_rng(acting), simulated)
+        guarantee = learner.guarantee()
+        policy = learner.policy() if replicate == 0 else None
+    seconds = time.perf_counter() - started
+    at, trace = trace_of(values)
+    record = RunRecord(
+        study=study,
+        learner=setting.learner,
+        trust_model=setting.budget.trust_model,
+        epsilon=setting.budget.epsilon if setting.private else None,
+        delta=setting.budget.delta if setting.private else None,
+        replicate=replicate,
+        rounds=rounds,
+        metric=problem.metric,
+        value=float(trace[-1]),
+        seconds=seconds,
+        label=setting.label,
+        seed=seed,
+        digest=digest,
+        rows=None if problem.rows is None else problem.rows.sentence,
+    )
+    return Outcome(setting, record, at, trace, guarantee, policy)
+
+
+def people_of(problem: Problem, rounds: int, seed: int, replicate: int) -> Crowd:
+    """The people of a replicate, whom all its settings meet."""
+    return problem.sample(rounds, np.random.default_rng(Seed(seed, replicate).streams(1)[0]))
+
+
+def simulate_all(
+    problem: Problem,
+    settings: Sequence[Setting],
+    rounds: int,
+    replicates: int,
+    seed: int,
+    jobs: int = 1,
+    study: str = "study",
+    digest: str | None = None,
+    done: Collection[tuple[str, int]] = (),
+) -> Iterator[Outcome]:
+    """Every setting in every replicate, in the order in which they finish.
+
+    All replicates of a setting start before those of the next setting, so that its line of the
+    result is there early.
+
+    Args:
+        problem: where the people come from.
+        settings: in the order in which they shall run.
+        rounds: people in each replicate.
+        replicates: of each setting.
+        seed: with the replicate it fixes everything that is drawn.
+        jobs: processes.
+        study: the study's name, for the records.
+        digest: of the study, for the records.
+        done: labels and replicates that are left out, as they were simulated before.
+
+    Raises:
+        InvalidInput: before anything runs, for sizes or settings that cannot work.
+    """
+    problem.check_size(whole_number(rounds, "rounds", minimum=1))
+    whole_number(replicates, "replicates", minimum=1)
+    whole_number(jobs, "jobs", minimum=1)
+    for setting in settings:
+        check_setting(problem, setting, rounds)
+    labels = [setting.label for setting in settings]
+    finished = run_trials(
+        _replicate,
+        [
+            {
+                "problem": problem,
+                "setting": each,
+                "rounds": rounds,
+                "study": study,
+                "digest": digest,
+            }
+            for each in settings
+        ],
+        replicates,
+        seed,
+        jobs,
+        "setting by setting",
+        {(labels.index(label), number) for label, number in done if label in labels},
+    )
+    return (each.result for each in finished)
+
+
+def _replicate(seed: Seed, **setting: Any) -> Outcome:
+    return simulate(seed=seed.base, replicate=seed.trial, **setting)
+
+
+def expected_seconds(
+    problem: Problem, settings: Sequence[Setting], rounds: int, seed: int, jobs: int = 1
+) -> dict[str, float]:
+    """About how many seconds a replicate takes, by label, as far as a few people show.
+
+    In small studies only choices that need no learning are known to be quick: they have 0, all
+    others infinity.
+    """
+    if rounds < _SMALL_STUDY:
+        quick = (*REFERENCES, UNIFORM)
+        return {each.label: 0.0 if each.learner in quick else math.inf for each in settings}
+    people = max(rounds // _PILOT_SHARE, _PILOT_PEOPLE)
+    trials = (joblib.delayed(_pilot)(problem, setting, people, seed) for setting in settings)
+    seconds = dict(in_parallel(trials, jobs))
+    return {each.label: seconds[each.label] * rounds / people for each in settings}
+
+
+def _pilot(problem: Problem, setting: Setting, people: int, seed: int) -> tuple[str, float]:
+    """The seconds of a short run; infinity for a setting that cannot be this short."""
+    try:
+        return setting.label, simulate(problem, setting, people, seed, 0).record.seconds
+    except InvalidInput:
+        return setting.label, math.inf
+
+
+def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str, ...]:
+    """Refuse a setting that cannot run on this problem, before anything runs.
+
+    Returns:
+        What the user should know about its options, each one sentence.
+    """
+    if setting.learner in REFERENCES:
+        if setting.options:
+            raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
+        return ()
+    return _learner(problem, setting, rounds, 0, SimulatedNoise(0)).warnings
+
+
+def _learner(
+    problem: Problem, setting: Setting, rounds: int, public_seed: int, noise: SimulatedNoise
+) -> Learner[Any, Any, Any]:
+    return make_learner(
+        setting.learner,
+        problem.domain,
+        problem.space,
+        setting.budget,
+        options=setting.options,
+        horizon=rounds,
+        reward_bounds=problem.reward_bounds,
+        public_seed=public_seed,
+        noise=noise,
+    )

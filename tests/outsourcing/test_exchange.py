@@ -1,0 +1,192 @@
+"""What travels between the parties: it comes back as it was, and what was changed is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.outsourcing.answers import Answer, Question
+from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.exchange import (
+    ReleasedTable,
+    format_of,
+    read_answers,
+    read_questions,
+    write_answers,
+    write_questions,
+    write_table,
+)
+from discreet.problems.table_files import read_table
+from discreet.validation import InvalidInput
+from tests.outsourcing.cases import release, table
+
+NAME = "0123456789abcdef" * 2
+# All digits: as a number it would lose some of them.
+DIGITS = "00012345678901234567890123456789"
+QUESTIONS = [Question(1, 30), Question(2, 0), Question(7, 12)]
+ANSWERS = [Answer(QUESTIONS[0], 1.25), Answer(QUESTIONS[1], None), Answer(QUESTIONS[2], -1e-17)]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("name", [NAME, DIGITS])
+def test_they_come_back(tmp_path: Path, ending: str, name: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    asking, telling = tmp_path / f"ask.{ending}", tmp_path / f"answers.{ending}"
+    # A second time over the first.
+    for _ in range(2):
+        write_questions(name, QUESTIONS, asking)
+        write_answers(name, ANSWERS, telling)
+    assert read_questions(asking) == (name, QUESTIONS)
+    assert read_answers(telling) == (name, ANSWERS)
+
+
+def test_answers_that_all_say_that_nothing_can_be_measured(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    nothing = [Answer(question, None) for question in QUESTIONS]
+    write_answers(NAME, nothing, path)
+    assert read_answers(path) == (NAME, nothing)
+
+
+def test_what_spreadsheets_do_to_them(tmp_path: Path) -> None:
+    """Whole numbers with a point, spaces after commas, carriage returns."""
+    path = tmp_path / "answers.csv"
+    path.write_bytes(
+        f"release, question, row, answer\r\n{NAME}, 1.0, 30.0, 5\r\n{NAME}, 2.0, 0.0,\r\n".encode()
+    )
+    assert read_answers(path) == (
+        NAME,
+        [Answer(Question(1, 30), 5.0), Answer(Question(2, 0), None)],
+    )
+
+
+def test_an_ask_file_is_no_answers_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    write_questions(NAME, QUESTIONS, path)
+    with pytest.raises(InvalidInput, match="an answers file has"):
+        read_answers(path)
+    with pytest.raises(InvalidInput, match="is not a file with the columns"):
+        write_answers(NAME, ANSWERS, path)
+    assert read_questions(path) == (NAME, QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"question": [1, 1, 2]}, "question 1 twice"),
+        ({"question": [1, None, 2]}, "in line 3"),
+        ({"question": [0, 1, 2]}, "at least 1"),
+        ({"row": [0, 1, -1]}, "in line 4"),
+        ({"row": [0, 1, 2.5]}, "whole number"),
+        ({"row": [0, 1, 1e300]}, "whole number"),
+        ({"row": ["0", "one", "2"]}, "'one' in line 3"),
+        ({"release": [NAME, NAME, DIGITS]}, "is about 2 releases"),
+        ({"more": [1, 2, 3]}, "has the columns"),
+    ],
+)
+def test_mistakes(tmp_path: Path, change: dict[str, list[object]], message: str) -> None:
+    frame = pd.DataFrame({"release": [NAME] * 3, "question": [1, 2, 7], "row": [30, 0, 12]})
+    frame.assign(**change).to_csv(tmp_path / "ask.csv", index=False)
+    with pytest.raises(InvalidInput, match=message):
+        read_questions(tmp_path / "ask.csv")
+
+
+def test_questions_stand_in_order_of_their_numbers() -> None:
+    assert sorted([Question(3, 0), Question(1, 9), Question(2, 5)]) == [
+        Question(1, 9),
+        Question(2, 5),
+        Question(3, 0),
+    ]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A release."""
+    made = release(tmp_path / "key")
+    Curator(tmp_path / "key").publish(made.release, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_edited_rows_are_refused(out: Path) -> None:
+    rows = out / "rows.csv"
+    rows.write_text(rows.read_text().replace("0", "1", 1))
+    with pytest.raises(InvalidInput, match="not the file that the certificate"):
+        ReleasedTable.read(out)
+    rows.unlink()
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        ReleasedTable.read(out)
+
+
+def test_folders_without_a_release(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InvalidInput, match="there is no release"):
+            ReleasedTable.read(folder)
+    (tmp_path / "certificate.json").write_bytes(b"\xff")
+    with pytest.raises(InvalidInput, match="there is no release"):
+        ReleasedTable.read(tmp_path)
+
+
+def test_rows_and_beliefs_lie_in_the_public_box(out: Path) -> None:
+    found = ReleasedTable.read(out)
+    low, high = found.box
+    assert low.tolist() == [0.0, 0.0]
+    assert high.tolist() == [10.0, 10.0]
+    inside, beliefs = found.in_box(), found.beliefs()
+    assert ((inside >= low) & (inside <= high)).all()
+    assert ((beliefs.mean >= low) & (beliefs.mean <= high)).all()
+    assert (beliefs.variance <= found.certificate.mechanism.scale**2 * (1 + 1e-9)).all()
+
+
+def test_projected_rows_lie_in_the_box_of_the_projection(tmp_path: Path) -> None:
+    made = release(tmp_path / "key", table(), projected=1)
+    Curator(tmp_path / "key").publish(made.release, tmp_path / "out")
+    found = ReleasedTable.read(tmp_path / "out")
+    assert found.points.shape == (12, 1)
+    assert made.projection is not None
+    images = table()[["a", "b"]].to_numpy() @ made.projection.matrix
+    low, high = found.box
+    assert ((images >= low) & (images <= high)).all()
+
+
+class TestTables:
+    frame = pd.DataFrame(
+        {
+            "name": ["a,b", 'say "hi"', "line\nbreak", "car\rriage", "007"],
+            "number": [0.1, 1e-300, -0.0, np.nan, 1 / 3],
+        }
+    )
+
+    @pytest.mark.parametrize(
+        "name", ["t.csv", "t.CSV", "t.csv.gz", "t.parquet", "t.pq", "two.dots.csv"]
+    )
+    def test_they_come_back(self, tmp_path: Path, name: str) -> None:
+        if "p" in format_of(Path(name)):
+            pytest.importorskip("pyarrow")
+        write_table(self.frame, tmp_path / name)
+        found = read_table(tmp_path / name, ("name",))
+        assert found["name"].tolist() == self.frame["name"].tolist()
+        np.testing.assert_array_equal(found["number"], self.frame["number"])
+        assert [one.name for one in tmp_path.iterdir()] == [name]
+
+    def test_numbers_to_the_last_digit(self, tmp_path: Path) -> None:
+        rng = np.random.default_rng(0)
+        values = 10.0 ** rng.uniform(-200, 200, 20_000) * rng.choice([-1.0, 1.0], 20_000)
+        write_table(pd.DataFrame({"x": values}), tmp_path / "t.csv")
+        np.testing.assert_array_equal(read_table(tmp_path / "t.csv")["x"], values)
+
+    def test_refusals(self, tmp_path: Path) -> None:
+        for name in ("t.txt", "t", "t.csv.zip"):
+            with pytest.raises(InvalidInput, match="must end in"):
+                write_table(self.frame, tmp_path / name)
+        for path in (tmp_path / "none.csv", tmp_path):
+            with pytest.raises(InvalidInput, match=r"not a file|must end in"):
+                read_table(path)
+        with pytest.raises(InvalidInput, match="does not exist"):
+            write_table(self.frame, tmp_path / "no" / "t.csv")
+        (tmp_path / "bad.csv").write_text("a,b\n1,2,3\n")
+        with pytest.raises(InvalidInput, match="has 3 fields in line 2"):
+            read_table(tmp_path / "bad.csv")
+        assert [one.name for one in tmp_path.iterdir()] == ["bad.csv"]

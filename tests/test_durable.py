@@ -1,0 +1,221 @@
+"""Files and state that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from discreet.durable import (
+    Busy,
+    StateFile,
+    draft_name,
+    is_draft,
+    sweep_drafts,
+    write_bytes,
+)
+from discreet.validation import InvalidInput
+from tests.chance import RARE
+from tests.outsourcing.stopping import WAYS, Stopped
+
+
+@pytest.fixture(params=WAYS)
+def stopped(request: pytest.FixtureRequest) -> Stopped:
+    return WAYS[request.param]
+
+
+class TestBytes:
+    # A child process that drew the name of a draft, 32 bits, and the one that goes on.
+    @pytest.mark.chance(RARE)
+    def test_a_file_is_there_whole_or_as_it_was(self, tmp_path: Path, stopped: Stopped) -> None:
+        path, old, new = tmp_path / "file", b"old" * 1000, b"new" * 1000
+        for step in range(9):
+            path.write_bytes(old)
+            reached = stopped(step, lambda: write_bytes(path, new))
+            # What is not whole is called otherwise.
+            assert path.read_bytes() in (old, new)
+            names = [one.name for one in tmp_path.iterdir() if one != path]
+            assert all(is_draft(name) for name in names)
+            if not reached:
+                break
+        assert path.read_bytes() == new
+        # Draft, disk, name, and the name on disk.
+        assert step >= 4
+
+    def test_a_failure_leaves_nothing_behind(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(b"old")
+
+        def fails(*arguments: object) -> None:
+            raise OSError("full")
+
+        monkeypatch.setattr(os, "replace", fails)
+        with pytest.raises(OSError, match="full"):
+            write_bytes(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+    def test_a_private_file_is_private_from_the_beginning(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = []
+        real = os.replace
+
+        def watching(source: Path, target: Path) -> None:
+            seen.append(stat.S_IMODE(os.stat(source).st_mode))
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", watching)
+        before = os.umask(0)
+        try:
+            write_bytes(tmp_path / "file", b"x", private=True)
+            write_bytes(tmp_path / "file", b"x")
+        finally:
+            os.umask(before)
+        assert seen == [0o600, 0o666]
+
+    def test_drafts_of_one_name_are_swept(self, tmp_path: Path) -> None:
+        mine, folder, other = (
+            tmp_path / draft_name("out"),
+            tmp_path / draft_name("out"),
+            tmp_path / draft_name("out.b"),
+        )
+        mine.write_text("x")
+        folder.mkdir()
+        (folder / "rows.csv").write_text("x")
+        other.write_text("x")
+        (tmp_path / ".out.notes.draft").write_text("the user's own")
+        sweep_drafts(tmp_path, "out")
+        assert {one.name for one in tmp_path.iterdir()} == {other.name, ".out.notes.draft"}
+        assert is_draft(other.name)
+        assert not is_draft(".out.notes.draft")
+
+
+KIND = ("a diary", ("CREATE TABLE days (day INTEGER PRIMARY KEY, words TEXT)",), 0x64617973)
+WRITE = "INSERT INTO days (words) VALUES (?)"
+
+
+def words(file: StateFile) -> list[str] | None:
+    with file.reading() as state:
+        return state and [text for (text,) in state.execute("SELECT words FROM days")]
+
+
+class TestState:
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> StateFile:
+        return StateFile(tmp_path / "diary", *KIND)
+
+    def test_what_is_kept_comes_back(self, file: StateFile) -> None:
+        assert words(file) is None
+        assert not file.path.exists()
+        for text in ("rain", "sun"):
+            with file.changing() as state:
+                state.execute(WRITE, (text,))
+        assert words(file) == ["rain", "sun"]
+        assert [path.name for path in file.path.parent.iterdir()] == ["diary"]
+
+    def test_reading_and_changing_nothing_leave_the_file_as_it_is(self, file: StateFile) -> None:
+        with file.changing() as state:
+            state.execute(WRITE, ("rain",))
+        before = file.path.stat().st_mtime_ns, file.path.read_bytes()
+        words(file)
+        with file.changing():
+            pass
+        assert (file.path.stat().st_mtime_ns, file.path.read_bytes()) == before
+
+    def test_only_its_owner_can_read_it(self, file: StateFile) -> None:
+        before = os.umask(0)
+        try:
+            with file.changing() as state:
+                state.execute(WRITE, ("secret" * 10_000,))
+                modes = {stat.S_IMODE(path.stat().st_mode) for path in file.path.parent.iterdir()}
+        finally:
+            os.umask(before)
+        # The journal too.
+        assert modes == {0o600}
+
+    def test_all_or_nothing(self, file: StateFile, stopped: Stopped) -> None:
+        with file.changing() as state:
+            state.execute(WRITE, ("rain",))
+
+        def more() -> None:
+            with file.changing() as state:
+                for text in ("sun", "snow"):
+                    state.execute(WRITE, (text * 10_000,))
+
+        for step in range(30):
+            kept = file.path.read_bytes()
+            reached = stopped(step, more)
+            found = words(file)
+            assert found in (["rain"], ["rain", "sun" * 10_000, "snow" * 10_000])
+            file.path.write_bytes(kept)
+            if not reached:
+                break
+        assert step > 6
+
+    def test_a_block_that_fails_changes_nothing(self, file: StateFile) -> None:
+        def fails() -> None:
+            with file.changing() as state:
+                state.execute(WRITE, ("rain",))
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fails()
+        assert words(file) is None
+        with file.changing() as state:
+            state.execute(WRITE, ("sun",))
+        with pytest.raises(InvalidInput, match="UNIQUE"), file.changing() as state:
+            state.execute("INSERT INTO days VALUES (2, 'mist'), (1, 'hail')")
+        assert words(file) == ["sun"]
+
+    def test_a_full_disk(self, file: StateFile) -> None:
+        with file.changing() as state:
+            state.execute(WRITE, ("rain",))
+
+        def more() -> None:
+            with file.changing() as state:
+                state.execute("PRAGMA max_page_count = 3")
+                state.execute(WRITE, ("sun" * 10_000,))
+
+        with pytest.raises(InvalidInput, match=r"full.*nothing was changed"):
+            more()
+        assert words(file) == ["rain"]
+
+    def test_one_at_a_time(self, file: StateFile) -> None:
+        other = StateFile(file.path, *KIND)
+        with file.changing() as state:
+            state.execute(WRITE, ("rain",))
+            with pytest.raises(Busy, match="another process"), other.changing():
+                pass
+            # Whoever only reads sees what was there before.
+            assert words(other) is None
+        with other.changing() as state:
+            state.execute(WRITE, ("sun",))
+        assert words(file) == ["rain", "sun"]
+
+    def test_a_lock_goes_with_the_process(self, file: StateFile) -> None:
+        if not hasattr(os, "fork"):
+            pytest.skip("needs fork")
+        child = os.fork()
+        if child == 0:
+            with file.changing() as state:
+                state.execute(WRITE, ("rain",))
+                os._exit(0)
+        os.waitpid(child, 0)
+        with file.changing() as state:
+            state.execute(WRITE, ("sun",))
+        assert words(file) == ["sun"]
+
+    def test_files_that_hold_something_else(self, file: StateFile, tmp_path: Path) -> None:
+        file.path.write_text("ten years of work")
+        with pytest.raises(InvalidInput, match="damaged or is not a diary"):
+            words(file)
+        other = StateFile(tmp_path / "other", "a ledger", KIND[1], 7)
+        with other.changing() as state:
+            state.execute(WRITE, ("rain",))
+        with pytest.raises(InvalidInput, match="not a diary of this version"):
+            words(StateFile(other.path, *KIND))
