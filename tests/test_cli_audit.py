@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from discreet.audit.games import Check, Claim, Exact
 from discreet.audit.runner import Finding
 from discreet.cli import app
-from discreet.reporting.audit_figure import audit_figure
+from discreet.reporting.audit import audit_figure
 from tests.chance import RARE
 
 runner = CliRunner()

@@ -74,7 +74,7 @@ def audit(
         stream = run_audit(checks, trials, confidence, seed, jobs or cores())
         findings = _findings(stream, steps(checks, trials))
     # Matplotlib takes a second to import: only a run that got here needs it.
-    from discreet.reporting.audits import (
+    from discreet.reporting.audit import (
         audit_note,
         audit_reasons,
         audit_records,
@@ -94,7 +94,7 @@ def audit(
     with refusing():
         write_results(json, audit_records(findings, confidence), plot, lambda: _figure(findings))
         if report is not None:
-            from discreet.reporting.audit_report import write_audit_report
+            from discreet.reporting.audit import write_audit_report
 
             write_audit_report(name, findings, confidence, report)
             out.print(plain(f"Report:  {report}"))
@@ -118,7 +118,7 @@ def _named(name: str) -> list[Check]:
 
 
 def _figure(findings: Sequence[Finding]) -> Figure:
-    from discreet.reporting.audit_figure import audit_figure
+    from discreet.reporting.audit import audit_figure
 
     return audit_figure(findings)
 

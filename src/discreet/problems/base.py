@@ -187,7 +187,7 @@ class Problem(ABC):
             return f"everyone can be given the same {len(space.points):,} points"
         return f"everyone can be given any point of a box with {self.domain.dimension} columns"
 
-    def mean_rewards(self, points: FloatArray) -> FloatArray | None:
+    def truth(self, points: FloatArray) -> FloatArray | None:
         """(n,) the mean rewards at points (n, d) of the domain; None where nobody knows them."""
         return None
 

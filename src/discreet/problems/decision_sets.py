@@ -203,7 +203,7 @@ class DoseProblem(Problem):
         sets = self.doses(patients)
         return People.bernoulli(sets, dose_means(sets), rng)
 
-    def mean_rewards(self, points: FloatArray) -> FloatArray:
+    def truth(self, points: FloatArray) -> FloatArray:
         return dose_means(points)
 
     def possible(self, points: FloatArray) -> BoolArray:

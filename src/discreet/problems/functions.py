@@ -148,7 +148,7 @@ class FunctionProblem(Problem):
     def space(self) -> PublicBox | PublicSet:
         return self._space
 
-    def mean_rewards(self, points: FloatArray) -> FloatArray:
+    def truth(self, points: FloatArray) -> FloatArray:
         values: FloatArray = self.function(points)
         return values
 

@@ -147,6 +147,13 @@ class ExactGPPolicy(PointPolicy):
             raise InvalidInput(f"the choice {self.choice} of a policy is not in its public set.")
         return int(same[0])
 
+    def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
+        """Where people are sent: the columns, points (1, d) and their probabilities (1,) of a
+        single group; none where everyone brings points of their own."""
+        if not self.choice.size:
+            return ()
+        return ((tuple(range(self.domain.dimension)), self.choice[None], np.ones(1)),)
+
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
         """Mean reward and its standard deviation at points of the domain.
 

@@ -6,7 +6,7 @@ import math
 
 from discreet.audit.games import Claim
 from discreet.audit.runner import Finding
-from discreet.reporting.audit_report import render_audit_report
+from discreet.reporting.audit import render_audit_report
 
 HONEST = Finding(
     *("gp_ucb, joint", "learner", "joint", "holds", Claim(8.0, 1e-5)),

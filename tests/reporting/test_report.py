@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,13 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from discreet.reporting.html import render_report, write_report
+from discreet.reporting.report import render_report, write_report
 from discreet.reporting.summary import summarise
 from discreet.reporting.words import verdict
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
-from .cases import LEARNERS, TABLE, exponential, run_study, write_table
+from .cases import LEARNERS, TABLE, exponential, run_study, words_of, write_table
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -46,10 +47,6 @@ def parsed(text: str) -> Loads:
     return loads
 
 
-def plain(text: str) -> str:
-    return unescape(re.sub(r"<[^>]+>", " ", text)).replace("\u00a0", " ")
-
-
 def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_table(tmp_path)
     study, outcomes = run_study(tmp_path, TABLE)
@@ -69,7 +66,7 @@ def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert all(loads.alts)
     # Two charts and the maps of epsilon 1, epsilon 4 and without privacy.
     assert loads.tags.count("img") == len(loads.alts) == 5
-    words = plain(text)
+    words = words_of(text)
     assert study.text in unescape(text)
     assert "Simulated noise." in words
     assert words.count("The certificate as JSON") == 2
@@ -77,13 +74,14 @@ def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "higher is better" in words
     assert not list(tmp_path.glob("*.part"))
     # What a decision needs comes first, and how many people were left out.
-    words = " ".join(words.split())
     spoken = verdict(summarise(outcomes, study.settings), study.problem)
     places = [words.index(part) for part in (spoken.headline, *spoken.findings, spoken.basis)]
     assert places == sorted(places)
     assert places[-1] < words.index("Rows left out. 300 of 320 rows used; 20 lack age.")
     assert words.index("Rows left out.") < words.index("Result")
     assert "over best fixed" in words
+    intervals = "95% intervals of the mean over replicates (Student's t), as ± in the table"
+    assert words.count(f"Bands: {intervals}") == words.count(f"Bars: {intervals}") == 1
 
 
 def test_everything_from_the_study_is_escaped(tmp_path: Path) -> None:
@@ -101,10 +99,33 @@ def test_everything_from_the_study_is_escaped(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("unpainted")
 def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(2))
-    assert "Incomplete." not in plain(render_report(study, outcomes))
-    words = plain(render_report(study, outcomes[:6]))
+    assert "Incomplete." not in words_of(render_report(study, outcomes))
+    words = words_of(render_report(study, outcomes[:6]))
     assert "6 of 10 simulations were finished" in words
     render_report(study, [a for a in outcomes if a.record.replicate == 1])  # no policy, no map
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_what_leaves_the_chart_is_said_below_it(tmp_path: Path) -> None:
+    study, outcomes = run_study(tmp_path, exponential(2))
+    factors = {"uniform": 30.0, "best_fixed": 20.0}
+    far = [
+        replace(
+            each,
+            trace=factors.get(each.setting.learner, 1.0) * each.trace,
+            record=replace(
+                each.record, value=factors.get(each.setting.learner, 1.0) * each.record.value
+            ),
+        )
+        for each in outcomes
+    ]
+    words = words_of(render_report(study, far))
+    said = "Uniform choice and the best single choice lie above the chart; their values stand"
+    assert words.count(said) == 2
+    one = [each for each in far if each.record.replicate == 0]
+    assert "There is one replicate, so no bands show how far chance reaches." in words_of(
+        render_report(study, one)
+    )
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -112,7 +133,7 @@ def test_the_report_says_where_the_run_left_its_file(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(1))
     assert "instead of" not in render_report(study, outcomes)
     less = load_study(tmp_path / "study.toml", replicates=1)
-    words = plain(render_report(less, outcomes[:5]))
+    words = words_of(render_report(less, outcomes[:5]))
     assert "Rows left out." not in words
     assert "This run had replicates = 1 instead of 2." in words
     assert words.index("This run had") < words.index("Result")
@@ -122,8 +143,8 @@ def test_a_study_of_references_only(tmp_path: Path) -> None:
     learners = "[[learners]]\nname = 'best_fixed'\n[[learners]]\nname = 'oracle'\n"
     study, outcomes = run_study(tmp_path, exponential(2), learners, replicates=1)
     text = render_report(study, outcomes)
-    assert "Simulated noise." not in plain(text)
-    assert "What each epsilon costs" not in plain(text)
+    assert "Simulated noise." not in words_of(text)
+    assert "What each epsilon costs" not in words_of(text)
     assert parsed(text).tags.count("img") == 1
 
 
