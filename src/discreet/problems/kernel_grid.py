@@ -151,7 +151,6 @@ class KernelGridProblem(Problem):
         InvalidInput: for arguments that are not allowed, and for grids of more than 4,096 points.
     """
 
-    size = None
     source = "Synthetic: a Gaussian process on a grid, the setting of Pavlovic et al. (2025)."
 
     def __init__(

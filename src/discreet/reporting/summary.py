@@ -289,11 +289,11 @@ def _difference(gains: pd.DataFrame, label: str, rival: str) -> Difference | Non
 
 def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Lines whose p-values allow for all comparisons of private learners."""
-    made = [(a, b) for a, line in enumerate(lines) if line.private for b in line.over]
-    alone = [lines[place].over[rival].p_value for place, rival in made]
+    compared = [(a, b) for a, line in enumerate(lines) if line.private for b in line.over]
+    alone = [lines[place].over[rival].p_value for place, rival in compared]
     adjusted = iter(holm([math.nan if p is None else p for p in alone]))
     over: list[dict[Rival, Difference]] = [dict(line.over) for line in lines]
-    for place, rival in made:
+    for place, rival in compared:
         p = next(adjusted)
         over[place][rival] = replace(over[place][rival], p_value=None if math.isnan(p) else p)
     return tuple(replace(line, over=own) for line, own in zip(lines, over, strict=True))
