@@ -112,6 +112,19 @@ class Reproduction(ABC):
         """
 
 
+def record_of(setting: Point, method: str, mean: Mapping[Any, Any], paper: float | None) -> Row:
+    """What files say of a mean: what was varied, and `discreet.records.REPRODUCED`.
+
+    Args:
+        setting: what was varied, and what was promised.
+        method: its name.
+        mean: a row of `discreet.experiments.means.means`, by metric.
+        paper: the number that the paper prints.
+    """
+    measured = {key: mean[key] for key in ("metric", "mean", "standard_error", "trials")}
+    return {**setting, "method": method, **measured, "paper": paper}
+
+
 def check_known(asked: Sequence[object], known: Sequence[object], what: str) -> None:
     """Refuse names, or numbers, that there are not."""
     unknown = [name for name in asked if name not in known]

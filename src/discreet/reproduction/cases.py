@@ -26,7 +26,7 @@ from discreet.privacy import Budget, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.base import Crowd, Problem
-from discreet.reproduction.base import Plan, Reproduction, Results
+from discreet.reproduction.base import Plan, Reproduction, Results, record_of
 from discreet.reproduction.probes import Context, Probe
 from discreet.validation import FloatArray, InvalidInput, probability, whole_number
 
@@ -220,27 +220,21 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
     ends: list[Row] = []
     for row in means(frame, ["case", "metric", "final"]).to_dict("records"):
         number = row["case"]
-        case, metric = cases[number], row["metric"]
-        promised = promises[number]
+        case, promised = cases[number], promises[number]
         auxiliary = promised["true_epsilon_auxiliary"]
         asked = {
             "trust_model": case.budget.trust_model,
             "epsilon": case.budget.epsilon if case.private else None,
             "delta": case.budget.delta if case.private else None,
         }
-        record = {
+        setting = {
             **case.setting,
             **asked,
             **{key: promised[key] for key in ("true_epsilon", "excess_noise", "protects")},
             "seconds": round(promised["seconds"], 3),
             **({} if auxiliary is None else {"true_epsilon_auxiliary": auxiliary}),
-            "method": case.method,
-            "metric": metric,
-            "mean": row["mean"],
-            "standard_error": row["standard_error"],
-            "trials": row["trials"],
-            "paper": case.paper.get(metric),
         }
+        record = record_of(setting, case.method, row, case.paper.get(row["metric"]))
         first = not ends or ends[-1]["case"] != number
         records.append(record)
         ends.append(

@@ -19,7 +19,7 @@ import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
 from discreet.experiments.means import mean_traces, means
-from discreet.reproduction.base import Plan, Reproduction, Results, check_known
+from discreet.reproduction.base import Plan, Reproduction, Results, check_known, record_of
 from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
 from discreet.reproduction.kharkovskii2020.methods import (
     Method,
@@ -272,30 +272,17 @@ def results_of(
         )
         paper = entry.paper if rounds in (None, table.setting.rounds) else None
         facts = _facts(entry, table, len(mine["trace"].iloc[0]), float(mine["seconds"].mean()))
-        more = {"panel": entry.group, "label": entry.method.label(table), "data": table}
+        more: Row = {"case": number, "panel": entry.group, "label": entry.method.label(table)}
         for row in means(values, ["metric"]).to_dict("records"):
             # What tables print has no unit, so it stands beside both.
             printed = {entry.metric, RAW_REGRET if entry.metric == REGRET else entry.metric}
-            record = {
-                **facts,
-                "method": entry.method.name,
-                "metric": row["metric"],
-                "mean": row["mean"],
-                "standard_error": row["standard_error"],
-                "trials": row["trials"],
-                "paper": paper if row["metric"] in printed else None,
-            }
+            number_of_paper = paper if row["metric"] in printed else None
+            record = record_of(facts, entry.method.name, row, number_of_paper)
             records.append(record)
-            ends.append({"case": number, **more, "half_width": row["half_width"], **record})
+            ends.append({**more, "data": table, "half_width": row["half_width"], **record})
         traced = mean_traces(mine, ["metric"])
-        names: Row = {
-            "case": number,
-            "panel": entry.group,
-            "label": entry.method.label(table),
-            "method": entry.method.name,
-            "epsilon": math.nan if entry.method.epsilon is None else entry.method.epsilon,
-        }
-        for name, value in names.items():
+        epsilon = math.nan if entry.method.epsilon is None else entry.method.epsilon
+        for name, value in {**more, "method": entry.method.name, "epsilon": epsilon}.items():
             traced[name] = value
         curves.append(traced)
     drawn = pd.concat(curves, ignore_index=True)
