@@ -321,6 +321,26 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(
         assert len(journal.outcomes) == kept
 
 
+def test_without_any_room_a_run_goes_on_and_says_so(
+    study: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.chdir(tmp_path)
+    loaded, outcomes = of(study)
+    room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+        with open_journal(study, loaded, resume=False) as journal:
+            journal.add(outcomes[0])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+    assert "This run cannot be resumed" in capsys.readouterr().err
+    assert journals(tmp_path) == []
+
+
 def test_a_result_that_cannot_be_written_can_be_written_later(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

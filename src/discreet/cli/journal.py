@@ -140,8 +140,13 @@ def _opened(
         try:
             return _locked(path), path
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            kind = error.sqlite_errorcode & 0xFF
+            if kind in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise _damaged(path, error) from error
+            if kind != sqlite3.SQLITE_BUSY:  # no room there, or no locks
+                if path.stat().st_size == 0:
+                    path.unlink()
+                continue
         if resume:
             raise InvalidInput(f"{path} belongs to a run that is still going on; wait for it.")
         err.print("This study is being run already; this second run cannot be resumed.")

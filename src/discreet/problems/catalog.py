@@ -329,6 +329,7 @@ def _table(
 @dataclass(frozen=True)
 class _Weighting:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    form: ClassVar[str] = "{beta = [a, b]}"
 
     beta: list[Number]
 

@@ -166,6 +166,7 @@ class ContextLaw:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    form: ClassVar[str] = LAWS
 
     beta: list[list[Number]] | None = None
     corner: Number | None = None

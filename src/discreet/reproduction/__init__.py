@@ -1,5 +1,5 @@
 """Figures and tables of the papers, each by one name (`registry.REPRODUCTIONS`).
 
-A paper has a module or folder of its own with its settings, its published calibration and its
-constants; `runner` runs their cases on the same people for every method.
+A paper has a folder with its settings, its published calibration and its figures; `cases` serves
+people by learners, and papers that do something else bring a trial of their own.
 """

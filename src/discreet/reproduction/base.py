@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What the finished trials of a plan gave; frames as in `discreet.experiments.frames`.
+    """What the finished trials of a plan gave; frames as in `discreet.experiments.means`.
 
     Attributes:
         records: for files, one for each case and metric (`discreet.records.REPRODUCED`).
         ends: the same in order, with what tables and figures need besides.
         curves: how it came about; empty where nothing was traced.
+        trials: the rows that they are means of.
     """
 
     records: Sequence[Row]
     ends: pd.DataFrame
     curves: pd.DataFrame
+    trials: pd.DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +110,19 @@ class Reproduction(ABC):
         Raises:
             InvalidInput: before anything runs, for what cannot be run.
         """
+
+
+def record_of(setting: Point, method: str, mean: Mapping[Any, Any], paper: float | None) -> Row:
+    """What files say of a mean: what was varied, and `discreet.records.REPRODUCED`.
+
+    Args:
+        setting: what was varied, and what was promised.
+        method: its name.
+        mean: a row of `discreet.experiments.means.means`, by metric.
+        paper: the number that the paper prints.
+    """
+    measured = {key: mean[key] for key in ("metric", "mean", "standard_error", "trials")}
+    return {**setting, "method": method, **measured, "paper": paper}
 
 
 def check_known(asked: Sequence[object], known: Sequence[object], what: str) -> None:

@@ -97,9 +97,9 @@ class Method(ABC):
     def search(self, task: Task) -> IntArray:
         """(T,) the rows that were asked for, in order."""
 
-    @abstractmethod
     def guarantee(self, data: DataSet) -> Guarantee | None:
         """What the release promises each row; None for a reference without any wish for privacy."""
+        return None
 
     @property
     def epsilon(self) -> float | None:
@@ -238,9 +238,6 @@ class NonPrivateSearch(Method):
         rule = PUBLISHED_RULE if self.published_rule else ExpectedImprovement()
         return _asked(task, RowBeliefs.exact(task.data.rows), rule)
 
-    def guarantee(self, data: DataSet) -> None:
-        return None
-
 
 @dataclass(frozen=True)
 class Random(Method):
@@ -254,9 +251,6 @@ class Random(Method):
         drawn = np.random.default_rng(task.choice).permutation(len(task.data.rows))
         others: IntArray = drawn[drawn != task.first][: task.rounds - 1]
         return np.concatenate([[task.first], others])
-
-    def guarantee(self, data: DataSet) -> None:
-        return None
 
 
 def _asked(task: Task, beliefs: RowBeliefs, rule: Acquisition | None) -> IntArray:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from scipy.stats import wilcoxon
 
 from discreet.experiments.engine import Row
-from discreet.intervals import half_width, mean_and_error
+from discreet.experiments.means import half_width, mean_and_error
 from discreet.learners.registry import LEARNERS
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Local, NonPrivate
-from discreet.reproduction.base import Plan, Reproduction, Results, check_known
+from discreet.reproduction.base import Plan, Reproduction, Results, check_known, record_of
 from discreet.reproduction.cases import OURS, PUBLISHED, UNIFORM, Case, plan_of, promises_of
 from discreet.reproduction.ma2025.real_data import (
     ADULT,
@@ -226,11 +226,11 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Resul
     """
     import pandas as pd
 
-    last = frame[frame["at"].isna()]
-    rewards = last.pivot(index="trial", columns=["case", "metric"], values="value")
+    rewards = frame.pivot(index="trial", columns=["case", "metric"], values="value")
     promises = promises_of(frame)
     bases = {str(cases[n].setting["dataset"]): n for n in promises if cases[n].method == ABSE}
-    rows: list[Row] = []
+    records: list[Row] = []
+    ends: list[Row] = []
     for (data_set, base), (epsilon, auxiliary), at in product(
         bases.items(), cells, (AT_QUARTER, AT_END)
     ):
@@ -246,49 +246,52 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Resul
         shared = rewards[[(n, at) for n in (base, *mine)]].dropna().to_numpy().T
         if not mine or not shared.size:
             continue
-        below, values = shared[0], shared[1:]
-        best = int(values.mean(axis=1).argmax())
-        tests = [p_value(values[best], own) for own in values]
-        tests[best] = max((p for n, p in enumerate(tests) if n != best), default=float("nan"))
         # What was printed holds for all people of the target.
         whole = cases[base].rounds == cases[base].problem.size
-        for place, n in enumerate(mine):
-            case, ratio = cases[n], ratio_of(values[place], below)
-            with_data = case.sources is not None
-            paper = printed(data_set, epsilon, auxiliary, case.method, with_data, at)
-            rows.append(
-                {
-                    "table": 2,
-                    "dataset": data_set,
-                    "trust_model": "local",
-                    "epsilon": epsilon,
-                    "epsilon_auxiliary": auxiliary,
-                    "auxiliary_data": with_data,
-                    "true_epsilon": promises[n]["true_epsilon"],
-                    "true_epsilon_auxiliary": promises[n]["true_epsilon_auxiliary"],
-                    "best": place == best,
-                    "p_value": tests[place],
-                    "method": case.method,
-                    "metric": f"ratio of {at} to ABSE",
-                    "mean": ratio[0],
-                    "standard_error": ratio[1],
-                    "trials": len(below),
-                    "paper": paper if whole else None,
-                }
-            )
-    ends = pd.DataFrame(rows)
-    if rows:
-        ends["case"] = range(len(ends))
-        ends["panel"] = [f"{row['dataset']}, {row['metric'][9:-8]}" for row in rows]
-        ends["label"] = [
-            f"{row['method']}, {'with' if row['auxiliary_data'] else 'without'}" for row in rows
-        ]
-        ends["significant"] = ends["best"] & (ends["p_value"] < SIGNIFICANCE)
-        ends["half_width"] = [
-            half_width(row["standard_error"], row["trials"]) if row["trials"] > 1 else 0.0
-            for row in rows
-        ]
-    return Results(rows, ends, pd.DataFrame())
+        for n, mean in zip(mine, _compared(shared[1:], shared[0]), strict=True):
+            method, with_data = cases[n].method, cases[n].sources is not None
+            setting = {
+                "table": 2,
+                "dataset": data_set,
+                "trust_model": "local",
+                "epsilon": epsilon,
+                "epsilon_auxiliary": auxiliary,
+                "auxiliary_data": with_data,
+                "true_epsilon": promises[n]["true_epsilon"],
+                "true_epsilon_auxiliary": promises[n]["true_epsilon_auxiliary"],
+                "best": mean["best"],
+                "p_value": mean["p_value"],
+            }
+            paper = printed(data_set, epsilon, auxiliary, method, with_data, at) if whole else None
+            metric = f"ratio of {at} to ABSE"
+            records.append(record_of(setting, method, {**mean, "metric": metric}, paper))
+            label = f"{method}, {'with' if with_data else 'without'}"
+            ends.append({"case": len(ends), "panel": f"{data_set}, {at}", "label": label, **mean})
+    shown = pd.DataFrame([{**record, **end} for record, end in zip(records, ends, strict=True)])
+    return Results(records, shown, pd.DataFrame(), frame)
+
+
+def _compared(values: FloatArray, below: FloatArray) -> list[Row]:
+    """The ratios of a cell and their tests, from the mean rewards of its methods (m, trials) and
+    those of ABSE (trials,)."""
+    best = int(values.mean(axis=1).argmax())
+    tests = [p_value(values[best], own) for own in values]
+    tests[best] = max((p for n, p in enumerate(tests) if n != best), default=float("nan"))
+    rows: list[Row] = []
+    for place, own in enumerate(values):
+        ratio, error = ratio_of(own, below)
+        rows.append(
+            {
+                "mean": ratio,
+                "standard_error": error,
+                "half_width": half_width(error, len(below)) if len(below) > 1 else 0.0,
+                "trials": len(below),
+                "best": place == best,
+                "p_value": tests[place],
+                "significant": place == best and tests[place] < SIGNIFICANCE,
+            }
+        )
+    return rows
 
 
 def ratio_of(values: FloatArray, below: FloatArray) -> tuple[float, float]:
