@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from discreet.audit.games import Claim
+from discreet.audit.exact import Claim
 from discreet.audit.runner import Finding
 from discreet.reporting.audit import render_audit_report
 

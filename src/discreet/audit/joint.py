@@ -10,31 +10,45 @@ people's data. What may differ is that person's context, reward and action.
 | late    | half of every batch reports only after the next batch has acted              |
 | saved   | the learner is saved after its second policy, and loaded again               |
 | secure  | noise comes from SecureNoise                                                 |
+
+**Rules** on which promises rest besides the loss of a run: what must be refused, and said.
+
+| rule                                                        | what breaks without it           |
+|-------------------------------------------------------------|----------------------------------|
+| two learners have two identities                            | people are counted in one group  |
+| reports that say that nothing protects them are refused     | plain data passes for private    |
+| a policy with a larger epsilon than was agreed is refused   | the learner chooses the promise  |
+| SecureNoise makes no report without terms                   | the same                         |
+| actions of another policy are not reported                  | what was seen is another promise |
+| asking for a policy again gives the same one                | noise is drawn twice             |
+| a file with unprotected data says that it is secret         | it is shared                     |
+| a saved learner with less noise than was asked is refused   | a restart lowers the noise       |
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from discreet.audit.exact import Facts, Promise, Subject
-from discreet.audit.games import Claim
-from discreet.audit.makers import Maker
-from discreet.audit.people import People, Person, Point
-from discreet.audit.rules import changed_policy, open_file, quieter_file, same_identity
+from discreet.audit.exact import Claim, Facts, Promise, Subject
+from discreet.audit.people import Maker, People, Person, Point
 from discreet.learners.base import Learner
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.messages import Actions, Message
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
+from discreet.learners.sources import SourcePolicy
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import InvalidInput
 
 AnyLearner = Learner[Any, Any, Any]
@@ -44,9 +58,12 @@ _SEED = 5
 _NO_FACTS = ("noise", "policy")
 # Certificates are looked at once, at the end: they take as long as all else.
 _DEAR = ("guarantee",)
+# Terms that a policy is over: by a hundredth.
+_OVER = 0.99
+_SCALES = ("scale", "multiplier", "noise_multiplier")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JointRun(Subject):
     """See the module.
 
@@ -59,7 +76,7 @@ class JointRun(Subject):
         seed: of the noise and of other people.
     """
 
-    maker: Maker = field(default=None)  # type: ignore[assignment]
+    maker: Maker
     place: int = 0
     variant: Variant = "plain"
     predictions: int = 0
@@ -80,17 +97,15 @@ class JointRun(Subject):
         source: NoiseSource = (
             SecureNoise() if self.variant == "secure" else SimulatedNoise(self.seed)
         )
-        made = self.maker.make(source)
+        fresh = self.maker.make(source)
         if facts.wanted:
             facts.rule(same_identity(self.maker))
-        learner = self._ran(made, person, facts)
-        budget = self.maker.budget
+        learner = self._ran(fresh, person, facts)
+        asked = self.maker.asked()
         if not facts.wanted:
-            return Promise(Claim(budget.epsilon, budget.delta), Claim(0.0))
+            return Promise(asked, Claim(0.0))
         held = learner.guarantee()
-        return Promise(
-            Claim(budget.epsilon, budget.delta), Claim(held.epsilon, held.delta), learner.releases
-        )
+        return Promise(asked, Claim(held.epsilon, held.delta), learner.releases)
 
     def _ran(self, learner: AnyLearner, person: Person, facts: Facts) -> AnyLearner:
         people, count = self._people, self.maker.people
@@ -179,8 +194,9 @@ def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, 
             value = getattr(thing, name)
             if inspect.ismethod(value):
                 if any(
-                    one.default is one.empty and one.kind is not one.VAR_KEYWORD
-                    for one in inspect.signature(value).parameters.values()
+                    parameter.default is parameter.empty
+                    and parameter.kind is not parameter.VAR_KEYWORD
+                    for parameter in inspect.signature(value).parameters.values()
                 ) or inspect.isclass(value.__self__):
                     continue
                 value = value()
@@ -200,18 +216,98 @@ def fingerprint(value: Any) -> bytes:
     if isinstance(value, Message):
         return encode(value).encode()
     if isinstance(value, dict):
-        return b"{" + b",".join(fingerprint(one) for one in value.items()) + b"}"
+        return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
     if isinstance(value, list | tuple):
         return b"[" + b",".join(map(fingerprint, value)) + b"]"
     name = type(value).__name__.encode()
     if inspect.isroutine(value) or inspect.isclass(value):
         return name
     if is_dataclass(value):
-        shown = {one.name: getattr(value, one.name) for one in fields(value)}
+        shown = {entry.name: getattr(value, entry.name) for entry in fields(value)}
     else:
         shown = (
-            {key: one for key, one in vars(value).items() if not key.startswith("_")}
+            {key: item for key, item in vars(value).items() if not key.startswith("_")}
             if (hasattr(value, "__dict__"))
             else {}
         )
     return name + fingerprint(shown)
+
+
+# Rules.
+
+
+def broken_rule(maker: Maker, learner: Learner[Any, Any, Any], policy: Any) -> str:
+    """What a learner and its policy under local privacy should refuse and do not; empty if all."""
+    people, rng = maker.crowd(), np.random.default_rng(3)
+    contexts, rewards = people.crowd(2, rng), people.in_units(np.array([0.2, 0.8]))
+    source = isinstance(policy, SourcePolicy)
+    actions: Any = np.zeros(2, dtype=np.int64) if source else policy.act(contexts, rng)[0]
+
+    def report(noise: NoiseSource, chosen: Any = actions) -> Any:
+        return policy.report(contexts, chosen, rewards, noise)
+
+    plain = replace(report(SimulatedNoise(1)), noise=NO_NOISE)
+    update: Callable[[Any], object] = learner.update_source if source else learner.update  # type: ignore[attr-defined]
+    terms = maker.terms(source, _OVER)
+    if not _refused(lambda: update(plain)):
+        return "reports that say that nothing protects them are taken"
+    if not _refused(lambda: terms.check(policy)):
+        return "a policy with a larger epsilon than was agreed is reported under"
+    if find_spec("opendp") is not None and not _refused(lambda: report(SecureNoise())):
+        return "SecureNoise makes reports without terms"
+    if not source and not _refused(
+        lambda: report(SimulatedNoise(1), replace(actions, policy="another"))
+    ):
+        return "actions of another policy are reported"
+    return same_identity(maker)
+
+
+def same_identity(maker: Maker) -> str:
+    """Whether two learners cannot be told apart; empty if they can."""
+    first, second = maker.make(), maker.make()
+    return "two learners have one identity" if first.identity == second.identity else ""
+
+
+def changed_policy(learner: Learner[Any, Any, Any], policy: Any) -> str:
+    """Whether asking again gives another policy; empty if it does not."""
+    again = encode(learner.policy()) != encode(policy)
+    return "asking for a policy again gives another one" if again else ""
+
+
+def open_file(learner: Learner[Any, Any, Any], path: Path) -> str:
+    """Whether a saved file with data before noise does not say so; empty if it does."""
+    notice = path.read_text()[:200]
+    if learner.budget.protects_releases and "SECRET" not in notice:
+        return "a file with data before noise does not say that it is secret"
+    return ""
+
+
+def quieter_file(path: Path) -> str:
+    """Whether a file is loaded in which noise was halved; empty if it is refused."""
+    content = json.loads(path.read_text())
+    if not _halved(content["state"]):
+        return ""
+    tampered = path.with_name("tampered.json")
+    tampered.write_text(json.dumps(content))
+    if _refused(lambda: load(tampered, noise=SimulatedNoise(1))):
+        return ""
+    return "a file is loaded that promises less noise than the budget asks for"
+
+
+def _halved(fields: Any) -> bool:
+    """Halve every scale in JSON values; whether there was one."""
+    halved = False
+    for key, value in list(fields.items() if isinstance(fields, dict) else enumerate(fields)):
+        if key in _SCALES and isinstance(value, float):
+            fields[key], halved = 0.5 * value, True
+        elif isinstance(value, dict | list):
+            halved = _halved(value) or halved
+    return halved
+
+
+def _refused(what: Callable[[], object]) -> bool:
+    try:
+        what()
+    except InvalidInput:
+        return True
+    return False
