@@ -102,8 +102,7 @@ def audit_fails(source: Path, checks: list[str]) -> str | None:
 
 _AUDIT = """
 import sys
-from discreet.audit.catalog import checks_named
-from discreet.audit.runner import Finding, audit
+from discreet.audit.runner import Finding, audit, checks_named
 
 for name in sys.argv[1:]:
     for check in checks_named(name):

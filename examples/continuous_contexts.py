@@ -62,7 +62,7 @@ def main() -> None:
     print(f"regret {regret:,.0f}; at random it would be {chance:,.0f}")
     policy = learner.policy()
     for age, weight in ((25, 70), (60, 70), (25, 110)):
-        expected = policy.mean(DOMAIN.people_to_unit([[age, weight]]))[0]
+        expected = policy.expected_rewards(DOMAIN.people_to_unit([[age, weight]]))[0]
         text = ", ".join(f"{value:.2f}" for value in expected)
         print(f"{age} years, {weight} kg: expected to help {text}")
     print(learner.guarantee().sentence)

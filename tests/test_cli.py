@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet.cli.running
-import discreet.reproduction.runner
+import discreet.cli.study
+import discreet.reproduction.base
 from discreet.cli import app
 from discreet.reproduction.dubey2021 import figures
 
@@ -289,7 +290,7 @@ def test_bad_wishes_of_reproductions_end_with_code_2(tmp_path: Path) -> None:
 def test_an_interrupted_reproduction_keeps_what_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = discreet.reproduction.runner.run_all
+    original = discreet.reproduction.base.run_trials
 
     def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
         stream = original(*arguments, **keywords)
@@ -297,7 +298,7 @@ def test_an_interrupted_reproduction_keeps_what_is_finished(
             yield next(stream)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.reproduction.runner, "run_all", interrupted)
+    monkeypatch.setattr(discreet.reproduction.base, "run_trials", interrupted)
     records = tmp_path / "r.jsonl"
     code, out, err = reproduce("dubey-figure-2", "--json", records)
     assert code == 130

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from discreet.audit.games import Check, Claim, Exact
+from discreet.audit.exact import Claim, Exact
+from discreet.audit.games import Check
 from discreet.audit.runner import Finding
 from discreet.cli import app
-from discreet.reporting.audit_figure import audit_figure
+from discreet.reporting.audit import audit_figure
 from tests.chance import RARE
 
 runner = CliRunner()
@@ -125,8 +126,8 @@ def check(name: str, kind: str, epsilon: float) -> Check:
 def test_the_exit_code_is_1_where_something_is_wrong(
     kind: str, epsilon: float, code: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalog = importlib.import_module("discreet.audit.catalog")
-    monkeypatch.setattr(catalog, "checks_named", lambda name: [check("broken", kind, epsilon)])
+    runner = importlib.import_module("discreet.audit.runner")
+    monkeypatch.setattr(runner, "checks_named", lambda name: [check("broken", kind, epsilon)])
     found, shown, _ = invoke("broken", "--jobs", 1)
     assert found == code
     assert said in shown

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.intervals import half_width
-from discreet.reproduction.registry import LISTED
+from discreet.experiments.means import half_width
+from discreet.reproduction.registry import REPRODUCTIONS
 from measured.commands import WIDTH, Measured, Runner
 from measured.markers import ROOT
 
@@ -175,7 +175,7 @@ def _origin(command: str) -> str:
         study = tomllib.loads((ROOT / words[2]).read_text(encoding="utf-8"))
         people = f", {study['rounds']:,} people" if "rounds" in study else ""
         return f"`{command}` ({study['replicates']} replicates{people}, seed {study['seed']})"
-    (seed,) = (one.seed for one in LISTED if one.name == words[2])
+    (seed,) = (one.seed for one in REPRODUCTIONS.values() if one.name == words[2])
     return f"`{command}` (seed {seed})"
 
 

@@ -1,9 +1,9 @@
 """The kinds of result records, in one place.
 
 `RunRecord`: one per learner, budget and replicate of a study (`discreet run --json`).
-`ReproductionRecord`: one per setting and method of a paper's figure or table; the setting's keys
-stand flat beside the others.
 `AuditRecord`: one per check of an audit (`discreet audit --json`).
+
+A row of what was varied and `REPRODUCED`: one per case and metric of a paper's figure or table.
 
 All are written as JSON lines or, by the file's ending, as Parquet. An infinite epsilon (no
 privacy) is null, and so is its delta.
@@ -16,7 +16,7 @@ import json
 import math
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +25,10 @@ from discreet.validation import InvalidInput
 
 TrustModelName = Literal["local", "joint", "outsourced", "none"]
 Value = str | int | float | bool | None
+
+REPRODUCED = ("method", "metric", "mean", "standard_error", "trials", "paper")
+"""Keys of the records of a reproduction: a method, what was measured, its mean over the trials, how
+many these were, and the number that the paper prints. Besides stands what was varied."""
 
 
 @dataclass(frozen=True)
@@ -68,40 +72,6 @@ class RunRecord:
     def to_dict(self) -> dict[str, Value]:
         """The record as JSON values."""
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class ReproductionRecord:
-    """One setting and method of a published figure or table.
-
-    Attributes:
-        setting: what was varied (epsilon, delta, kernel, rounds, dataset, ...).
-        method: `published`, `ours`, `non-private`, `random`, or a baseline's name.
-        metric: what was measured.
-        mean: over the trials.
-        standard_error: of the mean.
-        trials: how many.
-        paper: the number printed in the paper, or null.
-    """
-
-    method: str
-    metric: str
-    mean: float
-    standard_error: float
-    trials: int
-    paper: float | None = None
-    setting: Mapping[str, Value] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Value]:
-        """The record with the setting's keys flat."""
-        values = asdict(self)
-        setting = values.pop("setting")
-        clash = sorted(set(setting) & set(values))
-        if clash:
-            raise InvalidInput(
-                f"a setting had the key {clash[0]!r}, which every record has; give it another name."
-            )
-        return {**setting, **values}
 
 
 @dataclass(frozen=True)
@@ -152,16 +122,17 @@ class AuditRecord:
         return asdict(self)
 
 
-Record = RunRecord | ReproductionRecord | AuditRecord
+Record = RunRecord | AuditRecord | Mapping[str, Value]
 
 
 def as_json_line(record: Record) -> str:
     """One record as a line of strict JSON; infinities and NaN become null."""
-    values = {
+    values = record if isinstance(record, Mapping) else asdict(record)
+    finite = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in record.to_dict().items()
+        for key, value in values.items()
     }
-    return json.dumps(values, allow_nan=False)
+    return json.dumps(finite, allow_nan=False)
 
 
 def check_path(path: Path) -> None:
@@ -212,11 +183,10 @@ def _is_record(keys: Iterable[str]) -> bool:
     """Whether a record of some kind has these keys; earlier versions wrote fewer of some."""
     given = set(keys)
     run, check = ({field.name for field in fields(kind)} for kind in (RunRecord, AuditRecord))
-    case = {field.name for field in fields(ReproductionRecord)} - {"setting"}
     return (
         {"study", "learner", "replicate", "metric", "value"} <= given <= run
         or {"name", "verdict", "lower_bound"} <= given <= check
-        or case <= given
+        or set(REPRODUCED) <= given
     )
 
 

@@ -293,7 +293,7 @@ def _budget(entry: LearnerEntry, allowed: Sequence[str], epsilon: float) -> Budg
             "epsilon."
         )
     if trust_model not in allowed:
-        private = [toml_value(one) for one in allowed if one != "none"]
+        private = [toml_value(model) for model in allowed if model != "none"]
         raise InvalidInput(
             f"trust_model was {toml_value(trust_model)}; {entry.name} takes {' or '.join(private)}."
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.makers import Maker
+from discreet.audit.people import Maker
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.releases import EpochRelease

@@ -7,12 +7,14 @@ import json
 import pytest
 
 from discreet.action_space import DecisionSets
-from discreet.audit.dishonest import forged_exact, forgeries
-from discreet.audit.learners import _maker, _with_delta
+from discreet.audit.learners import _maker, _with_delta, forged_exact
+from discreet.audit.local import forgeries
+from discreet.learners.messages import Actions
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.schema import encode
 from discreet.learners.terms import Terms
 from discreet.privacy.calibration import AdditiveNoise
+from discreet.validation import InvalidInput
 
 PARTITION = _maker("partition", "local", 3)
 
@@ -56,8 +58,21 @@ def test_a_device_that_fails_on_a_forged_policy_is_found_out(
         return report(self, unit, actions, rewards, noise)
 
     monkeypatch.setattr(PartitionPolicy, "_report", fragile)
-    monkeypatch.setattr("discreet.audit.dishonest.forgeries", lambda policy: _louder(policy))
+    monkeypatch.setattr("discreet.audit.learners.forgeries", lambda policy: _louder(policy))
     assert "refused depends on the data" in forged_exact(PARTITION, False).fault
+
+
+def test_a_refusal_that_looks_at_what_was_done_under_another_policy_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def by_arm(self: Actions, policy: PartitionPolicy) -> None:
+        if self.policy is not policy and self.arms[1] == 0:
+            raise InvalidInput("this policy would not have chosen arm 0")
+
+    monkeypatch.setattr(Actions, "check_policy", by_arm)
+    found = forged_exact(PARTITION, False)
+    assert "refused depends on the data" in found.fault
+    assert "after acting under the honest policy" in found.attack
 
 
 def _louder(policy: PartitionPolicy):  # type: ignore[no-untyped-def]

@@ -8,9 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from discreet.audit.exact import Facts, Promise
-from discreet.audit.games import Claim
-from discreet.audit.values import exact_of, promised
+from discreet.audit.exact import Claim, Facts, Promise, exact_of, promised
 from discreet.privacy import NoiseSource, OnceEach, Release, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, PureEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier

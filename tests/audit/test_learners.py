@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,21 @@ import pytest
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
 from discreet.audit.exact import worst_neighbours
 from discreet.audit.games import Check
+from discreet.audit.joint import JointRun, fingerprint, public_facts
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,
     _maker,
     deployed_check,
+    joint_states,
     learner_check,
     learner_checks,
+    local_states,
 )
-from discreet.audit.people import Person, people_for, places
+from discreet.audit.people import Person, people_for
 from discreet.audit.runner import Finding, audit
-from discreet.audit.runs import JointRun, fingerprint, public_facts
-from discreet.audit.states import joint_states, local_states
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments.simulation import Setting
 from discreet.learners.messages import Actions
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Joint, Local
@@ -87,8 +90,8 @@ def test_a_learner_with_randomness_of_its_own_fails() -> None:
 @pytest.mark.slow
 def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     maker = _maker("usca", "joint", 3)
-    exact = worst_neighbours(JointRun("a run", maker=maker, tried=_ENDS)).exact
-    halved = JointRun("halved", maker=BrokenMaker(**vars(maker), kind=HalvedNoise))
+    exact = worst_neighbours(JointRun(state="a run", maker=maker, tried=_ENDS))
+    halved = JointRun(state="halved", maker=BrokenMaker(**vars(maker), kind=HalvedNoise))
     check = learner_check("usca", maker)
     honest = finding(replace(check, exact=lambda: exact), 2000)
     assert honest.verdict == "holds"
@@ -100,16 +103,16 @@ def test_trials_of_whole_runs_notice_half_the_noise() -> None:
 
 
 def test_runs_have_the_worst_neighbours_that_a_search_finds() -> None:
-    worst = worst_neighbours(JointRun("a run", maker=_maker("capri", "joint", 3)))
+    worst = worst_neighbours(JointRun(state="a run", maker=_maker("capri", "joint", 3)))
     assert {one.reward for one in worst.pair} == {0.0, 1.0}
     # One report in one release, of the largest length that there is.
-    assert worst.exact.epsilon == pytest.approx(8.0, abs=1e-6)
+    assert worst.epsilon == pytest.approx(8.0, abs=1e-6)
 
 
 def test_people_who_enter_no_release_are_no_attack() -> None:
     maker = replace(_maker("usca", "joint", 3), horizon=10_000)
     with pytest.raises(InvalidInput, match="nothing to attack"):
-        worst_neighbours(JointRun("a run", maker=maker))
+        worst_neighbours(JointRun(state="a run", maker=maker))
 
 
 def test_local_learners_are_attacked_where_bins_are_cut_and_resolved() -> None:
@@ -185,8 +188,10 @@ def test_what_a_study_deploys_is_audited_at_its_own_budget(
     learner: str, budget: Joint | Local, space: ActionSpace
 ) -> None:
     domain = Box((0.0, 18.0), (1.0, 90.0), levels=(2, 4))
-    bounds = RewardBounds(-1.0, 1.0)
-    check = deployed_check("ours", learner, domain, space, budget, {}, bounds, 5000)
+    problem: Any = SimpleNamespace(
+        domain=domain, space=space, reward_bounds=RewardBounds(-1.0, 1.0)
+    )
+    check = deployed_check(Setting(learner, "ours", budget), problem, 5000)
     found = finding(check, 0)
     assert found.name == "ours"
     assert found.verdict == "holds"
@@ -261,10 +266,3 @@ def test_rewards_are_a_function_of_person_and_choice() -> None:
     assert ((rewards >= -1.0) & (rewards <= 3.0)).all()
     moved = replace(actions, points=points[[1, 1, 2]])
     assert (people.rewards(table, moved) == rewards).tolist() == [False, True, True]
-
-
-def test_places_are_start_middle_and_end() -> None:
-    assert places(24) == [0, 12, 23]
-    assert places(1) == [0]
-    with pytest.raises(InvalidInput, match="people"):
-        places(0)

@@ -8,9 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.audit.laws import cap_ratios, subset_ratio
 from discreet.audit.ledger import Draw
-from discreet.audit.losses import Loss, gaussian_epsilon, loss_between, shared_noise
+from discreet.audit.losses import (
+    Loss,
+    cap_ratios,
+    gaussian_epsilon,
+    loss_between,
+    shared_noise,
+    subset_ratio,
+)
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.privacy.selection import ExponentialMechanism

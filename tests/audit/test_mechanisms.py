@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit import mechanisms, outsourced, sources, streams
-from discreet.audit.catalog import all_checks, checks_named
-from discreet.audit.games import Check, Claim
+from discreet.audit import mechanisms, outsourced, releases, samplers
+from discreet.audit.exact import Claim
+from discreet.audit.games import Check
 from discreet.audit.mechanisms import mechanism_checks
 from discreet.audit.outsourced import outsourced_checks
-from discreet.audit.runner import CONFIDENCE, Finding, audit
-from discreet.audit.selections import drawn_as_said
+from discreet.audit.runner import CONFIDENCE, Finding, all_checks, audit, checks_named
+from discreet.audit.samplers import drawn_as_said
 from discreet.outsourcing.answers import AnswerNoise
 from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
@@ -114,7 +114,7 @@ def test_a_source_that_draws_a_tenth_less_is_noticed(
     monkeypatch.setattr(SimulatedNoise, f"add_{kind}", quieter)
     # What is asked of the source is right; what it draws is not.
     assert finding(named(kind), 0).verdict == "holds"
-    assert f"{kind.title()} noise" in sources.tested(SimulatedNoise(1)).fault
+    assert f"{kind.title()} noise" in samplers.tested(SimulatedNoise(1)).fault
 
 
 def test_a_sampler_that_repeats_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,12 +123,12 @@ def test_a_sampler_that_repeats_itself_is_noticed(monkeypatch: pytest.MonkeyPatc
         return values + (steps + np.roll(steps, 1)) / np.sqrt(2.0)
 
     monkeypatch.setattr(SimulatedNoise, "add_gaussian", walk)
-    assert "depends on the draw before" in sources.tested(SimulatedNoise(1)).fault
+    assert "depends on the draw before" in samplers.tested(SimulatedNoise(1)).fault
     monkeypatch.undo()
     monkeypatch.setattr(
         SimulatedNoise, "coins", lambda self, p, shape: np.arange(shape) < p * shape * 0.8
     )
-    assert "coins" in sources.tested(SimulatedNoise(1)).fault
+    assert "coins" in samplers.tested(SimulatedNoise(1)).fault
 
 
 @pytest.mark.parametrize("kind", [BinaryTree, Honaker])
@@ -136,29 +136,29 @@ def test_a_forgotten_level_of_a_tree_is_noticed(kind: Any, monkeypatch: pytest.M
     norm = kind(12).column_norm
     smaller = np.sqrt(norm**2 - 1.0)
     monkeypatch.setattr(kind, "column_norm", property(lambda self: smaller))
-    found = streams._stream(kind(12), kind(50))
+    found = releases.stream_exact(kind(12), kind(50))
     assert found.broken
 
 
 def test_a_stream_that_shows_its_sums_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = streams.PrivateStream.release
+    take = releases.PrivateStream.release
 
     def leaking(self: Any, row: Any, people: int = 1) -> Any:
         estimate = take(self, row, people)
         return replace(estimate, values=estimate.values + 1e-12 * np.asarray(row))
 
-    monkeypatch.setattr(streams.PrivateStream, "release", leaking)
+    monkeypatch.setattr(releases.PrivateStream, "release", leaking)
     assert "depends on the data" in finding(named("prefix_sums, independent"), 0).fault
 
 
 def test_too_large_an_epsilon_is_noticed_in_finite_mechanisms() -> None:
-    exact = mechanisms._enumerated(k_ary_response(3, 1.1))
+    exact = mechanisms.enumerated(k_ary_response(3, 1.1))
     assert exact.epsilon == pytest.approx(1.1)
     check = Check("tampered", "mechanism", "local", lambda: replace(exact, claim=Claim(1.0)))
     assert finding(check, 0).verdict == "BROKEN"
     wrong = SignedSubsetSelection(16, 3, 1.2)
-    game = mechanisms._subset(wrong, SimulatedNoise, None)  # type: ignore[arg-type]
-    check = Check("tampered", "mechanism", "local", None, lambda _: replace(game, held=Claim(1.0)))
+    game = mechanisms.subset_trials(wrong, SimulatedNoise, None)
+    check = Check("tampered", "mechanism", "local", None, lambda _: replace(game, claim=Claim(1.0)))
     assert finding(check, 100_000).verdict == "BROKEN"
 
 
@@ -214,3 +214,13 @@ def test_names() -> None:
     assert [check.name for check in checks_named("usca, joint")] == ["usca, joint"]
     with pytest.raises(InvalidInput, match=r"'nobody'.*study file.*gp_ucb"):
         checks_named("nobody")
+
+
+@pytest.mark.parametrize(
+    "check", [check for check in EXACT if check.game is not None], ids=lambda check: str(check.name)
+)
+def test_trials_and_exact_replay_are_shown_against_one_promise(check: Check) -> None:
+    assert check.exact is not None
+    assert check.game is not None
+    exact = check.exact()
+    assert check.game(exact).claim.epsilon == pytest.approx(exact.claim.epsilon)

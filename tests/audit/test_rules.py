@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from discreet.audit import rules
-from discreet.audit.composition import composition_checks
+from discreet.audit import joint as rules
 from discreet.audit.games import Check
 from discreet.audit.learners import _maker
+from discreet.audit.releases import composition_checks
 from discreet.learners.base import Learner
 from discreet.learners.saving import save
 from discreet.learners.terms import Terms

@@ -8,28 +8,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from discreet.audit.games import Bound, Check, Claim, Exact, Game, NotAudited, Seed
+from discreet.audit.exact import Claim, Exact, NotAudited
+from discreet.audit.games import Bound, Check, Game, Seed
 from discreet.audit.runner import Finding, audit, steps, trials_of
 from discreet.validation import FloatArray, InvalidInput
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shift(Game):
     """Two normal laws at a distance: mu-GDP exactly."""
 
     mu: float
-    held: Claim
-    threshold: float | None = None
-    bound: Bound = "counts"
+    attack: str = "the number itself"
     coarse: bool = False
-
-    @property
-    def claim(self) -> Claim:
-        return self.held
-
-    @property
-    def attack(self) -> str:
-        return "the number itself"
 
     def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
         drawn = np.random.default_rng(seed).normal(self.mu if first else 0.0, 1.0, trials)
@@ -37,7 +28,7 @@ class Shift(Game):
 
 
 def shift(mu: float, epsilon: float, exact: Exact | None) -> Shift:
-    return Shift(mu, Claim(epsilon, 1e-5), None, "gaussian")
+    return Shift(mu=mu, claim=Claim(epsilon, 1e-5), bound="gaussian")
 
 
 def refused() -> Exact:
@@ -114,7 +105,7 @@ def test_trials_that_break_are_a_failure_of_their_check_alone() -> None:
         def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
             raise ZeroDivisionError("by zero")
 
-    game = Breaking(1.0, Claim(1.0))
+    game = Breaking(mu=1.0, claim=Claim(1.0))
     breaking = Check("breaking", "mechanism", "joint", None, lambda exact: game)
     one, two = findings([breaking, HONEST], 4000)
     assert (one.verdict, two.verdict) == ("FAILED", "holds")
@@ -151,7 +142,7 @@ def test_where_nothing_leaks_little_is_claimed_at_most_as_often_as_it_may(
     have scores of two values."""
     claimed = 0
     for run in range(120):
-        game = Shift(0.0, Claim(1.0, delta), None, bound, coarse=run % 2 == 0)
+        game = Shift(mu=0.0, claim=Claim(1.0, delta), bound=bound, coarse=run % 2 == 0)
         check = Check(f"null {run}", "mechanism", "local", None, lambda exact, game=game: game)
         (found,) = findings([check], 300, confidence=0.95, seed=run)
         claimed += found.epsilon > 0.0
@@ -179,17 +170,17 @@ def test_the_same_seed_gives_the_same_findings_whatever_the_processes() -> None:
 def test_the_threshold_is_chosen_on_other_trials() -> None:
     seen: list[tuple[tuple[int, ...], bool]] = []
 
-    @dataclass(frozen=True)
+    @dataclass(frozen=True, kw_only=True)
     class Noted(Shift):
         def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
             seen.append((tuple(seed.spawn_key), first))
             return super().scores(first, trials, seed)
 
-    noted = Noted(2.0, Claim(11.0, 1e-5))
+    noted = Noted(mu=2.0, claim=Claim(11.0, 1e-5))
     findings([Check("noted", "mechanism", "joint", None, lambda exact: noted)], 60_000)
     assert len(seen) == len(set(seen)) == 8
     seen.clear()
-    known = Noted(2.0, Claim(11.0, 1e-5), threshold=1.0)
+    known = Noted(mu=2.0, claim=Claim(11.0, 1e-5), threshold=1.0)
     findings([Check("known", "mechanism", "joint", None, lambda exact: known)], 100)
     assert len(seen) == 2
 

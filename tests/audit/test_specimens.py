@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from discreet.audit.exact import Facts, Promise
-from discreet.audit.games import Check, Claim
+from discreet.audit import specimens
+from discreet.audit.exact import Claim
 from discreet.audit.runner import Finding, audit
 from discreet.audit.specimens import (
-    classical_gaussian,
-    column_space,
-    lemma_5,
-    own_bin,
-    reused_seed,
-    scale_of_data,
-    silent_bin,
+    CLASSICAL_GAUSSIAN,
+    COLUMN_SPACE,
+    classical_sigma,
+    noise_in_own_bin,
+    specimen_checks,
 )
-from discreet.audit.specimens.registry import specimen_checks
-from discreet.audit.values import exact_of
-from discreet.privacy import Local, SimulatedNoise
+from discreet.privacy import Local, NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.reproduction.dubey2021.calibration import PublishedLocal
 from discreet.reproduction.kharkovskii2020.transformation import RandomProjection
+from discreet.validation import FloatArray
 
 TRIALS = 100_000
 
@@ -83,10 +81,10 @@ def test_exact_replay_measures_what_trials_stay_under(
 
 
 def test_lemma_5_is_that_of_the_reproduction() -> None:
-    published = PublishedLocal(1000, delta=lemma_5.DELTA)
-    budget = Local(lemma_5.ALPHA, lemma_5.DELTA)
-    assert published.sigma_gram(budget) == pytest.approx(lemma_5.SIGMA_GRAM)
-    assert published.sigma_rewards(budget) == pytest.approx(lemma_5.SIGMA_REWARDS)
+    published = PublishedLocal(1000, delta=specimens.DELTA)
+    budget = Local(specimens.ALPHA, specimens.DELTA)
+    assert published.sigma_gram(budget) == pytest.approx(specimens.SIGMA_GRAM)
+    assert published.sigma_rewards(budget) == pytest.approx(specimens.SIGMA_REWARDS)
     # What the docstring says: 7.7 is the first part at alpha = 10, and alpha = 5 is kept.
     assert published.gram_epsilon(budget) == pytest.approx(7.70, abs=0.01)
     assert published.guarantee(budget, 4).epsilon == pytest.approx(11.92, abs=0.01)
@@ -94,20 +92,22 @@ def test_lemma_5_is_that_of_the_reproduction() -> None:
 
 
 def test_the_two_people_of_lemma_5_are_the_worst_that_there_are() -> None:
-    one, two = (lemma_5.features(first, lemma_5.COSINE) for first in (True, False))
+    one, two = (features for _, features in specimens.LEMMA_5.pair)
     assert np.linalg.norm(one) == pytest.approx(1.0)
-    assert one @ two == pytest.approx(lemma_5.COSINE)
+    assert one @ two == pytest.approx(specimens.COSINE)
     upper = np.triu_indices(2)
     gram = np.linalg.norm(np.outer(one, one)[upper] - np.outer(two, two)[upper])
-    mu = math.hypot(gram / lemma_5.SIGMA_GRAM, np.linalg.norm(one - two) / lemma_5.SIGMA_REWARDS)
-    assert gaussian_epsilon(1.0 / mu, lemma_5.DELTA) == pytest.approx(11.92, abs=0.01)
+    rewards = np.linalg.norm(one - two)
+    mu = math.hypot(gram / specimens.SIGMA_GRAM, rewards / specimens.SIGMA_REWARDS)
+    assert gaussian_epsilon(1.0 / mu, specimens.DELTA) == pytest.approx(11.92, abs=0.01)
 
 
 def test_column_space_is_the_published_transformation() -> None:
-    rows, moved = column_space._tables()
+    (_, rows), (_, moved) = COLUMN_SPACE.pair
     assert np.linalg.norm(moved - rows) == pytest.approx(1.0)
-    published = RandomProjection(column_space.EPSILON, column_space.DELTA, 4, "else")
-    drawn = column_space.release(rows, 20_000, SimulatedNoise(1))
+    claim = COLUMN_SPACE.claim
+    published = RandomProjection(claim.epsilon, claim.delta, 4, "else")
+    drawn = COLUMN_SPACE.release(rows, 20_000, SimulatedNoise(1))
     # Columns of Z are N(0, A A' / r) with A the lifted table.
     lifted = published.prepared(rows)
     covariance = np.einsum("tnr,tmr->nm", drawn, drawn) / (20_000 * 4)
@@ -116,15 +116,13 @@ def test_column_space_is_the_published_transformation() -> None:
 
 
 def test_classical_noise_is_right_only_where_it_was_proved() -> None:
-    held = gaussian_epsilon(classical_gaussian.SIGMA, classical_gaussian.DELTA)
-    assert held == pytest.approx(14.73, abs=0.01)
+    assert gaussian_epsilon(classical_sigma(10.0, 0.1), 0.1) == pytest.approx(14.73, abs=0.01)
     for epsilon in (0.1, 0.5, 0.9):
-        sigma = math.sqrt(2.0 * math.log(1.25 / 1e-5)) / epsilon
-        assert sigma > gaussian_noise_multiplier(epsilon, 1e-5)
+        assert classical_sigma(epsilon, 1e-5) > gaussian_noise_multiplier(epsilon, 1e-5)
 
 
 def test_own_bin_leaves_all_other_bins_at_zero() -> None:
-    values = own_bin.privatise(np.array([2, 0]), np.array([1.0, 0.5]), SimulatedNoise(1))
+    values = noise_in_own_bin(np.array([2, 0]), np.array([1.0, 0.5]), SimulatedNoise(1))
     assert (values != 0.0).tolist() == [
         [False, False, True, False] * 2,
         [True, False, False, False] * 2,
@@ -132,26 +130,24 @@ def test_own_bin_leaves_all_other_bins_at_zero() -> None:
 
 
 def test_other_specimens_do_what_they_say() -> None:
-    one, two = reused_seed.releases((np.ones(3), np.zeros(3)), 50, 4)
-    assert one - two == pytest.approx(np.full(50, 3.0))
-    sent = silent_bin.release(np.array([0, 0, 2]), 5, SimulatedNoise(1))
+    one, two = specimens.reused_seed(0.25, 50, SimulatedNoise(4))
+    assert one - two == pytest.approx(np.full(50, 0.25))
+    sent = specimens.silent_bin(np.array([0, 0, 2]), 5, SimulatedNoise(1))
     assert np.isnan(sent).tolist() == [[False, True, False, True]] * 5
-    near = scale_of_data.release(np.ones(10), 4000, SimulatedNoise(1))
-    far = scale_of_data.release(np.append(np.ones(9), 100.0), 4000, SimulatedNoise(1))
+    near = specimens.scale_of_data(np.ones(10), 4000, SimulatedNoise(1))
+    far = specimens.scale_of_data(np.append(np.ones(9), 100.0), 4000, SimulatedNoise(1))
     assert far.std() == pytest.approx(100.0 * near.std(), rel=0.1)
 
 
 def test_repaired_specimens_are_not_caught() -> None:
     """The same code, with the noise that the claim needs."""
-    claim = Claim(classical_gaussian.EPSILON, classical_gaussian.DELTA)
+    claim = Claim(10.0, 0.1)
     needed = gaussian_noise_multiplier(claim.epsilon, claim.delta)
 
-    def run(value: float, facts: Facts) -> Promise:
-        noisy = SimulatedNoise(1).add_gaussian(np.array([value]), needed)
-        facts.add("the release", noisy.tobytes())
-        return Promise(claim, claim)
+    def release(value: float, trials: int, noise: NoiseSource) -> FloatArray:
+        return noise.add_gaussian(np.full((trials, 1), value), needed)
 
-    check = Check("repaired", "specimen", "joint", lambda: exact_of(run, [("0", 0.0), ("1", 1.0)]))
-    (found,) = [one for one in audit([check], 0) if isinstance(one, Finding)]
+    repaired = replace(CLASSICAL_GAUSSIAN, release=release)
+    (found,) = [one for one in audit([repaired.check], 2000) if isinstance(one, Finding)]
     assert found.verdict == "NOT CAUGHT"
     assert found.exact == pytest.approx(claim.epsilon, abs=1e-8)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def journals(folder: Path) -> list[Path]:
-    return list(folder.glob(".*.partial.jsonl"))
+    return list(folder.glob(".*.partial.sqlite"))
 
 
 def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,22 +198,38 @@ def test_other_libraries_do_not_resume(study: Path, monkeypatch: pytest.MonkeyPa
     assert journal.read_bytes() == before
 
 
-def test_half_a_line_is_dropped_and_a_damaged_one_refused(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_journal_is_refused(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = interrupted(study, monkeypatch)
     whole = journal.read_bytes()
-    journal.write_bytes(whole[:-20])
+
+    def refused() -> bool:
+        code, _, err = invoke("run", study, "--jobs", 1, "--resume")
+        return code == 2 and f"the journal {journal} is damaged" in err
+
+    for content in (b"people", whole[: len(whole) // 2]):
+        journal.write_bytes(content)
+        assert refused()
+        assert journal.read_bytes() == content
+    journal.write_bytes(whole)
+    with closing(sqlite3.connect(journal)) as database, database:
+        database.execute("UPDATE replicates SET outcome = substr(outcome, 1, 50)")
+    assert refused()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_a_killed_run_is_resumed(study: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STANDING, "run", str(study), "--jobs", "1"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "standing\n"
+    run.kill()
+    run.communicate()
     copy = tmp_path / "resumed.jsonl"
     code, _, err = invoke("run", study, "--jobs", 1, "--resume", "--json", copy)
     assert code == 0
-    assert f"Going on after 2 of {RUNS} replicates." in err
+    assert f"Going on after 3 of {RUNS} replicates." in err
     assert len(records(copy)) == RUNS
-    head, *lines = whole.splitlines(keepends=True)
-    journal.write_bytes(b"".join([head, lines[0][:-20] + b"\n", *lines[1:]]))
-    code, _, err = invoke("run", study, "--jobs", 1, "--resume")
-    assert code == 2
-    assert f"line 2 of the journal {journal} is damaged" in err
+    assert list(tmp_path.glob(".small*")) == []
 
 
 def test_resuming_may_ask_for_more_or_fewer_replicates(
@@ -284,23 +301,24 @@ def test_a_folder_that_cannot_be_written_to(
 def test_a_full_disk_ends_the_journal_and_not_the_run(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    resource = pytest.importorskip("resource")
     loaded, outcomes = of(study)
-    original, room = os.write, [2]
-
-    def written(handle: int, line: bytes) -> int:
-        room[0] -= 1
-        return original(handle, line if room[0] >= 0 else line[:10])
-
+    room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     with open_journal(study, loaded, resume=False) as journal:
-        monkeypatch.setattr(discreet.cli.journal.os, "write", written)
-        for outcome in outcomes:
+        for outcome in outcomes[:2]:
             journal.add(outcome)
-        monkeypatch.undo()
-    assert "No more replicates can be kept" in capsys.readouterr().err
-    (path,) = journals(study.parent)
-    assert [json.loads(line) for line in path.read_text().splitlines()][1:] != []
+        (path,) = journals(study.parent)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, most))
+            for outcome in outcomes[2:]:
+                journal.add(outcome)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+        kept = journal.held
+    assert 2 <= kept < len(outcomes)
+    assert capsys.readouterr().err.count("No more replicates can be kept") == 1
     with open_journal(study, loaded, resume=True) as journal:
-        assert len(journal.outcomes) == 2
+        assert len(journal.outcomes) == kept
 
 
 def test_a_result_that_cannot_be_written_can_be_written_later(

@@ -11,14 +11,17 @@ import pytest
 from matplotlib.figure import Figure
 
 from discreet.cli.outputs import FIGURE, PAGE, RECORDS, Kind, check_outputs
-from discreet.records import ReproductionRecord, RunRecord, write_records
+from discreet.records import Record, RunRecord, write_records
+from discreet.reporting.layout import save_figure
 from discreet.reporting.page import render, write_page
-from discreet.reporting.reproduction import save_figure
 from discreet.validation import InvalidInput
 from tests.cli.cases import STUDY, invoke, write_study
 
 RUN = RunRecord("s", "uniform", "none", None, None, 0, 10, "regret", 3.5, 0.1, "uniform", 1)
-CASE = ReproductionRecord("ours", "regret", 44.0, 7.0, 20, setting={"epsilon": 1.0})
+CASE = {
+    "epsilon": 1.0, "method": "ours", "metric": "regret", "mean": 44.0, "standard_error": 7.0,
+    "trials": 20, "paper": None,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("link", ["none", "symbolic", "hard"])
@@ -103,9 +106,7 @@ def test_own_results_are_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("record", [RUN, CASE])
-def test_own_parquet_is_replaced_and_no_other(
-    tmp_path: Path, record: RunRecord | ReproductionRecord
-) -> None:
+def test_own_parquet_is_replaced_and_no_other(tmp_path: Path, record: Record) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     write_records([record], path)

@@ -10,7 +10,7 @@ import pytest
 
 import discreet.cli.running
 import discreet.cli.study
-from discreet.cli.progress import StudyProgress
+from discreet.cli.running import StudyProgress
 from discreet.experiments import Outcome, simulate_all
 from discreet.studies import Study, load_study
 from tests.cli.cases import invoke, write_study

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.experiments.engine import Row, Seed, frame_of, grid, run_trials
-from discreet.experiments.frames import means
+from discreet.experiments.means import mean_traces, means
 from discreet.validation import InvalidInput
 
 SETTINGS = grid(scale=(1.0, 10.0), people=(3, 4))
@@ -44,6 +45,8 @@ def test_frames_are_tidy_and_the_same_however_the_work_was_shared() -> None:
     assert len(alone) == 4 * 3 * 2
     pd.testing.assert_frame_equal(alone, frame(jobs=2))
     pd.testing.assert_frame_equal(alone, frame(order="setting by setting"))
+    with joblib.parallel_config(backend="threading"):
+        pd.testing.assert_frame_equal(alone, frame(jobs=2))
 
 
 def test_a_trial_draws_the_same_in_every_setting_and_whatever_else_runs() -> None:
@@ -94,3 +97,21 @@ def test_means_have_errors_and_intervals_by_group() -> None:
     assert found["standard_error"].tolist()[:2] == pytest.approx([error, 0.0])
     assert math.isnan(found["standard_error"].iloc[2])
     assert found["half_width"].tolist() == pytest.approx([4.302653 * error, 0.0, 0.0])
+
+
+def test_traces_are_averaged_point_by_point() -> None:
+    at = np.array([1, 5])
+    rows = pd.DataFrame(
+        {
+            "case": [0, 0, 1, 1],
+            "metric": ["regret", "regret", "regret", "error"],
+            "along": [at, at, at, None],
+            "trace": [np.array([1.0, 2.0]), np.array([3.0, 2.0]), np.array([0.0, 7.0]), None],
+        }
+    )
+    curves = mean_traces(rows, ["case", "metric"])
+    assert curves["at"].tolist() == [1, 5, 1, 5]
+    assert curves["mean"].tolist() == [2.0, 2.0, 0.0, 7.0]
+    assert curves["trials"].tolist() == [2, 2, 1, 1]
+    assert curves["half_width"].tolist() == pytest.approx([12.7062047, 0.0, 0.0, 0.0])
+    assert mean_traces(rows[3:], ["case"]).empty

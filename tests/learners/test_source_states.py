@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.codec import to_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
@@ -45,7 +46,7 @@ FORGED: dict[str, tuple[Edit, str]] = {
     "the first policy is missing": (lambda s: s["policies"].pop(0), "had version"),
     "epsilon of policies": (rewritten(epsilon=9.0), "epsilon 9.0; it must be 2.0"),
     "name in policies": (rewritten(name="shop"), "name 'shop'; it must be 'bank'"),
-    "domain of policies": (rewritten(domain=OTHER.to_dict()), "had domain"),
+    "domain of policies": (rewritten(domain=to_json(OTHER)), "had domain"),
     "rewards of policies": (
         rewritten(reward_bounds={"lower": 0.0, "upper": 99.0}),
         "had reward_bounds",

@@ -283,7 +283,7 @@ class TestFiles:
             (ID + "radius = 0\n" + COLUMN, "radius was 0"),
             (ID + "radius = -1\n" + COLUMN, "radius was -1"),
             (ID + "radius = true\n" + COLUMN, "radius was true"),
-            (ID + "[columns.x]\nupper = 1", "has upper = 1.0 alone; declare both"),
+            (ID + "[columns.x]\nupper = 1", "has upper = 1 alone; declare both"),
             (ID + "[columns.x]\nlower = 1", "declare both bounds"),
             (ID + "[columns.x]", "declare both bounds"),
             (ID + "[columns.x]\nlower = 1\nupper = 1", "must be below"),
@@ -343,7 +343,7 @@ class TestFiles:
         for words in (
             "5 things are wrong",
             "line 2: radius was true",
-            "'a' has upper = 1.0 alone",
+            "'a' has upper = 1 alone",
             'line 6: lower was "x"',
             "line 7: mean is not a key",
             "at least two",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from itertools import combinations
 from pathlib import Path
 
@@ -156,3 +158,9 @@ def overlapping(figure: Figure) -> list[tuple[str, str]]:
         and beside.y0 < box.y1 - 1.0
     ]
     return beyond + collisions
+
+
+def words_of(page: str) -> str:
+    """What a reader of a page sees, in one line."""
+    text = unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ")
+    return " ".join(text.split())

@@ -16,8 +16,9 @@ from discreet.privacy import SecureNoise
 from discreet.reporting.search_report import render_search_report, write_search_report
 from discreet.validation import InvalidInput
 
+from .cases import words_of as plain
 from .search_cases import EVIL, FOUR, ONE, PLAIN, Played, play
-from .test_html import parsed, plain
+from .test_report import parsed
 
 PROTECTED = AnswerRules(repeats=2, epsilon=3.0, delta=1e-5, bounds=(60.0, 150.0))
 

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from discreet.problems.base import Metric
 from discreet.reporting.summary import Summary, summarise
-from discreet.reporting.table import promise, result_table, table_note
+from discreet.reporting.table import result_table, table_note
+from discreet.reporting.words import promise
 
 from .cases import ROUNDS, outcome, promised, setting
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discreet.simulation import run_learner
 
+from discreet.experiments import run_learner
 from discreet.learners.gp_ucb.calibration import KernelCalibration, row_sensitivity
 from discreet.learners.gp_ucb.posterior import NoisySums
 from discreet.learners.saving import load, save
@@ -28,9 +28,11 @@ JOINT = PublishedJoint(1024)
 
 
 def learner(budget, calibration, rounds=1024):  # type: ignore[no-untyped-def]
-    options = {"kernel": BUMP_KERNEL, "public_points": ball_points().tolist()}
-    case = Case("published", BumpProblem(), "gp_ucb", budget, options, calibration)
-    return case.make(rounds, 0, SimulatedNoise(3))
+    arguments = {
+        "kernel": BUMP_KERNEL, "public_points": ball_points(), "calibration": calibration
+    }  # fmt: skip
+    case = Case("published", BumpProblem(), "gp_ucb", rounds, budget, arguments)
+    return case.make(0, SimulatedNoise(3))
 
 
 def seen(scale: float, people: int = 100, variance: float = 3.0) -> NoisySums:
@@ -193,6 +195,7 @@ def test_bad_input_is_refused() -> None:
         learner(Local(1.0, 0.1), PublishedJoint(64), 64)
     with pytest.raises(InvalidInput, match="delta"):
         learner(Local(1.0, 0.2), PublishedLocal(64), 64)
-    case = Case("published", camelback(), "gp_ucb", Joint(1.0, 0.1), {}, PublishedJoint(64))
+    arguments = {"calibration": PublishedJoint(64)}
+    case = Case("published", camelback(), "gp_ucb", 64, Joint(1.0, 0.1), arguments)
     with pytest.raises(InvalidInput, match="public"):
-        case.make(64, 0, SimulatedNoise(0))
+        case.make(0, SimulatedNoise(0))

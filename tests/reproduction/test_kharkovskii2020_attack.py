@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from discreet.reproduction.kharkovskii2020.attack import (
-    column_space,
-    distinguish,
-    likelihood_ratio,
-    neighbour,
-    noisy,
-    projected,
-    reconstructed,
-    subspace_score,
-)
-from discreet.reproduction.kharkovskii2020.findings import (
+from discreet.experiments.engine import Row
+from discreet.reproduction.kharkovskii2020.attacks import (
     ATTACKS,
     LARGEST_ERROR,
     LOWER_BOUND,
     by_known_rows,
+    column_space,
+    distinguish,
     example,
+    likelihood_ratio,
+    neighbour,
+    noisy,
     on_ours,
     on_published,
+    projected,
+    reconstructed,
+    subspace_score,
 )
 from discreet.reproduction.kharkovskii2020.transformation import (
     RandomProjection,
@@ -66,13 +66,12 @@ def test_a_batch_of_releases_is_algorithm_1(branch: Taken) -> None:
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_the_published_release_is_broken_with_certainty(branch: Taken) -> None:
-    found = on_published(branch, 300, rng(4))
-    assert found.attack is not None
-    assert found.branch == branch
-    assert (found.attack.true_positives, found.attack.false_positives) == (300, 0)
+    algorithm = RandomProjection(math.exp(1.1), 1e-5, 10)
+    found = on_published(algorithm, branch, 300, rng(4))
+    assert (found["true_positive_rate"], found["false_positive_rate"]) == (1.0, 0.0)
     # More than the 3.0 that is claimed, by 300 trials alone.
-    assert found.attack.epsilon > found.promised > 3.0
-    assert found.held == math.inf
+    assert found["mean"] > algorithm.epsilon > 3.0
+    assert algorithm.guarantee().epsilon == math.inf
 
 
 def test_the_certainty_does_not_depend_on_which_row_moves_nor_where() -> None:
@@ -90,11 +89,9 @@ def test_the_certainty_does_not_depend_on_which_row_moves_nor_where() -> None:
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_three_known_rows_give_away_all_others(branch: Taken) -> None:
-    found = by_known_rows(branch, rng(6))
-    assert found.branch == branch
-    assert found.rows == 1000
-    assert found.error is not None
-    assert found.error < 1e-9
+    found = by_known_rows(RandomProjection(math.exp(1.1), 1e-5, 10), branch, rng(6))
+    assert found["metric"] == LARGEST_ERROR
+    assert found["mean"] < 1e-9
 
 
 def test_reconstruction_works_in_more_dimensions() -> None:
@@ -138,28 +135,29 @@ def test_a_basis_spans_the_columns() -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 @pytest.mark.parametrize("name", ["subspace", "likelihood ratio"])
 def test_our_release_stays_below_what_is_certified(epsilon: float, name: str) -> None:
-    found = on_ours(epsilon, name, 1500, rng(13))
-    assert found.attack is not None
-    assert found.held == pytest.approx(epsilon)
-    assert 0.0 < found.attack.epsilon < found.held
-    assert found.branch is None
+    found, held = on_ours(epsilon, name, 1500, rng(13))
+    assert held == pytest.approx(epsilon)
+    assert 0.0 < found["mean"] < held
 
 
-def test_all_findings_are_recorded() -> None:
-    found = list(ATTACKS.findings(60))
-    assert len(found) == ATTACKS.count
-    records = [finding.record for finding in found]
-    assert {record.metric for record in records} == {LOWER_BOUND, LARGEST_ERROR}
+def test_all_attacks_are_recorded() -> None:
+    records = ATTACKS.plan(60).results().records
+    assert len(records) == 4 + 2 * 3
+    assert {record["metric"] for record in records} == {LOWER_BOUND, LARGEST_ERROR}
     for record in records:
-        published = record.method == "published"
-        assert record.setting["trust_model"] == ("none" if published else "outsourced")
-        assert (record.setting["true_epsilon"] is None) is published
-        if record.metric == LOWER_BOUND:
-            assert record.trials == 60
-            assert record.setting["true_positive_rate"] <= 1.0  # type: ignore[operator]
-    branches = [record.setting["branch"] for record in records if record.method == "published"]
+        published = record["method"] == "published"
+        assert record["trust_model"] == ("none" if published else "outsourced")
+        assert math.isinf(record["true_epsilon"]) is published
+        if record["metric"] == LOWER_BOUND:
+            assert record["trials"] == 60
+            assert record["true_positive_rate"] <= 1.0
+    branches = [record["branch"] for record in records if record["method"] == "published"]
     assert branches == ["if", "else", "if", "else"]
+
+    def proved(rows: Sequence[Row]) -> list[float]:
+        return [row["mean"] for row in rows]
+
     # The same seed gives the same findings.
-    assert [one.attack for one in ATTACKS.findings(60)] == [one.attack for one in found]
+    assert proved(ATTACKS.plan(60).results().records) == proved(records)
     with pytest.raises(InvalidInput, match="trials"):
-        ATTACKS.findings(1)
+        ATTACKS.plan(1)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.reporting.search_figures import columns_figure, questions_figure
-from discreet.reproduction.kharkovskii2020 import hyperparameters, searches
+from discreet.reporting.searches import columns_figure, questions_figure
+from discreet.reproduction import base
+from discreet.reproduction.base import Results
+from discreet.reproduction.kharkovskii2020 import data_sets
 from discreet.reproduction.kharkovskii2020.data_sets import synthetic
-from discreet.reproduction.kharkovskii2020.experiments import (
+from discreet.reproduction.kharkovskii2020.searches import (
     PO_GP_UCB_FIGURES,
     PO_GP_UCB_TABLES,
-    Wish,
+    Searches,
+    plan_of,
 )
+from tests.reporting.cases import overlapping
 from tests.reproduction.outsourced_tables import write_tables
 
 runner = CliRunner()
@@ -25,7 +31,7 @@ QUICK = ("--jobs", 1, "--runs", 2, "--rounds", 4)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hyperparameters, "_SUBSET", 40)
+    monkeypatch.setattr(data_sets, "_SUBSET", 40)
 
 
 def reproduce(name: str, *arguments: object) -> tuple[int, str, str]:
@@ -131,23 +137,20 @@ def test_bad_wishes_end_with_2_and_one_message(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_what_is_finished(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real, count = searches.run_search, 0
+    real, count = base.run_trials, 5
 
-    def interrupted(*arguments: object) -> searches.Run:
-        nonlocal count
-        count += 1
-        if count > 5:
-            raise KeyboardInterrupt
-        return real(*arguments)  # type: ignore[arg-type]
+    def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        yield from itertools.islice(real(*arguments, **keywords), count)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(searches, "run_search", interrupted)
+    monkeypatch.setattr(base, "run_trials", interrupted)
     records = tmp_path / "r.jsonl"
     code, out, err = reproduce("tables", *QUICK, "--table", 1, "--json", records)
     assert code == 130
     assert "(5 of 30 runs)" in err
     assert "Table 1:" in out
     assert len(records_in(records)) == 10
-    count = 5
+    count = 0
     code, _, err = reproduce("tables", *QUICK, "--table", 1)
     assert code == 130
     assert "nothing was written" in err
@@ -155,24 +158,19 @@ def test_an_interrupted_run_keeps_what_is_finished(
 
 def test_figures_hold_for_few_methods_and_keep_labels_apart() -> None:
     data = {"synthetic-5": synthetic(5.0)}
+
+    def results(what: Searches, methods: Sequence[str] = (), runs: int = 1) -> Results:
+        parts = what.chosen(["synthetic-5"], ())
+        return plan_of(what.entries(parts, data, methods), data, runs, 5, 5).results()
+
     for methods, log_scale in (((), False), (("ours",), True), (("published",), True)):
-        wish = Wish(["synthetic-5"], methods=methods, rounds=5)
         for what, draw in (
             (PO_GP_UCB_FIGURES, questions_figure),
             (PO_GP_UCB_TABLES, columns_figure),
         ):
-            figure = draw(what.lines(wish, data, runs=1), log_scale)
-            figure.set_dpi(50)
-            figure.canvas.draw()
-            assert figure.axes
-    lines = PO_GP_UCB_FIGURES.lines(Wish(["synthetic-5"], rounds=5), data, runs=2)
-    figure = questions_figure(lines)
-    figure.canvas.draw()
+            assert draw(results(what, methods), log_scale).axes
+    figure = questions_figure(results(PO_GP_UCB_FIGURES, runs=2))
     published, ours = figure.axes
     assert published.get_ylim() == ours.get_ylim()
-    for axes in (published, ours):
-        boxes = [text.get_window_extent() for text in axes.texts]
-        assert len(boxes) > 5
-        for place, box in enumerate(boxes):
-            assert box.x1 <= figure.bbox.x1
-            assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+    assert all(len(axes.texts) > 5 for axes in figure.axes)
+    assert overlapping(figure) == []

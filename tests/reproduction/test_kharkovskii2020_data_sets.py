@@ -9,19 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.reproduction.kharkovskii2020 import hyperparameters
+from discreet.reproduction.kharkovskii2020 import data_sets
 from discreet.reproduction.kharkovskii2020.data_sets import (
     LOANS_FILE,
     PROPERTY_FILE,
     Outcomes,
     branin,
     branin_hoo,
+    fit,
+    isotropic,
     load,
     loans,
     properties,
     synthetic,
 )
-from discreet.reproduction.kharkovskii2020.hyperparameters import fit, isotropic
 from discreet.reproduction.kharkovskii2020.settings import (
     DATA_SETS,
     FIGURES,
@@ -35,7 +36,7 @@ from tests.reproduction.outsourced_tables import write_tables
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hyperparameters, "_SUBSET", 60)
+    monkeypatch.setattr(data_sets, "_SUBSET", 60)
 
 
 @pytest.fixture
@@ -123,12 +124,12 @@ def _grid() -> FloatArray:
 
 def test_inputs_get_one_length_scale_and_norm_25() -> None:
     columns = np.random.default_rng(0).normal(5.0, [1.0, 100.0], (50, 2))
-    found = isotropic(columns, np.array([0.5, 200.0]))
-    assert np.linalg.norm(found.rows, axis=1).max() == pytest.approx(25.0)
-    assert np.allclose(found.rows.mean(axis=0), 0.0)
+    rows, length_scale = isotropic(columns, np.array([0.5, 200.0]))
+    assert np.linalg.norm(rows, axis=1).max() == pytest.approx(25.0)
+    assert np.allclose(rows.mean(axis=0), 0.0)
     # Distances in length scales are what they were.
     before = np.linalg.norm((columns[0] - columns[1]) / [0.5, 200.0])
-    after = np.linalg.norm(found.rows[0] - found.rows[1]) / found.length_scale
+    after = np.linalg.norm(rows[0] - rows[1]) / length_scale
     assert after == pytest.approx(before)
 
 

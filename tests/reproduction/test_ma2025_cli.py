@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.reporting.sweeps import sweep_figure
-from discreet.reproduction import runner as case_runner
-from discreet.reproduction.ma2025.experiments import EXPERIMENTS, FIGURE_7, FIGURE_9A
+from discreet.reporting.reproduction import sweep_figure
+from discreet.reproduction import base
+from discreet.reproduction.ma2025.figures import FIGURE_7, FIGURE_9A, MA_2025
+from tests.reporting.cases import overlapping
 from tests.reproduction.transfer_tables import write_tables
 
 runner = CliRunner()
@@ -100,7 +102,7 @@ def test_table_2_prints_and_writes_files(tmp_path: Path) -> None:
 def test_the_list_has_all() -> None:
     result = runner.invoke(app, ["reproduce", "list"])
     assert result.exit_code == 0
-    for name in ("figure-4-5", *(one.name.removeprefix("ldpmab-") for one in EXPERIMENTS)):
+    for name in ("figure-4-5", *(one.name.removeprefix("ldpmab-") for one in MA_2025)):
         assert f"ldpmab-{name}" in result.stdout
     assert "ldpmab-table-2" in result.stdout
 
@@ -130,53 +132,39 @@ def test_bad_wishes_end_with_2_and_one_message(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_what_is_finished(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real, count = case_runner.run_trial, 0
+    real, count = base.run_trials, 3
 
-    def interrupted(*arguments: object) -> case_runner.Trial:
-        nonlocal count
-        count += 1
-        if count > 3:
-            raise KeyboardInterrupt
-        return real(*arguments)  # type: ignore[arg-type]
+    def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        yield from itertools.islice(real(*arguments, **keywords), count)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(case_runner, "run_trial", interrupted)
+    monkeypatch.setattr(base, "run_trials", interrupted)
     arguments = ("--jobs", 1, "--repetitions", 2, *FEW["6"])
     code, out, err = reproduce("figure-6", *arguments, "--plot", tmp_path / "r.png")
     assert code == 130
     assert "(3 of 14" in err
     assert "effective" in out
-    count = 3
+    count = 0
     code, _, err = reproduce("figure-6", *arguments)
     assert code == 130
     assert "nothing was written" in err
 
 
 def test_long_titles_take_two_lines() -> None:
-    wish: dict[str, list[float]] = {"rounds": [100], "auxiliary": [60], "epsilons": [1.0]}
-    lines = FIGURE_7.lines(FIGURE_7.plan(wish, rewards="symmetric"), 1)
-    figure = sweep_figure(lines, "rounds", "people")
-    figure.canvas.draw()
+    wish = {"rounds": [100], "auxiliary": [60], "epsilon": [1.0], "rewards": "symmetric"}
+    figure = sweep_figure(FIGURE_7.plan(1, **wish).results(), "rounds", "people")
     titles = [axes.get_title("left") for axes in figure.axes]
-    assert titles[0] == "ours, no auxiliary data, symmetric\nrewards"
-    boxes = [axes._left_title.get_window_extent() for axes in figure.axes]  # type: ignore[attr-defined]
-    for place, box in enumerate(boxes):
-        assert figure.bbox.y1 > box.y1
-        assert box.x1 < figure.bbox.x1
-        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+    assert titles[0] == "ours, no auxiliary data, symmetric rewards"
+    assert titles[2] == "ours, 2 sources of 60, epsilon 8, symmetric\nrewards"
+    assert overlapping(figure) == []
 
 
 def test_labels_stay_apart() -> None:
-    wish = {"rounds": [100], "auxiliary": [60], "kappas": [0.0, 1.0]}
-    lines = FIGURE_9A.lines(FIGURE_9A.plan(wish), 2)
-    figure = sweep_figure(lines, "kappa", "kappa")
-    figure.canvas.draw()
+    wish = {"rounds": [100], "auxiliary": [60], "kappa": [0.0, 1.0]}
+    figure = sweep_figure(FIGURE_9A.plan(2, **wish).results(), "kappa", "kappa")
     assert [axes.get_title("left") for axes in figure.axes] == [
         "auxiliary epsilon 1, exponential rewards",
         "auxiliary epsilon 8, exponential rewards",
     ]
-    for axes in figure.axes:
-        boxes = [text.get_window_extent() for text in axes.texts]
-        assert len(boxes) == 6
-        for place, box in enumerate(boxes):
-            assert box.x1 <= figure.bbox.x1
-            assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+    assert all(len(axes.texts) == 6 for axes in figure.axes)
+    assert overlapping(figure) == []

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, wilcoxon
 
-from discreet.reproduction.ma2025.experiments import FIGURE_9A, FIGURE_9C, Experiment
+from discreet.experiments import frame_of
+from discreet.reproduction.ma2025.figures import FIGURE_9A, FIGURE_9C
+from discreet.reproduction.ma2025.grid import TransferFigure
 
 
-def regrets(what: Experiment, wish: dict[str, list[float]], trials: int) -> list[np.ndarray]:
+def regrets(what: TransferFigure, wish: dict[str, list[float]], trials: int) -> list[np.ndarray]:
     """(trials,) total regret of ours in each case, on the same people."""
-    cases = what.plan(wish, ["ours"])
-    return [
-        np.array([trial.totals["regret"] for trial in line.trials])
-        for line in what.lines(cases, trials)
-    ]
+    frame = frame_of(what.plan(trials, method=["ours"], **wish).run())
+    totals = frame[frame["metric"] == "regret"]
+    return [case["value"].to_numpy() for _, case in totals.groupby("case")]
 
 
-WEAK = {"epsilons": [1.0], "gammas": [2.0], "kappas": [0.2], "auxiliary_epsilons": [1.0]}
+WEAK = {"epsilon": [1.0], "gamma": [2.0], "kappa": [0.2], "auxiliary_epsilon": [1.0]}
 
 
 def test_weak_sources_do_no_harm_in_a_few_trials() -> None:
@@ -28,7 +28,7 @@ def test_weak_sources_do_no_harm_in_a_few_trials() -> None:
 
 
 def test_order_matters_little_in_a_few_trials() -> None:
-    wish = {"rounds": [2000], "epsilons": [2.0], "auxiliary": [1500]}
+    wish = {"rounds": [2000], "epsilon": [2.0], "auxiliary": [1500]}
     high, low = regrets(FIGURE_9C, wish, 3)
     assert 0.5 < high.mean() / low.mean() < 2.0
     # Either way far less than uniform choice, 0.414 for each person.
@@ -39,7 +39,7 @@ def test_order_matters_little_in_a_few_trials() -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_order_does_not_matter(epsilon: float) -> None:
     """Figure 9c: no significant difference in 40 paired trials."""
-    wish = {"rounds": [10_000], "epsilons": [epsilon], "auxiliary": [10_000]}
+    wish = {"rounds": [10_000], "epsilon": [epsilon], "auxiliary": [10_000]}
     high, low = regrets(FIGURE_9C, wish, 40)
     assert wilcoxon(high, low).pvalue > 0.01
 
@@ -51,6 +51,6 @@ def test_order_does_not_matter(epsilon: float) -> None:
 )
 def test_weak_sources_do_no_harm(epsilon: float, rounds: int, auxiliary: int) -> None:
     """With sources ours is not significantly worse than without, in 40 paired trials."""
-    wish = {**WEAK, "epsilons": [epsilon], "rounds": [rounds], "auxiliary": [auxiliary]}
+    wish = {**WEAK, "epsilon": [epsilon], "rounds": [rounds], "auxiliary": [auxiliary]}
     without, given = regrets(FIGURE_9A, wish, 40)
     assert ttest_1samp(given - without, 0.0, alternative="greater").pvalue > 0.01

@@ -10,8 +10,7 @@ from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import SyntheticProblem
 from discreet.reporting.transfer_setting import density, setting_figure
 from discreet.reproduction.cases import Case
-from discreet.reproduction.ma2025.experiments import (
-    EXPERIMENTS,
+from discreet.reproduction.ma2025.figures import (
     FIGURE_6,
     FIGURE_7,
     FIGURE_8,
@@ -19,7 +18,6 @@ from discreet.reproduction.ma2025.experiments import (
     FIGURE_9B,
     FIGURE_9C,
 )
-from discreet.reproduction.ma2025.paper_table import printed
 from discreet.reproduction.ma2025.real_data import ADULT, AT_END, AT_QUARTER, JOBS, TAXI
 from discreet.reproduction.ma2025.settings import (
     HIGH_FIRST,
@@ -31,7 +29,10 @@ from discreet.reproduction.ma2025.settings import (
     logged_mean,
     problem,
 )
+from discreet.reproduction.ma2025.table import printed
 from discreet.validation import InvalidInput
+
+SERVED = (FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9A, FIGURE_9B, FIGURE_9C)
 
 
 def papers(cases: list[Case]) -> list[float | None]:
@@ -42,29 +43,29 @@ def test_the_grids_are_those_of_the_paper() -> None:
     assert FIGURE_6.grid.rounds == (1000,)
     assert FIGURE_6.trials == 1
     assert FIGURE_7.sizes == (10_000, 20_000, 40_000, 60_000, 80_000, 120_000, 160_000)
-    assert FIGURE_7.grid.epsilons == (1, 2, 4, 8, 1024)
+    assert FIGURE_7.grid.epsilon == (1, 2, 4, 8, 1024)
     assert FIGURE_8.grid.auxiliary == (10_000, 20_000, 50_000, 100_000)
-    assert FIGURE_9A.grid.kappas == (0, 0.2, 0.4, 0.6, 0.8, 1)
-    assert len(FIGURE_9B.grid.gammas) == 11
-    assert FIGURE_9C.grid.auxiliary_epsilons == (2, 8)
-    for what in EXPERIMENTS:
-        methods = {case.method for case in what.plan()}
+    assert FIGURE_9A.grid.kappa == (0, 0.2, 0.4, 0.6, 0.8, 1)
+    assert len(FIGURE_9B.grid.gamma) == 11
+    assert FIGURE_9C.grid.auxiliary_epsilon == (2, 8)
+    for what in SERVED:
+        methods = {case.method for case in what.planned()}
         assert {"ours", "published"} <= methods
         assert what.trials == (1 if what is FIGURE_6 else 100)
 
 
 def test_what_the_program_logged_stands_beside_the_published_method_alone() -> None:
     for what in (FIGURE_7, FIGURE_8, FIGURE_9A, FIGURE_9B, FIGURE_9C):
-        cases = what.plan()
+        cases = what.planned()
         assert None not in papers(cases), what.name
         assert not any(case.paper for case in cases if case.method != "published")
         # Other sizes than the program's have no such number.
-        assert set(papers(what.plan({"rounds": [777]}))) == {None}
+        assert set(papers(what.planned(rounds=[777]))) == {None}
 
 
 def test_the_program_logged_the_symmetric_rewards_too() -> None:
     for what in (FIGURE_7, FIGURE_8, FIGURE_9A, FIGURE_9B, FIGURE_9C):
-        exponential, symmetric = what.plan(), what.plan(rewards="symmetric")
+        exponential, symmetric = what.planned(), what.planned(rewards="symmetric")
         assert len(symmetric) == len(exponential)
         assert None not in papers(symmetric), what.name
         assert papers(symmetric) != papers(exponential)
@@ -87,7 +88,7 @@ def test_sources_have_the_mean_rewards_of_the_target() -> None:
     contexts = np.random.default_rng(0).random((400, 2))
     kinds: tuple[tuple[Rewards, int], ...] = (("exponential", 3), ("symmetric", 2))
     for rewards, arms in kinds:
-        for case in FIGURE_9C.plan({"auxiliary": [3000]}, rewards=rewards):
+        for case in FIGURE_9C.planned(auxiliary=[3000], rewards=rewards):
             assert case.problem.arms == arms
             assert isinstance(case.sources, SyntheticSources)
             (first, _) = case.sources(np.random.default_rng(2))
@@ -150,9 +151,9 @@ def test_both_orders_have_the_same_data() -> None:
 
 
 def test_the_published_learner_knows_the_largest_source() -> None:
-    wish = {"rounds": [1000], "auxiliary": [4000], "epsilons": [1.0]}
-    cases = FIGURE_9C.plan(wish, ["published"], constant=0.5)
-    made = cases[0].make(1000, 0, SimulatedNoise(0))
+    wish = {"rounds": [1000], "auxiliary": [4000], "epsilon": [1.0]}
+    cases = FIGURE_9C.planned(["published"], constant=0.5, **wish)
+    made = cases[0].make(0, SimulatedNoise(0))
     assert isinstance(made, PublishedPartition)
     assert made.source_horizon == 4000
     assert made.confidence_constant == 0.5
@@ -176,29 +177,29 @@ def test_densities_integrate_to_1() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"kappas": [0.5]}, "--kappa was given, but this figure does not vary it"),
+        ({"kappa": [0.5]}, "--kappa was given, but this figure does not vary it"),
         ({"rounds": [1]}, "rounds was 1"),
-        ({"epsilons": [0.0]}, "epsilon was 0.0"),
+        ({"epsilon": [0.0]}, "epsilon was 0.0"),
         ({"auxiliary": [0]}, "auxiliary was 0"),
-        ({"auxiliary_epsilons": [-1.0]}, "epsilon was -1.0"),
+        ({"auxiliary_epsilon": [-1.0]}, "epsilon was -1.0"),
         ({"sources": [0]}, "sources was 0"),
     ],
 )
 def test_bad_wishes_are_refused(wish: dict[str, list[float]], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        FIGURE_7.plan(wish)
+        FIGURE_7.planned(**wish)
 
 
 def test_more_bad_wishes_are_refused() -> None:
     for what, wish, message in (
-        (FIGURE_9A, {"kappas": [1.2]}, "kappa was 1.2"),
-        (FIGURE_9B, {"gammas": [-0.1]}, "gamma was -0.1"),
+        (FIGURE_9A, {"kappa": [1.2]}, "kappa was 1.2"),
+        (FIGURE_9B, {"gamma": [-0.1]}, "gamma was -0.1"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            what.plan(wish)
+            what.planned(**wish)
     with pytest.raises(InvalidInput, match="method was 'theirs'"):
-        FIGURE_7.plan(methods=["theirs"])
+        FIGURE_7.planned(method=["theirs"])
     with pytest.raises(InvalidInput, match="constant"):
-        FIGURE_7.plan(constant=-1.0)
+        FIGURE_7.planned(constant=-1.0)
     with pytest.raises(InvalidInput, match="people of a source"):
         alike(1, 0, 1.0)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
+from discreet.experiments import frame_of
 from discreet.privacy import NonPrivate
-from discreet.reproduction.cases import lines_of
 from discreet.reproduction.ma2025.real_data import (
     ADULT,
     AT_END,
@@ -23,19 +25,19 @@ from discreet.reproduction.ma2025.real_data import (
 )
 from discreet.reproduction.ma2025.table import (
     ABSE,
-    Ratio,
-    Wish,
-    _p_value,
-    _ratio,
+    TABLE_2,
+    cases_of,
+    cells_of,
+    check_wish,
     methods,
-    plan,
-    ratios,
-    run,
+    p_value,
+    ratio_of,
 )
 from discreet.validation import InvalidInput
 from tests.reproduction.transfer_tables import write_tables
 
-QUICK = Wish(methods=["ours", "published"], epsilons=[2.0], rounds=80)
+CELLS = cells_of([2.0])
+QUICK = {"method": ["ours", "published"], "rounds": 80}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ def test_both_times_are_measured(splits: dict[str, Split]) -> None:
 
 
 def test_every_method_runs_with_and_without(splits: dict[str, Split]) -> None:
-    cases = plan(Wish(), [splits[ADULT]])
+    cases = cases_of([splits[ADULT]], cells_of())
     assert {"ours", "published"} <= set(methods())
     for method in methods():
         mine = [case for case in cases if case.method == method]
@@ -95,43 +97,55 @@ def test_every_method_runs_with_and_without(splits: dict[str, Split]) -> None:
 
 
 def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) -> None:
-    cases = plan(QUICK, [splits[ADULT]])
-    lines = lines_of(cases, list(run(cases, 7)))
-    found = ratios(lines, QUICK)
+    cases = cases_of([splits[ADULT]], CELLS, **QUICK)  # type: ignore[arg-type]
+    plan = TABLE_2.planned([splits[ADULT]], CELLS, 7, **QUICK)
+    done = list(plan.run())
+    frame, results = frame_of(done), plan.finish(done)
+    found = results.ends.to_dict("records")
     assert len(found) == 2 * 2 * 4  # cells, times, methods with and without
-    base = next(line for line in lines if line.case.method == ABSE)
 
-    def rewards(one: Ratio) -> np.ndarray:
-        for line in lines:
-            auxiliary = line.case.setting["epsilon_auxiliary"]
-            wanted = one.epsilon_auxiliary if one.with_data else None
-            if line.case.method == one.method and auxiliary == wanted:
-                return np.array([trial.totals[one.at] for trial in line.trials])
-        raise AssertionError
+    def totals(method: str, auxiliary: float | None, metric: str) -> np.ndarray:
+        (number,) = [
+            number
+            for number, case in enumerate(cases)
+            if (case.method, case.setting["epsilon_auxiliary"]) == (method, auxiliary)
+        ]
+        wanted = (frame["case"] == number) & (frame["metric"] == metric)
+        return frame[wanted]["value"].to_numpy()
 
-    below = {at: np.array([t.totals[at] for t in base.trials]) for at in (AT_END, AT_QUARTER)}
-    for one in found:
-        assert one.ratio == pytest.approx(rewards(one).mean() / below[one.at].mean())
-        assert one.trials == 7
-        assert one.true_epsilon == pytest.approx(2.0)
-        assert one.true_epsilon_auxiliary == (
-            pytest.approx(one.epsilon_auxiliary) if one.with_data else None
-        )
-        assert one.record.to_dict()["true_epsilon_auxiliary"] == one.true_epsilon_auxiliary
-        assert one.paper is None  # these are not all people of the target
-    for cell in {(one.epsilon_auxiliary, one.at) for one in found}:
-        mine = [one for one in found if (one.epsilon_auxiliary, one.at) == cell]
-        (best,) = [one for one in mine if one.best]
-        assert best.ratio == max(one.ratio for one in mine)
-        others = [one for one in mine if not one.best]
-        for one in others:
-            expected = _p_value(rewards(best), rewards(one))
-            assert one.p_value == pytest.approx(expected)
-        assert best.p_value == max(one.p_value for one in others)
-        assert best.significant == all(one.p_value < 0.05 for one in others)
-    record = found[0].record.to_dict()
-    assert record["dataset"] == ADULT
-    assert record["metric"] == f"ratio of {AT_QUARTER} to ABSE"
+    def rewards(row: dict[Any, Any]) -> np.ndarray:
+        auxiliary = row["epsilon_auxiliary"] if row["auxiliary_data"] else None
+        return totals(row["method"], auxiliary, at_of(row))
+
+    def at_of(row: dict[Any, Any]) -> str:
+        return row["metric"].removeprefix("ratio of ").removesuffix(" to ABSE")
+
+    for row in found:
+        below = totals(ABSE, None, at_of(row))
+        assert row["mean"] == pytest.approx(rewards(row).mean() / below.mean())
+        assert row["trials"] == 7
+        assert row["true_epsilon"] == pytest.approx(2.0)
+        if row["auxiliary_data"]:
+            assert row["true_epsilon_auxiliary"] == pytest.approx(row["epsilon_auxiliary"])
+        else:
+            assert math.isnan(row["true_epsilon_auxiliary"])
+    # These are not all people of the target.
+    assert all(record["paper"] is None for record in results.records)
+    for _, cell in results.ends.groupby(["epsilon_auxiliary", "metric"]):
+        rows = cell.to_dict("records")
+        (best,) = [row for row in rows if row["best"]]
+        assert best["mean"] == cell["mean"].max()
+        others = [row for row in rows if not row["best"]]
+        for row in others:
+            assert row["p_value"] == pytest.approx(p_value(rewards(best), rewards(row)))
+        assert best["p_value"] == max(row["p_value"] for row in others)
+        assert best["significant"] == all(row["p_value"] < 0.05 for row in others)
+    assert results.records[0]["dataset"] == ADULT
+    assert results.records[0]["metric"] == f"ratio of {AT_QUARTER} to ABSE"
+    # What an interruption leaves: only trials that every method of a cell finished count.
+    few = plan.finish([each for each in done if each.trial < 2 or each.case == 0])
+    assert set(few.ends["trials"]) == {2}
+    assert plan.finish([each for each in done if each.case > 0]).records == []
 
 
 def test_the_error_of_a_ratio() -> None:
@@ -139,7 +153,7 @@ def test_the_error_of_a_ratio() -> None:
     draws = []
     for _ in range(2000):
         below = rng.normal(1.0, 0.1, 50)
-        draws.append(_ratio(0.8 * below + rng.normal(0.0, 0.05, 50), below))
+        draws.append(ratio_of(0.8 * below + rng.normal(0.0, 0.05, 50), below))
     spread = np.std([ratio for ratio, _ in draws])
     assert np.mean([error for _, error in draws]) == pytest.approx(spread, rel=0.05)
 
@@ -147,8 +161,8 @@ def test_the_error_of_a_ratio() -> None:
 def test_p_values_are_those_of_wilcoxon() -> None:
     rng = np.random.default_rng(4)
     one, two = rng.random((2, 20))
-    assert _p_value(one, two) == pytest.approx(wilcoxon(one, two).pvalue)
-    assert _p_value(one, one) == 1.0
+    assert p_value(one, two) == pytest.approx(wilcoxon(one, two).pvalue)
+    assert p_value(one, one) == 1.0
 
 
 def test_bad_wishes_and_files_are_refused(tmp_path: Path) -> None:
@@ -158,8 +172,8 @@ def test_bad_wishes_and_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="the data set was 'census'"):
         load("census", tmp_path)
     with pytest.raises(InvalidInput, match="method was 'theirs'"):
-        Wish(methods=["theirs"])
+        check_wish(method=["theirs"])
     with pytest.raises(InvalidInput, match="epsilon was 0"):
-        Wish(epsilons=[0.0])
+        cells_of([0.0])
     with pytest.raises(InvalidInput, match="rounds was 4"):
-        Wish(rounds=4)
+        check_wish(rounds=4)

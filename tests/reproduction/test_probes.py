@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
+from discreet.experiments.engine import Row, Seed
 from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.published_policy import PublishedPolicy
 from discreet.privacy import Local, NonPrivate
 from discreet.problems.synthetic import exponential, symmetric
-from discreet.reproduction.cases import Case
+from discreet.reproduction.cases import Case, plan_of, serve
 from discreet.reproduction.probes import Probe
-from discreet.reproduction.runner import run_all, run_trial
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()
@@ -44,53 +44,65 @@ def test_shares_and_regret_are_means_over_people() -> None:
     for one, until in served:
         probe(one, until)
     at = np.arange(1, 10)
-    trace = probe.trace(at)
+    rows = probe.rows(at)
     each = np.array([[1 / 3] * 3] * 3 + [[0.5, 0.0, 0.5]] * 2 + [[1.0, 0.0, 0.0]] * 4)
     by_hand = np.cumsum(each, axis=0) / at[:, None]
-    np.testing.assert_allclose(trace.shares, by_hand)
+    np.testing.assert_allclose(shares_of(rows), by_hand)
     decay = np.exp(-18.0 * (1 / 3 - np.array([0.25, 0.5, 0.75])) ** 2)
     means = 2.0 * decay / (1.0 + decay)
-    np.testing.assert_allclose(trace.regret, by_hand @ (means.max() - means))
-    assert trace.best == 0
-    assert trace.given_up == {1: 3, 2: 5}
-    assert trace.finals["local_regret"] == pytest.approx(trace.regret[-1])
-    assert trace.finals["share_of_arm_1"] == pytest.approx(6 / 9)
+    np.testing.assert_allclose(trace_of(rows, "local_regret"), by_hand @ (means.max() - means))
+    np.testing.assert_allclose([row["mean_reward"] for row in rows[1:]], means)
+    assert given_up(rows) == {1: 3, 2: 5}
     # Between the ends of batches too.
-    np.testing.assert_allclose(probe.trace(np.array([2, 4, 9])).shares, by_hand[[1, 3, 8]])
+    np.testing.assert_allclose(shares_of(probe.rows(np.array([2, 4, 9]))), by_hand[[1, 3, 8]])
+
+
+def trace_of(rows: list[Row], metric: str) -> np.ndarray:
+    (trace,) = [row["trace"] for row in rows if row["metric"] == metric]
+    return np.asarray(trace)
+
+
+def shares_of(rows: list[Row]) -> np.ndarray:
+    return np.stack([trace_of(rows, f"share_of_arm_{k}") for k in (1, 2, 3)], axis=1)
+
+
+def given_up(rows: list[Row]) -> dict[int, int]:
+    """For each arm, from 0 on, that is never offered again how many were served by then."""
+    shares = [row for row in rows if row["metric"].startswith("share_of_arm")]
+    return {k: row["given_up"] for k, row in enumerate(shares) if row["given_up"] is not None}
 
 
 def test_an_arm_that_is_never_offered_is_given_up_at_once() -> None:
     probe = Probe(CONTEXT, PROBLEM)
     probe(policy(0, False, True, True), 4)
-    assert probe.trace(np.array([4])).given_up == {0: 0}
+    assert given_up(probe.rows(np.array([4]))) == {0: 0}
 
 
 def test_an_arm_that_comes_back_is_not_given_up() -> None:
     probe = Probe(CONTEXT, PROBLEM)
     for version, first in enumerate((True, False, True)):
         probe(policy(version, first, True, True), 2 * (version + 1))
-    assert probe.trace(np.array([6])).given_up == {}
+    assert given_up(probe.rows(np.array([6]))) == {}
 
 
 def case(learner: str) -> Case:
     budget = NonPrivate() if learner == "uniform" else Local(8.0)
-    return Case(learner, PROBLEM, learner, budget, rounds=600, probe=CONTEXT)
+    return Case(learner, PROBLEM, learner, 600, budget, probe=CONTEXT)
 
 
 @pytest.mark.parametrize("learner", ["partition", "published_partition", "uniform"])
 def test_a_probe_changes_nothing_and_ends_in_the_records(learner: str) -> None:
-    watched = run_trial(0, case(learner), 600, 5, 0)
-    plain = run_trial(0, replace(case(learner), probe=None), 600, 5, 0)
-    assert (watched.trace == plain.trace).all()
-    assert plain.local is None
-    assert plain.finals == {}
-    found = watched.local
-    assert found is not None
-    np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
-    assert (found.rounds == watched.rounds).all()
-    assert set(watched.finals) == {"local_regret", *(f"share_of_arm_{k}" for k in (1, 2, 3))}
+    watched = serve(Seed(5, 0), case(learner))
+    plain = serve(Seed(5, 0), replace(case(learner), probe=None))
+    assert (trace_of(watched, "regret") == trace_of(plain, "regret")).all()
+    assert [row["metric"] for row in plain] == ["regret"]
+    np.testing.assert_allclose(shares_of(watched).sum(axis=1), 1.0)
+    finals = {row["metric"]: row["value"] for row in watched if row["final"]}
+    assert set(finals) == {"local_regret", *(f"share_of_arm_{k}" for k in (1, 2, 3))}
+    for metric, value in finals.items():
+        assert value == trace_of(watched, metric)[-1]
     if learner == "uniform":
-        np.testing.assert_allclose(found.shares, 1 / 3)
+        np.testing.assert_allclose(shares_of(watched), 1 / 3)
 
 
 def test_what_cannot_be_probed_is_refused_before_anything_runs() -> None:
@@ -98,7 +110,7 @@ def test_what_cannot_be_probed_is_refused_before_anything_runs() -> None:
         Probe(CONTEXT, object())
     for context in ((1.5, 0.5), (0.5,)):
         with pytest.raises(InvalidInput, match="contexts"):
-            run_all([replace(case("uniform"), probe=context)], 1, None, 0)
+            plan_of([replace(case("uniform"), probe=context)], 1, 0)
     with pytest.raises(InvalidInput, match="chooses no arm"):
         Probe(CONTEXT, PROBLEM)(object(), 1)  # type: ignore[arg-type]
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from discreet.validation import FloatArray, IntArray
 
@@ -31,12 +30,12 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 def arrays_of(report: object) -> dict[str, NDArray[np.generic]]:
     """The arrays of a batch of reports by name, without tickets, which are public."""
-    found = {
+    arrays = {
         field.name: getattr(report, field.name)
         for field in fields(report)  # type: ignore[arg-type]
         if field.name not in _LEFT_OUT
     }
-    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,8 @@ class Classifier:
     @classmethod
     def trained(cls, first: Arrays, second: Arrays) -> Classifier:
         """A score that is high for reports like `first` and low for those like `second`."""
+        from sklearn.linear_model import LogisticRegression
+
         joined = {name: np.concatenate([first[name], second[name]]) for name in first}
         reading = Reading.learnt(joined)
         features = reading.features(joined)
@@ -124,5 +125,5 @@ class Classifier:
 
     def scores(self, arrays: Arrays) -> FloatArray:
         """(n,) scores of reports."""
-        found: FloatArray = self.reading.features(arrays) @ self.weights
-        return found
+        scores: FloatArray = self.reading.features(arrays) @ self.weights
+        return scores

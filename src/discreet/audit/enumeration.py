@@ -159,8 +159,8 @@ def exact_epsilon(
         delta: at least 0 and below 1.
     """
     outcomes = list({*first, *second})
-    p = np.array([first.get(one, 0.0) for one in outcomes])
-    q = np.array([second.get(one, 0.0) for one in outcomes])
+    p = np.array([first.get(outcome, 0.0) for outcome in outcomes])
+    q = np.array([second.get(outcome, 0.0) for outcome in outcomes])
     if delta == 0.0:
         return max(_largest_ratio(p, q), _largest_ratio(q, p))
     return max(_at(p, q, delta), _at(q, p, delta))

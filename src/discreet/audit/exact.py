@@ -16,22 +16,87 @@ are the start of a search nearby.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from discreet.audit.games import ROUNDING, Claim, Exact
 from discreet.audit.ledger import Draw, Ledger
 from discreet.audit.losses import Loss, additive, distance, loss_between, shared_noise
 from discreet.privacy import Release
+from discreet.privacy.accounting import Event, composed_epsilon
 from discreet.validation import InvalidInput
 
+# What is proved may exceed a certificate by the rounding of either.
+ROUNDING = 1e-9
 # Scales and sensitivities on record are equal to what is drawn but for rounding.
 _RECORDED = 1e-8
 _ROUNDS, _TRIED = 3, 6
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is promised.
+
+    Attributes:
+        epsilon: the certified epsilon; for a specimen, the one it claims.
+        delta: 0 for a pure promise.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0.0 or not 0.0 <= self.delta < 1.0:
+            raise InvalidInput(
+                f"a claim was epsilon = {self.epsilon}, delta = {self.delta}; epsilon must be at "
+                "least 0, and delta at least 0 and below 1."
+            )
+
+    def exceeded_by(self, epsilon: float) -> bool:
+        """Whether that epsilon, at this delta, breaks the promise."""
+        return epsilon > self.epsilon * (1.0 + ROUNDING) + ROUNDING
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A promise whose epsilon is known exactly, for these neighbours.
+
+    Attributes:
+        claim: what is promised.
+        epsilon: of the laws of everything that can come out, on the two data sets.
+        attack: the neighbours, in a few words.
+        fault: what breaks the promise for sure; empty if nothing does.
+        subject: the code in the state in which it is worst; None where laws were enumerated.
+        pair: the neighbours.
+        loss: between them, where code was replayed.
+    """
+
+    claim: Claim
+    epsilon: float
+    attack: str
+    fault: str = ""
+    subject: Any = None
+    pair: tuple[Any, Any] = (None, None)
+    loss: Loss | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether the promise is."""
+        return bool(self.fault) or self.claim.exceeded_by(self.epsilon)
+
+    @property
+    def order(self) -> tuple[bool, bool, float]:
+        """What worse findings are larger in: the share of the promise that is used up. Of shares
+        that are alike to a hundredth the one that was found first is shown."""
+        share = self.epsilon / max(self.claim.epsilon, 1e-12)
+        return bool(self.fault), self.broken, round(share, 2)
+
+
+class NotAudited(InvalidInput):
+    """There is nothing to audit: no promise, or no such noise here. Anything else is a failure."""
 
 
 class NothingToAttack(InvalidInput):
@@ -114,7 +179,7 @@ class Facts:
         return longer[shorter][0] if len(longer) > shorter else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject(ABC):
     """Code in one state (see the module). A person is whatever `run` takes.
 
@@ -153,64 +218,28 @@ class _Ran:
     ledger: Ledger = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Worst:
-    """The two people who are told apart best.
-
-    Attributes:
-        subject: the code.
-        pair: the people.
-        loss: between them.
-        promise: of the run on the first.
-        fault: what is wrong whoever they are; empty if nothing is.
-    """
-
-    subject: Subject
-    pair: tuple[Any, Any]
-    loss: Loss
-    promise: Promise
-    fault: str = ""
-
-    @property
-    def exact(self) -> Exact:
-        """As the audit shows it."""
-        claim = self.promise.claim
-        words = f"{self.pair[0]} or {self.pair[1]}"
-        attack = f"{self.subject.state}; {words}" if self.subject.state else words
-        fault = self.fault or self.loss.reason
-        return Exact(claim, self.loss.epsilon(claim.delta), attack, fault, self.subject, self.pair)
-
-    @property
-    def order(self) -> tuple[bool, bool, float]:
-        """What worse findings are larger in: the share of the promise that is used up. Of shares
-        that are alike to a hundredth the one that was found first is shown."""
-        exact = self.exact
-        share = exact.epsilon / max(exact.claim.epsilon, 1e-12)
-        return bool(exact.fault), exact.broken, round(share, 2)
-
-
-def worst_of(subjects: Sequence[Subject], others: int = 4) -> Worst:
+def worst_of(subjects: Sequence[Subject], others: int = 4) -> Exact:
     """The worst neighbours over several states: those of the first, found by a search, are tried in
     all of them, with so many `others`.
 
     Raises:
         InvalidInput: if one of them cannot be replayed, or nobody's data enters any.
     """
-    found = [worst_neighbours(subjects[0])]
+    findings = [worst_neighbours(subjects[0])]
     for subject in subjects[1:]:
-        known = max(found, key=lambda one: one.order)
-        if known.exact.broken:
+        known = max(findings, key=_order)
+        if known.broken:
             break
         crowd = next(iter(subject.groups()))
         tried = (*known.pair, *crowd[:: max(1, len(crowd) // others)])
         try:
-            found.append(worst_neighbours(replace(subject, tried=tried)))
+            findings.append(worst_neighbours(replace(subject, tried=tried)))
         except NothingToAttack:
             continue  # a person of the last batch enters no release
-    return max(found, key=lambda one: one.order)
+    return max(findings, key=_order)
 
 
-def worst_neighbours(subject: Subject) -> Worst:
+def worst_neighbours(subject: Subject) -> Exact:
     """The two neighbours that are told apart best.
 
     Raises:
@@ -218,12 +247,12 @@ def worst_neighbours(subject: Subject) -> Worst:
             data enters.
     """
     groups = [subject.tried] if subject.tried else subject.groups()
-    found = [
+    findings = [
         _worst_of_group(subject, [group[base], *group[:base], *group[base + 1 :]], base)
         for group in groups
         for base in range(min(subject.bases, len(group)))
     ]
-    worst = max(found, key=lambda one: one.order)
+    worst = max(findings, key=_order)
     if not worst.fault and worst.loss == Loss():
         raise NothingToAttack(
             f"nobody's data entered what {subject.state or 'the code'} draws or shows, so there is "
@@ -232,20 +261,21 @@ def worst_neighbours(subject: Subject) -> Worst:
     return worst
 
 
-def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Worst:
+def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact:
     # What is made once and kept (feature maps) is made in the first run, which may draw for it.
     for _ in range(2):
         first = _ran(subject, people[0], None, seed)
         again = _ran(subject, people[0], first.ledger)
-        told = first.facts.difference(again.facts) or again.astray
-        if not told:
+        difference = first.facts.difference(again.facts) or again.astray
+        if not difference:
             break
     if first.ledger.own_noise:
-        told = "it makes a generator without a seed"
-    if told:
+        difference = "it makes a generator without a seed"
+    if difference:
         raise InvalidInput(
             f"{subject.state or 'the code'} cannot be replayed: two runs on the same data with the "
-            f"same outcomes differ ({told}). Draw all noise from the noise source that is given."
+            f"same outcomes differ ({difference}). Draw all noise from the noise source that is "
+            "given."
         )
     runs = [first, *(_ran(subject, person, first.ledger) for person in people[1:])]
     if all(run.facts.refused for run in runs):
@@ -258,7 +288,7 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Worst
     rng = np.random.default_rng(3)
     for _ in range(0 if loss.reason or fault or subject.tried else _ROUNDS):
         near = [subject.near(pair[turn % 2].person, rng) for turn in range(_TRIED)]
-        more = [_ran(subject, one, first.ledger) for one in near if one is not None]
+        more = [_ran(subject, person, first.ledger) for person in near if person is not None]
         if not more:
             break
         runs.extend(more)
@@ -267,7 +297,15 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Worst
             break
     if not loss.reason:
         fault = fault or _beyond_record(runs, first.promise.releases)
-    return Worst(subject, (pair[0].person, pair[1].person), loss, first.promise, fault)
+    persons, claim = (pair[0].person, pair[1].person), first.promise.claim
+    words = f"{persons[0]} or {persons[1]}"
+    attack = f"{subject.state}; {words}" if subject.state else words
+    epsilon = loss.epsilon(claim.delta)
+    return Exact(claim, epsilon, attack, fault or loss.reason, subject, persons, loss)
+
+
+def _order(exact: Exact) -> tuple[bool, bool, float]:
+    return exact.order
 
 
 def _ran(subject: Subject, person: Any, recorded: Ledger | None, seed: int = 0) -> _Ran:
@@ -281,11 +319,11 @@ def _worst_pair(runs: Sequence[_Ran], first: _Ran | None = None) -> tuple[Loss, 
     """All runs have the same public past, that of the first, or are told from it for sure."""
     base = first or runs[0]
     for run in runs:
-        told = base.facts.difference(run.facts) or run.astray
-        if told:
-            return Loss(reason=f"{told} depends on the data"), (base, run)
+        difference = base.facts.difference(run.facts) or run.astray
+        if difference:
+            return Loss(reason=f"{difference} depends on the data"), (base, run)
     pairs = [(loss_between(a.draws, b.draws), (a, b)) for a, b in combinations(runs, 2)]
-    return max(pairs, key=lambda one: one[0].order)
+    return max(pairs, key=lambda pair: pair[0].order)
 
 
 def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> str:
@@ -313,3 +351,62 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
                 f"{max(known):.6g} on record"
             )
     return ""
+
+
+# Subjects that are one function of one value, for mechanisms and designs that are broken.
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One data set.
+
+    Attributes:
+        label: in a few words.
+        data: as the code takes it.
+    """
+
+    label: str
+    data: Any
+
+    def __str__(self) -> str:
+        return self.label
+
+
+# Runs on a value, notes what comes out, and says what is promised.
+Code = Callable[[Any, Facts], Promise]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values(Subject):
+    """Code that takes a value.
+
+    Attributes:
+        code: that is run.
+        neighbours: groups of values of which every two are neighbours.
+    """
+
+    code: Code
+    neighbours: tuple[Sequence[Value], ...]
+
+    def groups(self) -> Iterator[Sequence[Value]]:
+        yield from self.neighbours
+
+    def run(self, person: Value, facts: Facts) -> Promise:
+        try:
+            return self.code(person.data, facts)
+        except InvalidInput as error:
+            facts.refusal("it", error)
+            raise
+
+
+def exact_of(code: Code, *groups: Sequence[tuple[str, Any]], state: str = "") -> Exact:
+    """The exact loss between the worst two values of a group."""
+    neighbours = tuple([Value(*entry) for entry in group] for group in groups)
+    return worst_neighbours(Values(state=state, code=code, neighbours=neighbours))
+
+
+def promised(
+    asked: Claim, events: Sequence[Event], releases: Sequence[Release] | None = None
+) -> Promise:
+    """A budget, and what the accounting says of these events at its delta."""
+    return Promise(asked, Claim(composed_epsilon(events, asked.delta), asked.delta), releases)

@@ -1,4 +1,4 @@
-"""Every registered learner, under every trust model that promises something.
+"""Every registered learner, under every trust model that promises something, in all its states.
 
 The list is made from the registry, so a learner is audited from the moment it is registered; one
 that the audit's small settings do not suit is listed as not audited, with the reason.
@@ -6,27 +6,54 @@ that the audit's small settings do not suit is listed as not audited, with the r
 Exact replay shows a wrong sensitivity, a second draw or a leak beside the noise at any epsilon.
 Trials of whole runs are dear, so these are at a larger epsilon than mechanisms: what a few hundred
 runs can tell apart grows with it.
+
+Learners are attacked new, taught, saved and loaded, and under secure noise. Under local privacy a
+learner is taught by people whose best arm is plain, so that within a few thousand reports bins are
+cut and resolved, arms are given up and kernels have several cells.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox, PublicSet
-from discreet.audit.dishonest import forged_exact
-from discreet.audit.exact import worst_of
-from discreet.audit.games import Check, Exact, NotAudited
-from discreet.audit.makers import Maker
-from discreet.audit.played import Reports, Runs
-from discreet.audit.states import joint_states, local_states
+import numpy as np
+
+from discreet.action_space import (
+    ActionSpace,
+    ArmPoints,
+    DecisionSets,
+    PublicBox,
+    PublicSet,
+    arm_count,
+)
+from discreet.audit.exact import (
+    AllRefused,
+    Claim,
+    Exact,
+    NotAudited,
+    NothingToAttack,
+    worst_neighbours,
+    worst_of,
+)
+from discreet.audit.games import Check, Reports, Runs
+from discreet.audit.joint import AnyLearner, JointRun, broken_rule
+from discreet.audit.local import LocalReport, forgeries
+from discreet.audit.people import Maker
 from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.experiments.simulation import Setting
+from discreet.learners.messages import Policy
 from discreet.learners.registry import LEARNERS, learner_class
+from discreet.learners.saving import load, save
 from discreet.learners.sources import SourceLearner
-from discreet.privacy import Budget, Joint, Local
-from discreet.validation import InvalidInput
+from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
+from discreet.problems.base import Problem
+from discreet.validation import FloatArray, InvalidInput
 
 JOINT_EPSILON, LOCAL_EPSILON, DELTA = 8.0, 2.0, 1e-5
 # People of a run, and those whom a local learner is told to expect.
@@ -51,6 +78,23 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 _PREDICTIONS = 3
 # Reports are cheap, so that many people can be compared in every state.
 _OTHERS = 30
+# So many of the people of an honest report meet every forged policy.
+_PEOPLE = 9
+SOURCE = "auxiliary"
+# Budgets of the states besides the usual one.
+_EPSILONS = (0.1, 16.0)
+_TAUGHT, _BATCHES = 6000, 12
+_LONG = 200
+# Options with which sensitivities are worked out in another way.
+_OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "gp_ucb": {
+        "rewards weigh more": {"reward_weight": 2.4},
+        "rewards weigh much more": {"reward_weight": 4.0},
+    }
+}
+_SAMPLED = ("capri", "released_thompson", "usca")
+_SAMPLE = ((0.1, 0.1), (0.2, 0.1), (0.1, 0.3))
+_SEED = 9
 
 
 def learner_checks() -> list[Check]:
@@ -78,7 +122,7 @@ def _checks_of(name: str) -> Iterator[Check]:
                 "learner",
                 "local",
                 partial(_local, maker, True),
-                _reports,
+                Reports.of,
                 REPORT_COST,
                 "a report of an auxiliary source",
             )
@@ -90,7 +134,7 @@ def _checks_of(name: str) -> Iterator[Check]:
             "learner",
             "joint",
             partial(_joint, maker, _PREDICTIONS),
-            partial(_runs, False),
+            partial(Runs.of, gaussian=False),
             RUN_COST,
             "several predictions from one run",
         )
@@ -98,54 +142,35 @@ def _checks_of(name: str) -> Iterator[Check]:
 
 def learner_check(name: str, maker: Maker) -> Check:
     """The check of one learner as it is made."""
-    if maker.budget.trust_model == "joint":
+    if maker.budget.protects_releases:
         about = f"a run of {maker.people} people"
-        exact, game = partial(_joint, maker), partial(_runs, True)
+        exact, game = partial(_joint, maker), Runs.of
         return Check(name, "learner", "joint", exact, game, RUN_COST, about)
     about = "a report under a policy learnt from others"
     return Check(
-        name, "learner", "local", partial(_local, maker, False), _reports, REPORT_COST, about
+        name, "learner", "local", partial(_local, maker, False), Reports.of, REPORT_COST, about
     )
 
 
-def deployed_check(
-    name: str,
-    learner: str,
-    domain: Box,
-    space: ActionSpace,
-    budget: Budget,
-    options: Mapping[str, Any],
-    bounds: RewardBounds,
-    rounds: int,
-) -> Check:
-    """The check of a learner as a study would deploy it: its budget, options and people.
+def deployed_check(setting: Setting, problem: Problem, rounds: int) -> Check:
+    """The check of a learner as a study of so many people would deploy it.
 
     Under local privacy the attack is on one report, made under a policy of the study's horizon.
     Under joint privacy whole runs are attacked, of fewer people than the study has; the horizon is
     that of these runs, so that releases are made.
-
-    Args:
-        name: what the study calls it.
-        learner: its registered name.
-        domain: of contexts or points.
-        space: what can be chosen.
-        budget: of the study.
-        options: of the study.
-        bounds: of rewards.
-        rounds: how many people the study has.
     """
-    joint = isinstance(budget, Joint)
+    joint = setting.budget.protects_releases
     maker = Maker(
-        learner,
-        domain,
-        space,
-        budget,
+        setting.learner,
+        problem.domain,
+        problem.space,
+        setting.budget,
         min(rounds, JOINT_PEOPLE if joint else LOCAL_PEOPLE),
-        options,
-        bounds,
+        setting.options,
+        problem.reward_bounds,
         horizon=None if joint else rounds,
     )
-    return learner_check(name, maker)
+    return learner_check(setting.label, maker)
 
 
 def _spaces(kinds: tuple[type[Any], ...]) -> list[tuple[str, ActionSpace]]:
@@ -187,30 +212,39 @@ def _maker(
 
 
 def _joint(maker: Maker, predictions: int = 0) -> Exact:
-    return worst_of(list(joint_states(maker, predictions))).exact
-
-
-def _runs(gaussian: bool, exact: Exact) -> Runs:
-    if gaussian:
-        return Runs(exact.claim, exact.subject, exact.pair)
-    return Runs(exact.claim, exact.subject, exact.pair, "counts", None)
+    return worst_of(list(joint_states(maker, predictions)))
 
 
 def _local(maker: Maker, source: bool) -> Exact:
-    return worst_of(list(local_states(_with_delta(maker), source)), _OTHERS).exact
+    return worst_of(list(local_states(_with_delta(maker), source)), _OTHERS)
 
 
 def _forged(name: str, maker: Maker, source: bool) -> Check:
-    exact, about = partial(_dishonest, maker, source), "a report under policies that are forged"
-    return Check(f"{name}, forged", "learner", "local", exact, None, about=about)
+    exact, about = partial(forged_exact, maker, source), "a report under policies that are forged"
+    return Check(f"{name}, forged", "learner", "local", exact, about=about)
 
 
-def _dishonest(maker: Maker, source: bool) -> Exact:
-    return forged_exact(_with_delta(maker), source)
-
-
-def _reports(exact: Exact) -> Reports:
-    return Reports(exact.claim, replace(exact.subject, terms=None, secure=False), exact.pair)
+def forged_exact(maker: Maker, source: bool) -> Exact:
+    """The worst report under any forged policy, against the terms."""
+    maker = _with_delta(maker)
+    honest = next(iter(local_states(maker, source)))
+    crowd = next(iter(honest.groups()))
+    tried = tuple(crowd[:: max(1, len(crowd) // _PEOPLE)])
+    base = replace(honest, terms=maker.terms(source), forged=True, broken="", tried=tried, bases=1)
+    findings: list[Exact] = []
+    for words, policy in forgeries(honest.policy):
+        met = [replace(base, state=words, policy=policy)]
+        if isinstance(honest.policy, Policy):
+            state = f"{words}, after acting under the honest policy"
+            met.append(replace(met[0], state=state, acted_under=honest.policy))
+        for subject in met:
+            try:
+                findings.append(worst_neighbours(subject))
+            except (AllRefused, NothingToAttack):
+                continue
+            if findings[-1].broken:
+                return findings[-1]
+    return max(findings, key=lambda exact: exact.order)
 
 
 def _with_delta(maker: Maker) -> Maker:
@@ -226,3 +260,156 @@ def _with_delta(maker: Maker) -> Maker:
 
 def _no_promise() -> Exact:
     raise NotAudited("it promises nothing, so there is nothing to break.")
+
+
+# The states of a learner.
+
+
+def secure() -> bool:
+    """Whether SecureNoise can be attacked here."""
+    return find_spec("opendp") is not None
+
+
+def _with_epsilon(maker: Maker, epsilon: float) -> Maker:
+    return replace(maker, budget=maker.budget.at(epsilon))
+
+
+def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
+    """Runs of a learner under joint privacy; the first is searched for the worst people."""
+    last = maker.people - 1
+    plain = JointRun(state="a run", maker=maker, predictions=predictions)
+    yield plain
+    for place in (maker.people // 2, last):
+        yield replace(plain, state=f"a run, person {place + 1}", place=place)
+    for place in (maker.people // 4, last):
+        state = f"half of every batch reports late, person {place + 1}"
+        yield replace(plain, state=state, variant="late", place=place)
+    place = maker.people // 4
+    state = f"saved and loaded, person {place + 1}"
+    yield replace(plain, state=state, variant="saved", place=place)
+    if secure():
+        yield replace(plain, state="under SecureNoise", variant="secure")
+    for epsilon in _EPSILONS:
+        yield replace(plain, state=f"epsilon {epsilon:g}", maker=_with_epsilon(maker, epsilon))
+    longer = replace(maker, people=_LONG, horizon=None)
+    for place in (0, _LONG // 3):
+        state = f"a run of {_LONG} people, person {place + 1}"
+        yield replace(plain, state=state, maker=longer, place=place)
+    for name, options in _OTHER_OPTIONS.get(maker.learner, {}).items():
+        other = replace(maker, options={**maker.options, **options})
+        yield replace(plain, state=name, maker=other)
+    if maker.learner in _SAMPLED:
+        # Rows are bounded over the sample; whoever lies elsewhere may have a longer one.
+        options = {**maker.options, "contexts": _SAMPLE}
+        other = replace(maker, domain=unit_cube(2), options=options)
+        yield replace(plain, state="contexts far from the public sample", maker=other)
+    if predictions:
+        for point in maker.crowd().points(np.random.default_rng(_SEED))[:4]:
+            state = f"{predictions} predictions for {point}"
+            yield replace(plain, state=state, asked_at=point)
+
+
+def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
+    """Reports under policies of a learner in several states."""
+    taught = _taught(maker, source, _TAUGHT)
+    yield from _reports(taught, maker, source, "taught", tickets=2)
+    yield from _reports(_loaded(taught), maker, source, "saved and loaded", tickets=1)
+    yield from _reports(_taught(maker, source, 0), maker, source, "new", tickets=1)
+    if secure():
+        yield from _reports(taught, maker, source, "under SecureNoise", tickets=1, safe=True)
+    for epsilon in _EPSILONS:
+        other = _with_epsilon(maker, epsilon)
+        count = 0 if epsilon < 1.0 else _TAUGHT
+        yield from _reports(
+            _taught(other, source, count), other, source, f"epsilon {epsilon:g}", tickets=2
+        )
+
+
+def _reports(
+    learner: AnyLearner,
+    maker: Maker,
+    source: bool,
+    state: str,
+    tickets: int,
+    safe: bool = False,
+) -> Iterator[LocalReport]:
+    if source:
+        assert isinstance(learner, SourceLearner)
+        policy: Any = learner.source_policy(SOURCE)
+        held = learner.source_guarantees()[SOURCE]
+    else:
+        policy = learner.policy()
+        held = learner.guarantee()
+    broken = broken_rule(maker, learner, policy)
+    release = policy.release(SecureNoise.name if safe else SimulatedNoise.name)
+    words = f"{state}, version {policy.version}, {release.mechanism}"
+    for ticket in range(tickets):
+        yield LocalReport(
+            state=f"{words}, ticket {ticket}" if tickets > 1 else words,
+            people=maker.crowd(),
+            policy=policy,
+            asked=maker.asked(source),
+            certified=Claim(held.epsilon, held.delta),
+            terms=maker.terms(source) if safe else None,
+            secure=safe,
+            ticket=ticket,
+            broken=broken,
+        )
+
+
+def _loaded(learner: AnyLearner) -> AnyLearner:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "learner.json"
+        save(learner, path)
+        return load(path)
+
+
+def _taught(maker: Maker, source: bool, people: int) -> AnyLearner:
+    """A learner that has heard from so many people, its own or those of its source."""
+    learner = maker.make()
+    if source:
+        assert isinstance(learner, SourceLearner)
+        learner.open_source(SOURCE, maker.budget.epsilon)
+        _teach_source(learner, maker, people)
+    else:
+        _teach(learner, maker, people)
+    return learner
+
+
+def _teach(learner: AnyLearner, maker: Maker, count: int) -> None:
+    people, rng, noise = maker.crowd(), np.random.default_rng(_SEED), SimulatedNoise(_SEED)
+    came = 0
+    while came < count:
+        policy = learner.policy()
+        step = min(max(learner.batch_size, count // _BATCHES), count - came)
+        contexts = people.crowd(step, rng)
+        actions, _ = policy.act(contexts, rng)
+        if arm_count(maker.space) is None:
+            rewards = people.rewards(people.table(step, rng), actions)
+        else:
+            rewards = people.in_units(_plain(maker, contexts, actions.arms))
+        learner.update(policy.report(contexts, actions, rewards, noise))
+        came += step
+    learner.policy()
+
+
+def _teach_source(learner: Any, maker: Maker, count: int) -> None:
+    people, rng, noise = maker.crowd(), np.random.default_rng(_SEED), SimulatedNoise(_SEED)
+    for start in range(0, count, max(1, count // _BATCHES)):
+        step = min(count // _BATCHES, count - start)
+        policy = learner.source_policy(SOURCE)
+        contexts = people.crowd(step, rng)
+        arms = rng.integers(policy.arms, size=step)
+        rewards = people.in_units(_plain(maker, contexts, arms))
+        learner.update_source(policy.report(contexts, arms, rewards, noise))
+        if start == count // 2:
+            _teach(learner, maker, count // 4)
+
+
+def _plain(maker: Maker, contexts: FloatArray, arms: Any) -> FloatArray:
+    """(n,) rewards in [0, 1]: the arm whose slice of the first column holds the context is best."""
+    count = arm_count(maker.space) or 2
+    unit = maker.domain.to_unit(contexts)[:, 0]
+    best = np.minimum((unit * count).astype(np.int64), count - 1)
+    rewards: FloatArray = np.where(best == np.asarray(arms), 0.95, 0.05)
+    return rewards

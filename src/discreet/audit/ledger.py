@@ -183,9 +183,9 @@ class Ledger:
         exact = np.array(value, dtype=np.float64)
         before = self._next(kind, (exact.shape,))
         outcome = fresh() if before is None else before.outcome
-        made = Draw(kind, mechanism, exact, outcome, public, secure)
-        self._entries.append(made)
-        self.draws.append(made)
+        draw = Draw(kind, mechanism, exact, outcome, public, secure)
+        self._entries.append(draw)
+        self.draws.append(draw)
         return _copied(outcome)
 
     def _chance(self, name: str, asked: tuple[Any, ...], fresh: Callable[[], Any]) -> Any:
@@ -262,5 +262,5 @@ class Ledger:
 
 def _copied(outcome: Any) -> Any:
     if isinstance(outcome, tuple):
-        return tuple(_copied(one) for one in outcome)
+        return tuple(_copied(part) for part in outcome)
     return outcome.copy() if isinstance(outcome, np.ndarray) else outcome

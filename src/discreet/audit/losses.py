@@ -8,13 +8,26 @@
 | PrivUnit         | log of the largest ratio of the two mixtures of caps                          |
 | exponential      | log of the largest ratio of the probabilities of an option                    |
 
-Ratios of subset selection and of PrivUnit come from the coins that their code tosses (laws.py), not
-from the epsilon that they were made with. Together (epsilon, delta) is, for Gaussian noise alone,
+Together (epsilon, delta) is, for Gaussian noise alone,
 
     delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
 (Balle and Wang 2018, Theorem 8), solved here without the library's accounting. With other losses
 besides, the larger of the two is a lower bound, and is used.
+
+**Laws.** What mechanisms that are not additive really do is known from the coins that their code
+tosses, not from the epsilon that they were made with. The code runs on many copies of one person,
+with every outcome of its coins and whole numbers enumerated and all else drawn from a seed. What it
+does with them tells the class of a report:
+
+| mechanism        | classes of reports                          | within a class                  |
+|------------------|---------------------------------------------|---------------------------------|
+| subset selection | the truth is in; its bin with another sign; | all sets of a class are equally |
+|                  | neither                                     | likely, by exchange of bins     |
+| PrivUnit         | in the cap of the vector; outside           | uniform, by rotation            |
+
+For subset selection with few bins `enumeration.py` goes through every single outcome besides; that
+points of PrivUnit are uniform is compared with the masses of caps.
 """
 
 from __future__ import annotations
@@ -22,21 +35,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import betainc, log_ndtr
 
-from discreet.audit.laws import cap_ratios, subset_ratio
 from discreet.audit.ledger import Draw
+from discreet.privacy.frequency import SignedSubsetSelection
+from discreet.privacy.noise import Probability, Shape, SimulatedNoise
 from discreet.privacy.vectors import PrivUnit
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
-# A loss above this is no promise to anybody.
-_LARGEST = 700.0
 # Noise of two numbers is the same if it differs by the rounding of either at most.
 _SAME = 1e-13
 _NUMBERS = 64
+# Points on the sphere for each outcome of the coins.
+_POINTS = 400
+# The largest distance of empirical masses from uniform, times sqrt(points): exceeded with a
+# probability of 2 exp(-2 x^2) < 1e-13 (Massart 1990); the seed is fixed besides.
+_UNIFORM = 4.0
 
 
 @dataclass(frozen=True)
@@ -92,28 +111,28 @@ def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
     squared = pure = 0.0
     if len(mine) != len(theirs):
         return Loss(reason=f"there are {len(mine)} draws on one, {len(theirs)} on the other")
-    for number, (one, two) in enumerate(zip(mine, theirs, strict=True)):
-        if (one.kind, one.mechanism) != (two.kind, two.mechanism):
+    for number, (draw, other) in enumerate(zip(mine, theirs, strict=True)):
+        if (draw.kind, draw.mechanism) != (other.kind, other.mechanism):
             return Loss(
-                reason=f"draw {number + 1} is {_named(one)} on one, {_named(two)} on the other"
+                reason=f"draw {number + 1} is {_named(draw)} on one, {_named(other)} on the other"
             )
-        if not _same_public(one, two):
+        if not _same_public(draw, other):
             return Loss(reason=f"the ranges of draw {number + 1} differ")
-        if np.array_equal(one.value, two.value):
+        if np.array_equal(draw.value, other.value):
             continue
-        if one.kind == "gaussian":
-            squared += distance(one, two) ** 2 / one.mechanism**2
-        elif one.kind == "laplace":
-            pure += distance(one, two) / one.mechanism
+        if draw.kind == "gaussian":
+            squared += distance(draw, other) ** 2 / draw.mechanism**2
+        elif draw.kind == "laplace":
+            pure += distance(draw, other) / draw.mechanism
         else:
-            pure += _finite(one, two)
+            pure += _finite(draw, other)
     return Loss(squared, pure)
 
 
-def distance(one: Draw, two: Draw) -> float:
+def distance(draw: Draw, other: Draw) -> float:
     """How far apart two values are, in the metric of additive noise."""
-    away = (one.value - two.value).ravel()
-    return float(np.linalg.norm(away, 2 if one.kind == "gaussian" else 1))
+    away = (draw.value - other.value).ravel()
+    return float(np.linalg.norm(away, 2 if draw.kind == "gaussian" else 1))
 
 
 def _named(draw: Draw) -> str:
@@ -127,46 +146,46 @@ def additive(draw: Draw) -> bool:
     return draw.kind in ("gaussian", "laplace")
 
 
-def _same_public(one: Draw, two: Draw) -> bool:
-    if one.public is None or two.public is None:
-        return one.public is two.public
-    return np.array_equal(one.public, two.public)
+def _same_public(draw: Draw, other: Draw) -> bool:
+    if draw.public is None or other.public is None:
+        return draw.public is other.public
+    return np.array_equal(draw.public, other.public)
 
 
-def _finite(one: Draw, two: Draw) -> float:
-    rows = np.flatnonzero((one.value != two.value).reshape(len(one.value), -1).any(axis=1))
-    if one.kind == "subset":
-        return len(rows) * subset_ratio(one.mechanism)
-    if one.kind == "vector":
-        return sum(_of_vectors(one.mechanism, one.value[row], two.value[row]) for row in rows)
-    logs = [draw.mechanism.log_probabilities(draw.value, draw.public) for draw in (one, two)]
+def _finite(draw: Draw, other: Draw) -> float:
+    rows = np.flatnonzero((draw.value != other.value).reshape(len(draw.value), -1).any(axis=1))
+    if draw.kind == "subset":
+        return len(rows) * subset_ratio(draw.mechanism)
+    if draw.kind == "vector":
+        return sum(_of_vectors(draw.mechanism, draw.value[row], other.value[row]) for row in rows)
+    logs = [each.mechanism.log_probabilities(each.value, each.public) for each in (draw, other)]
     with np.errstate(invalid="ignore"):
         away = np.abs(logs[0] - logs[1])
     return float(np.where(np.isnan(away), 0.0, away).max(axis=1).sum())
 
 
-def _of_vectors(mechanism: PrivUnit, one: FloatArray, two: FloatArray) -> float:
+def _of_vectors(mechanism: PrivUnit, vector: FloatArray, other: FloatArray) -> float:
     """The largest log ratio, either way round, of PrivUnit reports of two vectors.
 
     A report of u has the density w f(c) + (1 - w) f(-c) at a cosine c with u, where w = (1 + |u|)/2
-    and f is `inside` in the cap and `outside` elsewhere (laws.py). For two vectors that are not
-    parallel there are points in either cap of the one that lie in no cap of the other, if caps are
-    smaller than half the sphere; else in its less likely half.
+    and f is `inside` in the cap and `outside` elsewhere (`cap_ratios`). For two vectors that are
+    not parallel there are points in either cap of the one that lie in no cap of the other, if caps
+    are smaller than half the sphere; else in its less likely half.
     """
     inside, outside, halves = cap_ratios(mechanism)
     if min(inside, outside) <= 0.0:
         return math.inf
 
-    def densities(vector: FloatArray) -> tuple[float, float]:
-        weight = 0.5 * (1.0 + min(1.0, float(np.linalg.norm(vector))))
+    def densities(of: FloatArray) -> tuple[float, float]:
+        weight = 0.5 * (1.0 + min(1.0, float(np.linalg.norm(of))))
         return (
             weight * inside + (1.0 - weight) * outside,
             weight * outside + (1.0 - weight) * inside,
         )
 
-    (high, low), (other_high, other_low) = densities(one), densities(two)
-    norms = float(np.linalg.norm(one)) * float(np.linalg.norm(two))
-    cosine = float(one @ two) / norms if norms > 0.0 else 0.0
+    (high, low), (other_high, other_low) = densities(vector), densities(other)
+    norms = float(np.linalg.norm(vector)) * float(np.linalg.norm(other))
+    cosine = float(vector @ other) / norms if norms > 0.0 else 0.0
     if cosine > 1.0 - 1e-14:  # the same direction: caps are the same
         return max(abs(math.log(high / other_high)), abs(math.log(low / other_low)))
     if halves:
@@ -197,3 +216,108 @@ def shared_noise(draws: Sequence[Draw]) -> str:
     if (np.diff(noise[order]) <= np.maximum(tolerance[order][1:], tolerance[order][:-1])).any():
         return "two released numbers have the same noise"
     return ""
+
+
+class _Lots(SimulatedNoise):
+    """Gives every row its own outcome of the first coins and of the first whole numbers."""
+
+    def __init__(self, coins: int, below: int) -> None:
+        super().__init__(11)
+        self._coins, self._bound = coins, below
+        self._tossed: list[tuple[NDArray[np.bool_], FloatArray]] = []
+        self._divided = 0
+
+    def probabilities(self, rows: int) -> FloatArray:
+        """(rows,) of the outcomes that were handed out."""
+        found = np.full(rows, 1.0 / max(1, self._divided))
+        for shown, chance in self._tossed:
+            found *= np.where(shown, chance, 1.0 - chance)
+        return found
+
+    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
+        if len(self._tossed) == self._coins:
+            return super().coins(probability, shape)
+        rows = np.arange(int(np.prod(shape)))
+        shown: NDArray[np.bool_] = (rows >> len(self._tossed)) % 2 == 1
+        chance = np.broadcast_to(
+            np.clip(np.asarray(probability, dtype=np.float64), 0.0, 1.0), shape
+        )
+        self._tossed.append((shown, chance))
+        return shown
+
+    def below(self, bound: int, shape: Shape) -> IntArray:
+        if self._divided or not self._bound:
+            return super().below(bound, shape)
+        self._divided = int(bound)
+        if self._divided != self._bound:
+            raise InvalidInput(
+                f"the first whole number was below {bound}, not {self._bound}; the law of this "
+                "mechanism is not known to the audit."
+            )
+        return (np.arange(int(np.prod(shape))) >> self._coins) % self._divided
+
+
+@lru_cache(maxsize=4096)
+def subset_ratio(mechanism: SignedSubsetSelection) -> float:
+    """The log of the largest ratio of two reports' probabilities (see the module)."""
+    bins, size = mechanism.bins, mechanism.size
+    if math.isinf(mechanism.epsilon):
+        return math.inf
+    bound = 2 * bins - size
+    lots = _Lots(1, bound)
+    rows = 2 * bound
+    own, sign = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.int8)
+    chosen, signs = mechanism.privatise(own, sign, lots)
+    chances = lots.probabilities(rows)
+    mine = chosen == 0
+    truth, wrong = ((mine & (signs == which)).any(axis=1) for which in (1, -1))
+    with_bin = math.comb(bins - 1, size - 1) * 2 ** (size - 1)
+    classes = [(truth, with_bin), (wrong, with_bin)]
+    if size < bins:
+        classes.append((~truth & ~wrong, math.comb(bins - 1, size) * 2**size))
+    densities = [float(chances[members].sum()) / count for members, count in classes]
+    return math.log(max(densities) / min(densities)) if min(densities) > 0.0 else math.inf
+
+
+@lru_cache(maxsize=4096)
+def cap_ratios(mechanism: PrivUnit) -> tuple[float, float, bool]:
+    """Densities, relative to uniform, in the cap of a vector of length 1 and outside; and whether
+    the cap is half of the sphere."""
+    rows = 4 * _POINTS
+    lots = _Lots(2, 0)
+    vector = np.zeros(mechanism.dimension)
+    vector[0] = 1.0
+    reports = mechanism.privatise(np.tile(vector, (rows, 1)), lots)
+    cosines = reports[:, 0] / np.linalg.norm(reports, axis=1)
+    chances = lots.probabilities(rows) / _POINTS
+    threshold = mechanism.threshold
+    inside = cosines >= threshold - 1e-12
+    mass = _mass_above(mechanism.dimension, np.array([threshold]))[0]
+    share = float(chances[inside].sum())
+    if mechanism.dimension > 1:
+        # Of the rows with one outcome of the coins.
+        for pattern in range(4):
+            _check_uniform(mechanism.dimension, cosines[pattern::4], mass)
+    return share / mass, (1.0 - share) / (1.0 - mass), mass >= 0.5 - 1e-12
+
+
+def _mass_above(dimension: int, cosines: FloatArray) -> FloatArray:
+    """(n,) the share of the sphere with larger cosines."""
+    if dimension == 1:
+        return np.where(cosines > -1.0, 0.5, 1.0)
+    half = 0.5 * betainc(0.5 * (dimension - 1), 0.5, 1.0 - np.minimum(np.square(cosines), 1.0))
+    found: FloatArray = np.where(cosines >= 0.0, half, 1.0 - half)
+    return found
+
+
+def _check_uniform(dimension: int, cosines: FloatArray, mass: float) -> None:
+    """`InvalidInput` unless points fill a cap, its complement, or their mirror images evenly."""
+    above = np.sort(_mass_above(dimension, cosines))
+    ends = [(0.0, mass), (mass, 1.0), (1.0 - mass, 1.0), (0.0, 1.0 - mass)]
+    steps = (np.arange(len(above)) + 0.5) / len(above)
+    away = min(float(np.abs((above - low) / (high - low) - steps).max()) for low, high in ends)
+    if away * math.sqrt(len(above)) > _UNIFORM:
+        raise InvalidInput(
+            f"points of a cap in {dimension} dimensions are not uniform (distance {away:.3g} at "
+            f"{len(above)} points)."
+        )

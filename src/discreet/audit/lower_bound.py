@@ -8,6 +8,17 @@ An adversary guesses between two neighbouring data sets. Whatever is (epsilon, d
 from below. Rates are known up to chance only: both are replaced by Clopper-Pearson bounds that hold
 together with the confidence asked for.
 
+Where the promise is one of Gaussian differential privacy, counts prove more. A release with
+certificate mu is mu-GDP: no test of size a has more power than that of N(0, 1) against N(mu, 1)
+(Dong, Roth and Su 2022, Definition 4). So for every test
+
+    Phi^-1(TPR) - Phi^-1(FPR) <= mu,
+
+and counts of guesses bound mu from below; (epsilon, delta) follow as for the certificate (Nasr et
+al. 2023, "Tight auditing", section 5). Unlike the bound on counts alone this needs no rare events:
+a test that errs in one case of five says as much as one that errs once in a million. It refutes a
+promise of Gaussian DP, and it bounds (epsilon, delta) itself where the mechanism is Gaussian noise.
+
 | number          | meaning                                                             |
 |-----------------|---------------------------------------------------------------------|
 | true positives  | trials on the first data set in which the adversary guessed it      |
@@ -23,6 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.validation import (
     BoolArray,
     FloatArray,
@@ -52,10 +64,11 @@ def rate_bounds(count: int, trials: int, failure: float) -> tuple[float, float]:
     from scipy.special import betaincinv
 
     total = whole_number(trials, "trials", minimum=1)
-    found = whole_number(count, "count", maximum=total)
+    successes = whole_number(count, "count", maximum=total)
+    others = total - successes
     chance = probability(failure, "failure")
-    low = 0.0 if found == 0 else float(betaincinv(found, total - found + 1, chance))
-    high = 1.0 if found == total else float(betaincinv(found + 1, total - found, 1.0 - chance))
+    low = 0.0 if successes == 0 else float(betaincinv(successes, others + 1, chance))
+    high = 1.0 if others == 0 else float(betaincinv(successes + 1, others, 1.0 - chance))
     return low, high
 
 
@@ -139,15 +152,41 @@ class Attack:
         )
 
 
-Proof = Callable[[Attack], float]
-
-
-def _epsilon(counted: Attack) -> float:
+def counts_lower_bound(counted: Attack) -> float:
+    """The epsilon, at the attack's delta, that counts prove whatever the mechanism is."""
     return counted.epsilon
 
 
+def empirical_mu(counted: Attack) -> float:
+    """The mu below which the mechanism cannot be Gaussian-DP, with the attack's confidence.
+
+    Args:
+        counted: guesses on trials that the threshold was not chosen on.
+
+    Returns:
+        At least 0.
+    """
+    from scipy.special import ndtri
+
+    failure = 0.5 * (1.0 - probability(counted.confidence, "confidence"))
+    least_right, _ = rate_bounds(counted.true_positives, counted.trials, failure)
+    _, most_wrong = rate_bounds(counted.false_positives, counted.trials, failure)
+    if least_right <= 0.0 or most_wrong >= 1.0:
+        return 0.0
+    return max(0.0, float(ndtri(least_right) - ndtri(most_wrong)))
+
+
+def gaussian_lower_bound(counted: Attack) -> float:
+    """The epsilon, at the attack's delta, of `empirical_mu`."""
+    mu = empirical_mu(counted)
+    return 0.0 if mu == 0.0 else composed_epsilon([GaussianEvent(1.0 / mu)], counted.delta)
+
+
+Proof = Callable[[Attack], float]
+
+
 def best_threshold(
-    first: FloatArray, second: FloatArray, delta: float, proved: Proof = _epsilon
+    first: FloatArray, second: FloatArray, delta: float, proved: Proof = counts_lower_bound
 ) -> float:
     """The threshold whose guess "first, if the score is above" proves most on these scores.
 
@@ -165,8 +204,8 @@ def best_threshold(
     # Between two scores, where the next ones are as likely to fall on either side.
     finite = np.clip(pooled, -_CERTAIN, _CERTAIN)
     candidates = 0.5 * (finite[places] + finite[places + 1])
-    found = np.array([proved(_counted(first, second, at, delta)) for at in candidates])
-    best = np.flatnonzero(found == found.max())
+    proofs = np.array([proved(_counted(first, second, at, delta)) for at in candidates])
+    best = np.flatnonzero(proofs == proofs.max())
     return float(candidates[best[len(best) // 2]])
 
 

@@ -14,22 +14,20 @@ monotone function. The SecureNoise forms draw from OpenDP and from the operating
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 
 import numpy as np
 
 from discreet.audit.enumeration import exact_epsilon, law_of
-from discreet.audit.exact import Facts, Promise
-from discreet.audit.games import Check, Claim, Exact, Game, Seed
-from discreet.audit.played import Additive, Stated
-from discreet.audit.selections import selection_checks
-from discreet.audit.sources import secure, tested
-from discreet.audit.streams import stream_checks
-from discreet.audit.values import exact_of, promised
+from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, promised
+from discreet.audit.games import Additive, Check, Game, Seed, Stated
+from discreet.audit.releases import stream_checks
+from discreet.audit.samplers import secure, selection_checks, tested
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
+from discreet.privacy.budget import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import (
     LaplaceOnCells,
@@ -41,61 +39,42 @@ from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_
 from discreet.validation import FloatArray
 
 EPSILON, DELTA = 1.0, 1e-5
-# Rows of a stream, of a long one, and the dimension of vectors.
-_ROWS, _LONG, _DIMENSION = 12, 50, 6
-# Scores of the exponential mechanism are this many ranges apart, where it is nearly tight.
-_DEPTH = 2.5
+_DIMENSION = 6
 _VALUES = 3
-_EPSILONS = (0.1, EPSILON, 16.0)
+# Of promises that are as tight as each other the first is shown: that of the trials.
+_EPSILONS = (EPSILON, 0.1, 16.0)
+
+Source = Callable[[Seed], NoiseSource]
+Finite = SignedSubsetSelection | UnaryEncoding
 
 
 def mechanism_checks() -> list[Check]:
     """One check or more for every mechanism."""
-    found: list[Check] = []
+    return [
+        _check("gaussian", "joint", _gaussian, _gaussian_trials, "one release, Gaussian noise"),
+        _check("gaussian, secure", "joint", None, _gaussian_secure, "the same, OpenDP"),
+        *stream_checks(),
+        _check("laplace", "local", _laplace, _laplace_trials, "one number, Laplace noise"),
+        _check("laplace, secure", "local", None, _laplace_secure, "the same, OpenDP"),
+        *_finite_checks(),
+        *_vector_checks(),
+        *selection_checks(),
+        _check("noise, simulated", "none", lambda: tested(SimulatedNoise(5)), None, _DRAWS),
+        _check("noise, secure", "none", lambda: tested(secure(Seed(0))), None, _DRAWS),
+    ]
 
-    def add(
-        name: str,
-        trust_model: str,
-        exact: Callable[[], Exact] | None,
-        game: Callable[..., Game] | None = None,
-        about: str = "",
-    ) -> None:
-        found.append(Check(name, "mechanism", trust_model, exact, game, about=about))  # type: ignore[arg-type]
 
-    add("gaussian", "joint", _gaussian, _gaussian_trials, "one release, Gaussian noise")
-    add("gaussian, secure", "joint", None, _gaussian_stated, "the same, OpenDP")
-    found.extend(stream_checks())
-    add("laplace", "local", _laplace, _laplace_trials, "one number, Laplace noise")
-    add("laplace, secure", "local", None, _laplace_stated, "the same, OpenDP")
-    add("laplace_on_cells", "local", _cells, _cells_trials, "U and V of every pair (bin, arm)")
-    for bins, size in ((2, 1), (3, 2), (4, 2)):
-        subset = SignedSubsetSelection(bins, size, EPSILON)
-        label = f"signed_subset_selection, {size} of {bins}"
-        add(label, "local", partial(_enumerated, subset), None, "every outcome of the code")
-    many = SignedSubsetSelection.best(16, EPSILON)
-    label = "signed_subset_selection, many bins"
-    add(label, "local", _subsets, partial(_subset, many, SimulatedNoise), "up to 200 bins")
-    add("signed_subset_selection, secure", "local", None, partial(_subset, many, secure), "")
-    add("k_ary_response", "local", partial(_enumerated, k_ary_response(4, EPSILON)))
-    add("unary_encoding", "local", partial(_enumerated, UnaryEncoding(_VALUES, EPSILON)))
-    for name, make_vector, asked in (
-        ("privunit", partial(PrivUnit, _DIMENSION), 2.0),
-        ("privunit, one number", partial(PrivUnit, 1), EPSILON),
-        ("privunit, many numbers", partial(PrivUnit, 40), 2.0),
-        ("l2_ball", partial(l2_ball, _DIMENSION), EPSILON),
-    ):
-        exact = partial(_vectors_of, make_vector, asked)
-        add(name, "local", exact, partial(_sphere, make_vector(asked), SimulatedNoise))
-    add("privunit, secure", "local", None, partial(_sphere, PrivUnit(2, 2.0), secure))
-    gaussian = GaussianVector(_DIMENSION, EPSILON, DELTA)
-    exact = partial(
-        _vectors_of, lambda epsilon: GaussianVector(_DIMENSION, epsilon, DELTA), EPSILON
-    )
-    add("gaussian_vector", "local", exact, partial(_vector_trials, gaussian))
-    found.extend(selection_checks())
-    add("noise, simulated", "none", lambda: tested(SimulatedNoise(5)), None, "draws of each kind")
-    add("noise, secure", "none", lambda: tested(secure(Seed(0))), None, "draws of each kind")
-    return found
+_DRAWS = "draws of each kind"
+
+
+def _check(
+    name: str,
+    trust_model: TrustModel,
+    exact: Callable[[], Exact] | None,
+    game: Callable[..., Game] | None = None,
+    about: str = "",
+) -> Check:
+    return Check(name, "mechanism", trust_model, exact, game, about=about)
 
 
 def _delta(event: Event) -> float:
@@ -106,111 +85,137 @@ def _held(event: Event) -> Claim:
     return Claim(composed_epsilon([event], _delta(event)), _delta(event))
 
 
-def _vectors(first: bool, trials: int) -> FloatArray:
+def _vectors(first: bool, trials: int, dimension: int = _DIMENSION) -> FloatArray:
     """(trials, d) a vector of length 1, or its opposite."""
-    one = np.ones(_DIMENSION) / np.sqrt(_DIMENSION)
-    return np.tile(one if first else -one, (trials, 1))
+    vector = np.ones(dimension) / np.sqrt(dimension)
+    return np.tile(vector if first else -vector, (trials, 1))
+
+
+# Noise that is added.
 
 
 def _gaussian() -> Exact:
     groups = [
-        [(f"a vector, epsilon {epsilon:g}", (epsilon, 1.0)), ("its opposite", (epsilon, -1.0))]
+        [(f"a vector, epsilon {epsilon:g}", (epsilon, True)), ("its opposite", (epsilon, False))]
         for epsilon in _EPSILONS
     ]
-    return exact_of(_release, *groups)
+
+    def release(data: tuple[float, bool], facts: Facts) -> Promise:
+        epsilon, first = data
+        multiplier = gaussian_noise_multiplier(epsilon, DELTA)
+        noisy = SimulatedNoise(1).add_gaussian(_vectors(first, 1), 2.0 * multiplier)
+        facts.add("the release", noisy.tobytes())
+        return promised(Claim(epsilon, DELTA), [GaussianEvent(multiplier)])
+
+    return exact_of(release, *groups)
 
 
-def _release(data: tuple[float, float], facts: Facts) -> Promise:
-    epsilon, sign = data
-    multiplier = gaussian_noise_multiplier(epsilon, DELTA)
-    noisy = SimulatedNoise(1).add_gaussian(sign * _vectors(True, 1), 2.0 * multiplier)
-    facts.add("the release", noisy.tobytes())
-    return promised(Claim(epsilon, DELTA), [GaussianEvent(multiplier)])
-
-
-def _gaussian_trials(exact: Exact) -> Additive:
+def _gaussian_trials(exact: Exact) -> Game:
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    held, side = _held(GaussianEvent(multiplier)), partial(_opposite, multiplier)
-    return Additive(held, "opposite vectors", side)
+
+    def side(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+        return noise.add_gaussian(_vectors(first, trials), 2.0 * multiplier)
+
+    held = _held(GaussianEvent(multiplier))
+    return Additive(claim=held, attack="likelihood ratio; opposite vectors", side=side)
 
 
-def _opposite(multiplier: float, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    return noise.add_gaussian(_vectors(first, trials), 2.0 * multiplier)
-
-
-def _gaussian_stated(exact: None) -> Stated:
+def _gaussian_secure(exact: None) -> Game:
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    held = secure(Seed(0)).gaussian_multiplier(1.0, multiplier, 1)
+
+    def number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+        return noise.add_gaussian(np.full(trials, 0.5 if first else -0.5), multiplier)
+
+    achieved = secure(Seed(0)).gaussian_multiplier(1.0, multiplier, 1)
     return Stated(
-        _held(GaussianEvent(held)),
-        partial(_along, multiplier),
-        "the number, of numbers 1 apart",
-        secure,
-        "gaussian",
-        0.0,
+        claim=_held(GaussianEvent(achieved)),
+        attack="the number, of numbers 1 apart",
+        statistic=number,
+        source=secure,
+        bound="gaussian",
+        threshold=0.0,
     )
 
 
-def _along(multiplier: float, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    value = 0.5 if first else -0.5
-    return noise.add_gaussian(np.full(trials, value), multiplier)
-
-
 def _laplace() -> Exact:
-    def code(value: float, facts: Facts) -> Promise:
+    def number(value: float, facts: Facts) -> Promise:
         noisy = SimulatedNoise(3).add_laplace(np.array([value]), 1.0 / EPSILON)
         facts.add("the number", noisy.tobytes())
         return promised(Claim(EPSILON), [PureEvent(EPSILON)])
 
-    return exact_of(code, [("0", 0.0), ("1", 1.0)])
-
-
-def _laplace_trials(exact: Exact) -> Additive:
-    return Additive(exact.claim, "numbers 1 apart", _noisy_number, bound="counts", threshold=None)
+    return exact_of(number, [("0", 0.0), ("1", 1.0)])
 
 
 def _noisy_number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
     return noise.add_laplace(np.full((trials, 1), float(first)), 1.0 / EPSILON)
 
 
-def _laplace_stated(exact: None) -> Stated:
-    return Stated(Claim(EPSILON), _number, "the number, of numbers 1 apart", secure)
+def _laplace_trials(exact: Exact) -> Game:
+    words = "likelihood ratio; numbers 1 apart"
+    return _counted(exact.claim, words, _noisy_number)
 
 
-def _number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    return _noisy_number(first, trials, noise)[:, 0]
+def _counted(claim: Claim, words: str, side: Callable[..., FloatArray]) -> Game:
+    """A likelihood ratio of noise that is not Gaussian."""
+    return Additive(claim=claim, attack=words, side=side, bound="counts", threshold=None)
+
+
+def _laplace_secure(exact: None) -> Game:
+    return Stated(
+        claim=Claim(EPSILON),
+        attack="the number, of numbers 1 apart",
+        statistic=lambda first, trials, noise: _noisy_number(first, trials, noise)[:, 0],
+        source=secure,
+    )
+
+
+# Reports over a finite alphabet, and of a cell.
+
+
+def _finite_checks() -> Iterator[Check]:
+    about = "U and V of every pair (bin, arm)"
+    yield _check("laplace_on_cells", "local", _cells, _cells_trials, about)
+    for bins, size in ((2, 1), (3, 2), (4, 2)):
+        name = f"signed_subset_selection, {size} of {bins}"
+        exact = partial(enumerated, SignedSubsetSelection(bins, size, EPSILON))
+        yield _check(name, "local", exact, None, "every outcome of the code")
+    game = partial(subset_trials, SignedSubsetSelection.best(16, EPSILON))
+    name, simulated = "signed_subset_selection, many bins", partial(game, SimulatedNoise)
+    yield _check(name, "local", _subsets, simulated, "up to 200 bins")
+    yield _check("signed_subset_selection, secure", "local", None, partial(game, secure))
+    yield _check("k_ary_response", "local", partial(enumerated, k_ary_response(4, EPSILON)))
+    yield _check("unary_encoding", "local", partial(enumerated, UnaryEncoding(_VALUES, EPSILON)))
 
 
 def _cells() -> Exact:
     groups = []
-    for epsilon, partial_ in product(_EPSILONS, (False, True)):
-        mechanism = LaplaceOnCells(4, epsilon, partial_)
-        own = (-1, 0, 1) if partial_ else (0, 1, 3)
+    for epsilon, partly in product(_EPSILONS, (False, True)):
+        mechanism = LaplaceOnCells(4, epsilon, partly)
+        own = (-1, 0, 1) if partly else (0, 1, 3)
         groups.append(
             [
                 (f"cell {cell}, reward {reward:g}", (mechanism, cell, reward))
                 for cell, reward in product(own, (0.0, 0.5, 1.0))
             ]
         )
-    return exact_of(_celled, *groups)
+
+    def report(data: tuple[LaplaceOnCells, int, float], facts: Facts) -> Promise:
+        mechanism, cell, reward = data
+        noisy = mechanism.privatise(np.array([cell]), np.array([reward]), SimulatedNoise(4))
+        facts.add("the report", noisy.tobytes())
+        event = PureEvent(mechanism.sensitivity / mechanism.scale)
+        return promised(Claim(mechanism.epsilon), [event])
+
+    return exact_of(report, *groups)
 
 
-def _celled(data: tuple[LaplaceOnCells, int, float], facts: Facts) -> Promise:
-    mechanism, cell, reward = data
-    noisy = mechanism.privatise(np.array([cell]), np.array([reward]), SimulatedNoise(4))
-    facts.add("the report", noisy.tobytes())
-    event = PureEvent(mechanism.sensitivity / mechanism.scale)
-    return promised(Claim(mechanism.epsilon), [event])
+def _cells_trials(exact: Exact) -> Game:
+    mechanism = LaplaceOnCells(4, EPSILON)
 
+    def side(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+        return mechanism.privatise(np.full(trials, 0 if first else 1), np.ones(trials), noise)
 
-def _cells_trials(exact: Exact) -> Additive:
-    side = partial(_cell, LaplaceOnCells(4, EPSILON))
-    held, words = Claim(EPSILON), "another pair, rewards 1"
-    return Additive(held, words, side, bound="counts", threshold=None)
-
-
-def _cell(mechanism: LaplaceOnCells, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    return mechanism.privatise(np.full(trials, 0 if first else 1), np.ones(trials), noise)
+    return _counted(Claim(EPSILON), "likelihood ratio; another pair, rewards 1", side)
 
 
 def _subsets() -> Exact:
@@ -225,54 +230,62 @@ def _subsets() -> Exact:
             groups.append(
                 [(f"{words}, bin {own}, sign {sign}", (mechanism, own, sign)) for own, sign in ends]
             )
-    return exact_of(_chosen, *groups)
+
+    def report(data: tuple[SignedSubsetSelection, int, int], facts: Facts) -> Promise:
+        mechanism, own, sign = data
+        facts.add("the report", _word(mechanism, own, sign, SimulatedNoise(6)))
+        return promised(Claim(mechanism.epsilon), [PureEvent(mechanism.epsilon)])
+
+    return exact_of(report, *groups)
 
 
-def _chosen(data: tuple[SignedSubsetSelection, int, int], facts: Facts) -> Promise:
-    mechanism, own, sign = data
-    facts.add("the report", _word(mechanism, own, sign, SimulatedNoise(6)))
-    return promised(Claim(mechanism.epsilon), [PureEvent(mechanism.epsilon)])
-
-
-def _enumerated(mechanism: SignedSubsetSelection | UnaryEncoding) -> Exact:
-    """The worst two of all values (bin, sign)."""
+def enumerated(mechanism: Finite) -> Exact:
+    """The worst two of all values (bin, sign), from every outcome of the code."""
     bins = min(mechanism.bins, 2)
-    values = [(bin_, sign) for bin_ in range(bins) for sign in (1, -1)]
-    laws = [law_of(partial(_word, mechanism, *value)) for value in values]
-    worst = max(exact_epsilon(one, two) for one in laws for two in laws)
+    laws = [law_of(partial(_word, mechanism, own, sign)) for own in range(bins) for sign in (1, -1)]
+    worst = max(exact_epsilon(law, other) for law in laws for other in laws)
     return Exact(Claim(mechanism.epsilon), worst, f"all {len(laws[0])} outcomes of a report")
 
 
-def _word(
-    mechanism: SignedSubsetSelection | UnaryEncoding, own: int, sign: int, noise: NoiseSource
-) -> bytes:
-    made = mechanism.privatise(np.array([own]), np.array([sign], dtype=np.int8), noise)
-    return b"".join(part.tobytes() for part in (made if isinstance(made, tuple) else (made,)))
+def _word(mechanism: Finite, own: int, sign: int, noise: NoiseSource) -> bytes:
+    report = mechanism.privatise(np.array([own]), np.array([sign], dtype=np.int8), noise)
+    return b"".join(part.tobytes() for part in (report if isinstance(report, tuple) else (report,)))
 
 
-def _subset(
-    mechanism: SignedSubsetSelection, source: Callable[[Seed], NoiseSource], exact: Exact | None
-) -> Stated:
-    source(Seed(0))
-    return Stated(
-        Claim(mechanism.epsilon),
-        partial(_contains, mechanism),
-        "likelihood ratio of a report; another bin and another sign",
-        source,
-    )
-
-
-def _contains(
-    mechanism: SignedSubsetSelection, first: bool, trials: int, noise: NoiseSource
-) -> FloatArray:
+def subset_trials(mechanism: SignedSubsetSelection, source: Source, exact: Exact | None) -> Game:
     """The log-likelihood ratio over epsilon: is (0, +) in the report, and (1, -)?"""
-    own, sign = (0, 1) if first else (1, -1)
-    signs = np.full(trials, sign, dtype=np.int8)
-    chosen, shown = mechanism.privatise(np.full(trials, own), signs, noise)
-    one = ((chosen == 0) & (shown == 1)).any(axis=1)
-    two = ((chosen == 1) & (shown == -1)).any(axis=1)
-    ratio: FloatArray = one.astype(np.float64) - two
-    return ratio
+
+    def contains(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+        own, sign = (0, 1) if first else (1, -1)
+        signs = np.full(trials, sign, dtype=np.int8)
+        chosen, shown = mechanism.privatise(np.full(trials, own), signs, noise)
+        own = ((chosen == 0) & (shown == 1)).any(axis=1)
+        others = ((chosen == 1) & (shown == -1)).any(axis=1)
+        ratio: FloatArray = own.astype(np.float64) - others
+        return ratio
+
+    source(Seed(0))
+    words = "likelihood ratio of a report; another bin and another sign"
+    return Stated(claim=Claim(mechanism.epsilon), attack=words, statistic=contains, source=source)
+
+
+# Reports of vectors.
+
+
+def _vector_checks() -> Iterator[Check]:
+    makers: tuple[tuple[str, Callable[[float], VectorReport], float], ...] = (
+        ("privunit", partial(PrivUnit, _DIMENSION), 2.0),
+        ("privunit, one number", partial(PrivUnit, 1), EPSILON),
+        ("privunit, many numbers", partial(PrivUnit, 40), 2.0),
+        ("l2_ball", partial(l2_ball, _DIMENSION), EPSILON),
+    )
+    for name, make, epsilon in makers:
+        game = partial(_cosine_trials, make(epsilon), SimulatedNoise)
+        yield _check(name, "local", partial(_vectors_of, make, epsilon), game)
+    secretly = partial(_cosine_trials, PrivUnit(2, 2.0), secure)
+    yield _check("privunit, secure", "local", None, secretly)
+    exact = partial(_vectors_of, partial(GaussianVector, _DIMENSION, delta=DELTA), EPSILON)
+    yield _check("gaussian_vector", "local", exact, _vector_trials)
 
 
 def _vectors_of(make: Callable[[float], VectorReport], asked: float) -> Exact:
@@ -284,55 +297,40 @@ def _vectors_of(make: Callable[[float], VectorReport], asked: float) -> Exact:
         ends = np.eye(mechanism.dimension)[: min(2, mechanism.dimension)]
         some = rng.standard_normal((3, mechanism.dimension))
         some /= np.linalg.norm(some, axis=1)[:, None]
-        vectors = [
-            *ends,
-            -ends[0],
-            5.0 * ends[-1],
-            0.3 * some[0],
-            some[1],
-            0.9 * some[2],
-            0.0 * ends[0],
-        ]
+        odd = [-ends[0], 5.0 * ends[-1], 0.3 * some[0], some[1], 0.9 * some[2], 0.0 * ends[0]]
         groups.append(
             [
-                (
-                    f"a vector of length {np.linalg.norm(one):.3g}, epsilon {epsilon:g}",
-                    (mechanism, one),
-                )
-                for one in vectors
+                (f"a vector of length {np.linalg.norm(v):.3g}, epsilon {epsilon:g}", (mechanism, v))
+                for v in (*ends, *odd)
             ]
         )
-    return exact_of(_hidden, *groups)
+
+    def report(data: tuple[VectorReport, FloatArray], facts: Facts) -> Promise:
+        mechanism, vector = data
+        facts.add("the report", mechanism.privatise(vector[None], SimulatedNoise(7)).tobytes())
+        event = mechanism.event(SimulatedNoise.name)
+        return promised(Claim(mechanism.epsilon, _delta(event)), [event])
+
+    return exact_of(report, *groups)
 
 
-def _hidden(data: tuple[VectorReport, FloatArray], facts: Facts) -> Promise:
-    mechanism, vector = data
-    report = mechanism.privatise(vector[None], SimulatedNoise(7))
-    facts.add("the report", report.tobytes())
-    event = mechanism.event(SimulatedNoise.name)
-    return promised(Claim(mechanism.epsilon, _delta(event)), [event])  # type: ignore[attr-defined]
+def _cosine_trials(mechanism: VectorReport, source: Source, exact: Exact | None) -> Game:
+    def cosine(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+        vectors = _vectors(first, trials, mechanism.dimension)
+        along: FloatArray = mechanism.privatise(vectors, noise).sum(axis=1)
+        return along
 
-
-def _sphere(
-    mechanism: VectorReport, source: Callable[[Seed], NoiseSource], exact: Exact | None
-) -> Stated:
     source(Seed(0))
     held = _held(mechanism.event(SimulatedNoise.name))
     words = "cosine with the vector, of opposite vectors"
-    return Stated(held, partial(_cosine, mechanism), words, source)
+    return Stated(claim=held, attack=words, statistic=cosine, source=source)
 
 
-def _cosine(mechanism: VectorReport, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    one = np.full(mechanism.dimension, 1.0 / np.sqrt(mechanism.dimension))
-    vectors = np.tile(one if first else -one, (trials, 1))
-    along: FloatArray = mechanism.privatise(vectors, noise).sum(axis=1)
-    return along
+def _vector_trials(exact: Exact) -> Game:
+    mechanism = GaussianVector(_DIMENSION, EPSILON, DELTA)
 
+    def side(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+        return mechanism.privatise(_vectors(first, trials), noise)
 
-def _vector_trials(mechanism: GaussianVector, exact: Exact) -> Additive:
     held = _held(mechanism.event(SimulatedNoise.name))
-    return Additive(held, "opposite vectors", partial(_reported, mechanism))
-
-
-def _reported(mechanism: VectorReport, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    return mechanism.privatise(_vectors(first, trials), noise)
+    return Additive(claim=held, attack="likelihood ratio; opposite vectors", side=side)

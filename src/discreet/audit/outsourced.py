@@ -21,11 +21,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.audit.exact import Facts, Promise
-from discreet.audit.games import Check, Claim, Exact, Game, NotAudited
+from discreet.audit.exact import Claim, Exact, Facts, NotAudited, Promise, exact_of
+from discreet.audit.games import Additive, Check, Game
 from discreet.audit.losses import gaussian_epsilon
-from discreet.audit.played import Additive
-from discreet.audit.values import exact_of
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
@@ -248,7 +246,8 @@ def _trials(wish: Wish, exact: Exact) -> Game:
     with tempfile.TemporaryDirectory() as folder:
         made = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
     first, second = (one.data[0] for one in exact.pair)
-    return Additive(exact.claim, exact.attack, partial(_rows, made, first, second))
+    side = partial(_rows, made, first, second)
+    return Additive(claim=exact.claim, attack=f"likelihood ratio; {exact.attack}", side=side)
 
 
 def _rows(

@@ -1,4 +1,4 @@
-"""Who takes part, and who is hard to hide from whom.
+"""Who takes part, who is hard to hide from whom, and what learners are made of.
 
 | array | shape    | meaning                                                                 |
 |-------|----------|-------------------------------------------------------------------------|
@@ -13,17 +13,22 @@ point and of as many as are allowed), people at random, and, from `near`, those 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, arm_count
+from discreet.audit.exact import Claim
 from discreet.domain import Box, RewardBounds
+from discreet.learners.base import Learner
 from discreet.learners.messages import Actions
-from discreet.validation import FloatArray, InvalidInput
+from discreet.learners.registry import make_learner
+from discreet.learners.terms import Terms
+from discreet.privacy import Budget, NoiseSource, SimulatedNoise
+from discreet.validation import FloatArray
 
 # Rewards are looked up by a hash of what was chosen; a prime, so that neighbours differ.
 _CHOICES = 997
@@ -125,8 +130,8 @@ class People(ABC):
         for column, count in enumerate(self.domain.levels):
             if count is not None:
                 inside[column] = np.rint(inside[column] * (count - 1)) / (count - 1)
-        found: list[float] = inside.tolist()
-        return found
+        levels: list[float] = inside.tolist()
+        return levels
 
     def unit(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Points (*shape, d) of the unit cube, on levels where the domain has them."""
@@ -143,8 +148,8 @@ class People(ABC):
         middle = (0.5,) * d
         edges = [(0.5, *(0.0,) * (d - 1)), (np.nextafter(0.5, 0.0), *(0.5,) * (d - 1)), (0.25,) * d]
         random = [tuple(point) for point in self.unit(rng, _RANDOM).tolist()]
-        found = [*corners, middle, *edges, *random]
-        return list(dict.fromkeys(tuple(self.snapped(np.array(one))) for one in found))
+        points = [*corners, middle, *edges, *random]
+        return list(dict.fromkeys(tuple(self.snapped(np.array(point))) for point in points))
 
     def rewards(self, table: FloatArray, actions: Actions) -> FloatArray:
         """(n,) rewards, in their units, of people with rows `table` (n, 997) for their actions."""
@@ -231,7 +236,7 @@ class SetPeople(People):
     def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
         points = self.points(rng)
         wide = (points * self._size)[: self._size]
-        random = [tuple(map(tuple, one)) for one in self.unit(rng, 2, self._size).tolist()]
+        random = [tuple(map(tuple, row)) for row in self.unit(rng, 2, self._size).tolist()]
         return [
             *((point,) for point in points),
             tuple(points[:2][: self._size]),
@@ -274,8 +279,62 @@ def people_for(domain: Box, space: ActionSpace, bounds: RewardBounds) -> People:
     return PublicPeople(domain, space, bounds)
 
 
-def places(people: int) -> Sequence[int]:
-    """Where the person may stand: at the start, in the middle, at the end."""
-    if people < 1:
-        raise InvalidInput(f"people was {people}; a run needs at least one.")
-    return sorted({0, people // 2, people - 1})
+@dataclass(frozen=True)
+class Maker:
+    """What a learner is made of as an audit makes it: small, with noise that can be played back.
+
+    Attributes:
+        learner: its registered name.
+        domain: the public bounds of contexts or points.
+        space: what can be chosen.
+        budget: asked for.
+        people: how many take part in a run.
+        options: as in a study file.
+        bounds: of rewards.
+        public_seed: of the learner.
+        horizon: what the learner is told; `people` if left out.
+    """
+
+    learner: str
+    domain: Box
+    space: ActionSpace
+    budget: Budget
+    people: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    bounds: RewardBounds = field(default_factory=RewardBounds)
+    public_seed: int = 11
+    horizon: int | None = None
+
+    def make(self, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:
+        """A new learner.
+
+        Args:
+            noise: under joint privacy; simulated if left out.
+
+        Raises:
+            InvalidInput: if the learner does not take these settings.
+        """
+        return make_learner(
+            self.learner,
+            self.domain,
+            self.space,
+            self.budget,
+            options=self.options,
+            horizon=self.horizon or self.people,
+            reward_bounds=self.bounds,
+            public_seed=self.public_seed,
+            noise=(noise or SimulatedNoise(0)) if self.budget.protects_releases else None,
+        )
+
+    def asked(self, source: bool = False) -> Claim:
+        """The budget of one person; reports of an auxiliary `source` are pure."""
+        return Claim(self.budget.epsilon, 0.0 if source else self.budget.delta)
+
+    def terms(self, source: bool = False, share: float = 1.0) -> Terms:
+        """What a person's side agrees to: this learner, at that share of its epsilon."""
+        asked = self.asked(source)
+        return Terms(self.domain, self.space, share * asked.epsilon, self.bounds, asked.delta)
+
+    def crowd(self) -> People:
+        """People who can take part."""
+        return people_for(self.domain, self.space, self.bounds)

@@ -1,4 +1,4 @@
-"""Makes checks: exact replay first, then trials, in parallel.
+"""Makes checks: exact replay first, then trials, in parallel; and all checks by name.
 
 Trials: a threshold is chosen on trials of its own, then come the trials that count. Every check may
 fail by chance. So that all verdicts of a table hold together with the confidence asked for, each
@@ -14,20 +14,25 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import joblib
 import numpy as np
 
-from discreet.audit.games import Bound, Check, Claim, Exact, Game, Kind, NotAudited, Seed
-from discreet.audit.gaussian_bound import gaussian_lower_bound
-from discreet.audit.lower_bound import Attack, attack, best_threshold
+from discreet.audit import CONFIDENCE, SEED, TRIALS
+from discreet.audit.exact import Claim, Exact, NotAudited
+from discreet.audit.games import Bound, Check, Game, Kind, Seed
+from discreet.audit.lower_bound import (
+    Attack,
+    attack,
+    best_threshold,
+    counts_lower_bound,
+    gaussian_lower_bound,
+)
+from discreet.experiments.engine import in_parallel
 from discreet.privacy.budget import TrustModel
 from discreet.validation import FloatArray, InvalidInput, probability, whole_number
-
-TRIALS = 100_000
-CONFIDENCE = 0.999
-SEED = 2024
 
 # Whole runs are dear, but fewer than this many say nothing.
 _LEAST_TRIALS = 40
@@ -39,9 +44,50 @@ _PREPARING, _CHOICE, _COUNTED = range(3)
 # Trials that prove less than this share of the certificate are too weak to tell.
 WEAK = 0.5
 
+ALL = "all"
+_KINDS = {"mechanisms": "mechanism", "learners": "learner", "specimens": "specimen"}
+
 Verdict = Literal[
     "holds", "BROKEN", "caught", "NOT CAUGHT", "too weak to tell", "not audited", "FAILED"
 ]
+
+
+def all_checks() -> list[Check]:
+    """Mechanisms, learners and specimens, in this order."""
+    # Learners take seconds to import, which whoever makes other checks need not wait for.
+    from discreet.audit.learners import learner_checks
+    from discreet.audit.mechanisms import mechanism_checks
+    from discreet.audit.outsourced import outsourced_checks
+    from discreet.audit.releases import composition_checks
+    from discreet.audit.specimens import specimen_checks
+
+    mechanisms = [*mechanism_checks(), *composition_checks(), *outsourced_checks()]
+    return [*mechanisms, *learner_checks(), *specimen_checks()]
+
+
+def checks_named(name: str) -> list[Check]:
+    """The checks that a name means.
+
+    Args:
+        name: `all`; `mechanisms`, `learners` or `specimens`; a check's whole name; or what stands
+            before its first comma, as `gp_ucb`.
+
+    Raises:
+        InvalidInput: for a name that means none.
+    """
+    known = all_checks()
+    named = [
+        check
+        for check in known
+        if name in (ALL, check.name, check.name.split(",")[0]) or _KINDS.get(name) == check.kind
+    ]
+    if not named:
+        groups = dict.fromkeys(check.name.split(",")[0] for check in known)
+        raise InvalidInput(
+            f"there is nothing called {name!r} to audit; name a study file (.toml), {ALL}, "
+            f"{', '.join(_KINDS)}, or one of {', '.join(groups)}."
+        )
+    return named
 
 
 @dataclass(frozen=True)
@@ -97,32 +143,44 @@ class Finding:
         return self.claim is not None and self.epsilon < WEAK * self.claim.epsilon
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """What is known of a check before its trials.
+@dataclass
+class _Course:
+    """What is known of a check by now.
 
     Attributes:
+        check: the check.
         exact: what exact replay says; None where there is none.
         game: of the trials; None for none.
         problem: why nothing was audited; empty if something was.
         benign: whether that is as it should be.
+        scores: by stage, data set (is it the first?) and number of the portion.
     """
 
+    check: Check
     exact: Exact | None = None
     game: Game | None = None
     problem: str = ""
     benign: bool = False
+    scores: dict[tuple[int, bool, int], FloatArray] = field(default_factory=dict)
+
+    def joined(self, stage: int) -> tuple[FloatArray, FloatArray]:
+        """All scores of a stage, on the first data set and on the second."""
+
+        def side(first: bool) -> FloatArray:
+            numbers = sorted(key[2] for key in self.scores if key[:2] == (stage, first))
+            return np.concatenate([self.scores[stage, first, number] for number in numbers])
+
+        return side(True), side(False)
 
 
 @dataclass(frozen=True)
-class _Job:
-    """One portion of the trials of a check."""
+class _Portion:
+    """Some of the trials of a check on one of its data sets."""
 
-    check: int
     stage: int
     first: bool
+    number: int
     trials: int
-    seed: Seed
 
 
 def audit(
@@ -152,80 +210,78 @@ def audit(
     total = whole_number(trials, "trials", minimum=0)
     chance = probability(confidence, "confidence")
     entropy = whole_number(seed, "seed")
-    made = [check for check in checks if total or check.exact is not None]
-    return _audit(made, total, chance, entropy, whole_number(jobs, "jobs", minimum=1))
+    chosen = [check for check in checks if total or check.exact is not None]
+    return _audit(chosen, total, chance, entropy, whole_number(jobs, "jobs", minimum=1))
 
 
 def steps(checks: Sequence[Check], trials: int = TRIALS) -> int:
     """The largest number of names that `audit` yields."""
-    return sum(1 + len(_jobs(0, check, trials, 0, True)) for check in checks)
+    return sum(1 + len(_portions(check, trials, choosing=True)) for check in checks)
 
 
 def _audit(
     checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
 ) -> Iterator[Finding | str]:
-    import joblib
-
-    pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-    known: dict[int, _Prepared] = {}
+    courses = [_Course(check) for check in checks]
     dear_first = sorted(range(len(checks)), key=lambda place: -checks[place].cost)
-    for place, prepared in pool(
-        joblib.delayed(_prepare)(
-            place, checks[place], trials > 0, _seed(seed, checks[place].name, _PREPARING)
-        )
-        for place in dear_first
-    ):
-        known[place] = prepared
+    preparing = (
+        joblib.delayed(_prepared)(place, checks[place], trials > 0, seed) for place in dear_first
+    )
+    for place, course in in_parallel(preparing, jobs):
+        courses[place] = course
         yield checks[place].name
-    played = [
-        job
+    playing = (
+        joblib.delayed(_played)(place, game, portion, _seed(seed, checks[place].name, portion))
         for place in dear_first
-        if (game := known[place].game) is not None
-        for job in _jobs(place, checks[place], trials, seed, game.threshold is None)
-    ]
-    scores: dict[tuple[int, int, bool], dict[tuple[int, ...], FloatArray]] = {}
-    for job, found in pool(joblib.delayed(_play)(job, known[job.check].game) for job in played):
-        if isinstance(found, str):
-            known[job.check] = _Prepared(known[job.check].exact, problem=found)
+        if (game := courses[place].game) is not None
+        for portion in _portions(checks[place], trials, game.threshold is None)
+    )
+    for place, portion, scores in in_parallel(playing, jobs):
+        course = courses[place]
+        if isinstance(scores, str):
+            courses[place] = replace(course, game=None, problem=scores)
         else:
-            scores.setdefault((job.check, job.stage, job.first), {})[job.seed.spawn_key] = found
-        yield checks[job.check].name
-    share = sum(prepared.game is not None for prepared in known.values())
+            course.scores[portion.stage, portion.first, portion.number] = scores
+        yield checks[place].name
+    share = sum(course.game is not None for course in courses)
     each = 1.0 - (1.0 - confidence) / max(1, share)
-    for place, check in enumerate(checks):
-        counted = None if known[place].game is None else _counted(known[place], place, scores, each)
-        yield _finding(check, known[place], counted)
+    for course in courses:
+        yield _finding(course, each)
 
 
-def _prepare(place: int, check: Check, trials: bool, seed: Seed) -> tuple[int, _Prepared]:
+def _prepared(place: int, check: Check, trials: bool, seed: int) -> tuple[int, _Course]:
     try:
         exact = None if check.exact is None else check.exact()
         game = None
         # Learners that are broken for sure need no trials: their runs may have no likelihood.
         broken = exact is not None and bool(exact.fault) and check.kind != "specimen"
         if trials and check.game is not None and not broken:
-            game = check.game(exact).prepared(seed)
+            game = check.game(exact).prepared(_seed(seed, check.name))
     except NotAudited as error:
-        return place, _Prepared(problem=str(error), benign=True)
+        return place, _Course(check, problem=str(error), benign=True)
     except InvalidInput as error:
-        return place, _Prepared(problem=str(error))
+        return place, _Course(check, problem=str(error))
     except Exception as error:
         # Code that breaks under audit has not been audited, whatever the reason.
-        return place, _Prepared(problem=f"{type(error).__name__}: {error}")
-    return place, _Prepared(exact, game)
+        return place, _Course(check, problem=f"{type(error).__name__}: {error}")
+    return place, _Course(check, exact, game)
 
 
-def _play(job: _Job, game: Game | None) -> tuple[_Job, FloatArray | str]:
-    if game is None:
-        return job, "its trials failed"
+def _played(
+    place: int, game: Game, portion: _Portion, seed: Seed
+) -> tuple[int, _Portion, FloatArray | str]:
     try:
-        return job, game.scores(job.first, job.trials, job.seed)
+        return place, portion, game.scores(portion.first, portion.trials, seed)
     except Exception as error:
-        return job, f"its trials failed with {type(error).__name__}: {error}"
+        return place, portion, f"its trials failed with {type(error).__name__}: {error}"
 
 
-def _seed(seed: int, name: str, stage: int, portion: int = 0) -> Seed:
-    return Seed([seed, zlib.crc32(name.encode())], spawn_key=(stage, portion))
+def _seed(seed: int, name: str, portion: _Portion | None = None) -> Seed:
+    """Of a portion of a check's trials, or of their preparation."""
+    key = (_PREPARING, 0)
+    if portion is not None:
+        key = (portion.stage, 2 * portion.number + int(portion.first))
+    return Seed([seed, zlib.crc32(name.encode())], spawn_key=key)
 
 
 def trials_of(check: Check, trials: int) -> int:
@@ -233,94 +289,60 @@ def trials_of(check: Check, trials: int) -> int:
     return max(min(_LEAST_TRIALS, trials), trials // check.cost)
 
 
-def _jobs(place: int, check: Check, trials: int, seed: int, choosing: bool) -> list[_Job]:
+def _portions(check: Check, trials: int, choosing: bool) -> list[_Portion]:
+    """All trials of a check; those on which a threshold is chosen only where it is."""
     counted = trials_of(check, trials)
-    stages = [(_COUNTED, counted)]
-    if choosing:
-        stages.append((_CHOICE, max(1, counted // _CHOOSING)))
-    made = []
-    for stage, number in stages:
-        portion = max(1, _PORTION // check.cost)
-        for first in (True, False):
-            for start in range(0, number, portion):
-                key = 2 * (start // portion) + int(first)
-                own = _seed(seed, check.name, stage, key)
-                made.append(_Job(place, stage, first, min(portion, number - start), own))
-    return made
+    stages = [(_COUNTED, counted)] + [(_CHOICE, max(1, counted // _CHOOSING))] * choosing
+    most = max(1, _PORTION // check.cost)
+    return [
+        _Portion(stage, first, number, min(most, count - number * most))
+        for stage, count in stages
+        for first in (True, False)
+        for number in range(math.ceil(count / most))
+    ]
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """What trials proved."""
+def _finding(course: _Course, confidence: float) -> Finding:
+    check, exact, game = course.check, course.exact, course.game
+    finding = Finding(check.name, check.kind, check.trust_model, "holds", about=check.about)
+    if exact is not None:
+        finding = replace(finding, claim=exact.claim, exact=exact.epsilon, replayed=exact.attack)
+        finding = replace(finding, fault=exact.fault)
+    if game is not None:
+        guesses, epsilon = _counted(course, game, confidence)
+        finding = replace(
+            finding,
+            claim=finding.claim or game.claim,
+            epsilon=epsilon,
+            bound=game.bound,
+            attack=game.attack,
+            trials=guesses.trials,
+            true_positive_rate=guesses.true_positive_rate,
+            false_positive_rate=guesses.false_positive_rate,
+            confidence=guesses.confidence,
+        )
+    fault = course.problem or finding.fault
+    return replace(finding, verdict=_verdict(course, finding), fault=fault)
 
-    guesses: Attack
-    epsilon: float
-    game: Game
 
-
-def _counted(
-    prepared: _Prepared,
-    place: int,
-    scores: dict[tuple[int, int, bool], dict[tuple[int, ...], FloatArray]],
-    confidence: float,
-) -> _Counted:
-    game = prepared.game
-    assert game is not None
-    proved = gaussian_lower_bound if game.bound == "gaussian" else _epsilon
-    delta, threshold = game.claim.delta, game.threshold
+def _counted(course: _Course, game: Game, confidence: float) -> tuple[Attack, float]:
+    """The guesses on the trials that count, and the epsilon that they prove."""
+    proved = gaussian_lower_bound if game.bound == "gaussian" else counts_lower_bound
+    threshold = game.threshold
     if threshold is None:
-        one, two = (_joined(scores[place, _CHOICE, first]) for first in (True, False))
-        threshold = best_threshold(one, two, delta, proved)
-    one, two = (_joined(scores[place, _COUNTED, first]) for first in (True, False))
-    guesses = attack(one, two, threshold, delta, confidence)
-    return _Counted(guesses, proved(guesses), game)
+        threshold = best_threshold(*course.joined(_CHOICE), game.claim.delta, proved)
+    guesses = attack(*course.joined(_COUNTED), threshold, game.claim.delta, confidence)
+    return guesses, proved(guesses)
 
 
-def _finding(check: Check, prepared: _Prepared, counted: _Counted | None) -> Finding:
-    exact = prepared.exact
-    claim = exact.claim if exact else counted.game.claim if counted else None
-    shown = {} if exact is None else {"exact": exact.epsilon, "replayed": exact.attack}
-    if counted is not None:
-        shown |= {
-            "epsilon": counted.epsilon,
-            "bound": counted.game.bound,
-            "attack": counted.game.attack,
-            "trials": counted.guesses.trials,
-            "true_positive_rate": counted.guesses.true_positive_rate,
-            "false_positive_rate": counted.guesses.false_positive_rate,
-            "confidence": counted.guesses.confidence,
-        }
-    return Finding(
-        check.name,
-        check.kind,
-        check.trust_model,
-        _verdict(check, prepared, counted),
-        claim,
-        fault=prepared.problem or (exact.fault if exact else ""),
-        about=check.about,
-        **shown,  # type: ignore[arg-type]
-    )
-
-
-def _epsilon(counted: Attack) -> float:
-    return counted.epsilon
-
-
-def _joined(parts: dict[tuple[int, ...], FloatArray]) -> FloatArray:
-    return np.concatenate([parts[key] for key in sorted(parts)])
-
-
-def _verdict(check: Check, prepared: _Prepared, counted: _Counted | None) -> Verdict:
-    exact = prepared.exact
-    if prepared.problem:
-        return "not audited" if prepared.benign else "FAILED"
+def _verdict(course: _Course, finding: Finding) -> Verdict:
+    exact, game = course.exact, course.game
+    if course.problem:
+        return "not audited" if course.benign else "FAILED"
     broken = exact is not None and exact.broken
-    broken = broken or (counted is not None and counted.game.claim.exceeded_by(counted.epsilon))
-    if check.kind == "specimen":
+    broken = broken or (game is not None and game.claim.exceeded_by(finding.epsilon))
+    if course.check.kind == "specimen":
         return "caught" if broken else "NOT CAUGHT"
     if broken:
         return "BROKEN"
-    if exact is None and counted is not None:
-        weak = counted.epsilon < WEAK * counted.game.claim.epsilon
-        return "too weak to tell" if weak else "holds"
-    return "holds"
+    return "too weak to tell" if exact is None and finding.weak else "holds"

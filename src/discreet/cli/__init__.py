@@ -52,11 +52,11 @@ class _Deferred(TyperCommand):
     def imported(self) -> Any:
         """The command itself."""
         module, attribute = self._home.split(":")
-        found = getattr(import_module(f"discreet.cli.{module}"), attribute)
-        if isinstance(found, typer.Typer):
-            return typer.main.get_group(found)
+        command = getattr(import_module(f"discreet.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            return typer.main.get_group(command)
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(self.name)(found)
+        single.command(self.name)(command)
         return typer.main.get_command(single)
 
     def make_context(

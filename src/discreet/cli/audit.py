@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.audit.runner import CONFIDENCE, SEED, TRIALS, Finding, steps
-from discreet.audit.runner import audit as run_audit
+from discreet.audit import CONFIDENCE, SEED, TRIALS
 from discreet.cli.console import (
     DataOption,
     JobsOption,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from discreet.audit.games import Check
-    from discreet.studies import Study
+    from discreet.audit.runner import Finding
 
 
 def audit(
@@ -67,14 +66,11 @@ def audit(
     on purpose is not caught.
     """
     with refusing():
-        study = _study(name, data)
-        outputs = [(json, RECORDS), (plot, FIGURE), (report, PAGE)]
-        check_outputs(outputs, () if study is None else study.files)
-        checks = _named(name) if study is None else _deployed(study)
-        stream = run_audit(checks, trials, confidence, seed, jobs or cores())
-        findings = _findings(stream, steps(checks, trials))
+        checks, inputs = _checks(name, data)
+        check_outputs([(json, RECORDS), (plot, FIGURE), (report, PAGE)], inputs)
+        findings = _findings(checks, trials, confidence, seed, jobs or cores())
     # Matplotlib takes a second to import: only a run that got here needs it.
-    from discreet.reporting.audits import (
+    from discreet.reporting.audit import (
         audit_note,
         audit_reasons,
         audit_records,
@@ -85,16 +81,15 @@ def audit(
     out.print()
     out.print(audit_table(findings))
     out.print()
-    for line in audit_reasons(findings):
+    for line in (*audit_reasons(findings), audit_note(findings, confidence)):
         out.print(plain(line))
         out.print()
-    out.print(plain(audit_note(findings, confidence)))
-    out.print()
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
     with refusing():
-        write_results(json, audit_records(findings, confidence), plot, lambda: _figure(findings))
+        records = audit_records(findings, confidence)
+        write_results(json, records, plot, lambda: _figure(findings))
         if report is not None:
-            from discreet.reporting.audit_report import write_audit_report
+            from discreet.reporting.audit import write_audit_report
 
             write_audit_report(name, findings, confidence, report)
             out.print(plain(f"Report:  {report}"))
@@ -102,62 +97,50 @@ def audit(
         raise typer.Exit(1)
 
 
-def _study(name: str, folder: Path | None) -> Study | None:
-    """The study of a name that is a file's."""
-    if not name.endswith(".toml"):
-        return None
-    from discreet.studies import load_study
-
-    return load_study(Path(name), data_dir=folder)
-
-
-def _named(name: str) -> list[Check]:
-    from discreet.audit.catalog import checks_named
-
-    return checks_named(name)
-
-
 def _figure(findings: Sequence[Finding]) -> Figure:
-    from discreet.reporting.audit_figure import audit_figure
+    from discreet.reporting.audit import audit_figure
 
     return audit_figure(findings)
 
 
-def _deployed(study: Study) -> list[Check]:
-    """The checks of what a study's private learners would deploy."""
-    from discreet.audit.learners import deployed_check
+def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]]:
+    """What a name means, and the files that it is read from."""
+    from discreet.audit.runner import checks_named
 
-    made = [
-        deployed_check(
-            setting.label,
-            setting.learner,
-            study.problem.domain,
-            study.problem.space,
-            setting.budget,
-            setting.options,
-            study.problem.reward_bounds,
-            study.rounds,
-        )
+    if not name.endswith(".toml"):
+        return checks_named(name), ()
+    from discreet.audit.learners import deployed_check
+    from discreet.studies import load_study
+
+    study = load_study(Path(name), data_dir=folder)
+    checks = [
+        deployed_check(setting, study.problem, study.rounds)
         for setting in study.settings
         if setting.private
     ]
-    if not made:
+    if not checks:
         raise InvalidInput(
             f"the study file {study.files[0]} has no private learner, so nothing to audit."
         )
-    return made
+    return checks, study.files
 
 
-def _findings(stream: Iterator[Finding | str], total: int) -> Sequence[Finding]:
+def _findings(
+    checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
+) -> Sequence[Finding]:
+    from discreet.audit.runner import Finding, steps
+    from discreet.audit.runner import audit as run_audit
+
     findings: list[Finding] = []
+    stream = run_audit(checks, trials, confidence, seed, jobs)
     with progress() as bar:
-        task = bar.add_task("Preparing", total=total)
+        task = bar.add_task("Preparing", total=steps(checks, trials))
         try:
-            for one in stream:
-                if isinstance(one, Finding):
-                    findings.append(one)
+            for step in stream:
+                if isinstance(step, Finding):
+                    findings.append(step)
                 else:
-                    bar.update(task, advance=1, description=one)
+                    bar.update(task, advance=1, description=step)
         except STOPPED as error:
             stop = stop_of(error)
             err.print(f"{stop.word}: verdicts need all trials, so nothing is shown.")

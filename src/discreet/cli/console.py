@@ -42,14 +42,6 @@ DataOption = Annotated[
 ]
 JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes; all cores if left out.")]
 PlotOption = Annotated[Path | None, typer.Option(help="File for the figure (.png).")]
-MethodOption = Annotated[
-    list[str] | None,
-    typer.Option("--method", help="Only this method, such as ours; may be given several times."),
-]
-OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option("--only", help="Only this data set; may be given several times."),
-]
 RecordsOption = Annotated[
     Path | None,
     typer.Option("--json", help="File for one record per line (.jsonl), or .parquet."),

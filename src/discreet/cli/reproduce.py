@@ -1,20 +1,22 @@
-"""`discreet reproduce`: the papers' figures and tables."""
+"""`discreet reproduce`: the papers' figures and tables, each a command with its own options."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from discreet.cli.console import (
     JobsOption,
-    MethodOption,
     PlotOption,
     RecordsOption,
     collected,
     cores,
+    err,
     exit_if_empty,
     exit_if_stopped,
     out,
@@ -22,108 +24,150 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
-from discreet.cli.reproduce_outsourced import attack, figures, tables
-from discreet.cli.reproduce_table_2 import setting, table_2
-from discreet.cli.reproduce_transfer import experiment_command
-from discreet.reproduction.cases import lines_of
-from discreet.reproduction.kharkovskii2020.experiments import PO_GP_UCB_FIGURES, PO_GP_UCB_TABLES
-from discreet.reproduction.kharkovskii2020.findings import ATTACKS
-from discreet.reproduction.ma2025.experiments import EXPERIMENTS, FIGURES_4_5
-from discreet.reproduction.ma2025.table import TABLE_2
-from discreet.reproduction.registry import LISTED, REPRODUCTIONS
-from discreet.reproduction.runner import Reproduction
+from discreet.reproduction.base import Reproduction
+from discreet.reproduction.registry import REPRODUCTIONS
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 
-TrialsOption = Annotated[int, typer.Option(min=1, help="Repetitions on fresh people.")]
-RoundsOption = Annotated[
-    list[int], typer.Option(min=2, help="People in each trial; may be given several times.")
-]
-DeltaOption = Annotated[
-    float | None, typer.Option(help="Delta of every budget, unless delta is what is varied.")
-]
-LogOption = Annotated[
-    bool, typer.Option("--log-scale", help="A logarithmic vertical axis in the figure.")
-]
-PublishedOption = Annotated[
-    bool,
-    typer.Option("--published", help="Also run the published method where it is slow."),
-]
+
+def _option(kind: Any, help: str, *names: str, **limits: Any) -> Any:
+    return Annotated[kind, typer.Option(*names, help=help, **limits)]
+
+
+def _list(kind: Any, help: str, *names: str, **limits: Any) -> Any:
+    text = f"{help}; may be given several times."
+    return _option(list[kind] | None, text, *names, **limits)
+
+
+_FILES = "Folder with lendingclub/ and singapore_property/; without it both are left out."
+_RELEASES = "Releases of each of two tables, and as many for the threshold."
+_DELTA = "Delta of every budget, unless delta is what is varied."
+_CONSTANT = "c of C_n = c log(n) in the published rules"
+_REWARDS = "Mean rewards: exponential (3 arms) or symmetric (2 arms)."
+_TRIALS = "Repetitions on fresh people."
+
+# For each option of a reproduction the parameter of its command, and what it is;
+# `Reproduction.options` names them with their defaults.
+OPTIONS: dict[str, tuple[str, Any]] = {
+    "trials": ("trials", _option(int, _TRIALS, min=1)),
+    "repetitions": ("repetitions", _option(int, _TRIALS, "--repetitions", "--trials", min=1)),
+    "runs": ("runs", _option(int, "Repetitions, each with its own function and first row.", min=1)),
+    "releases": ("trials", _option(int, _RELEASES, min=2)),
+    "rounds": ("rounds", _list(int, "People in each trial", min=2)),
+    "targets": ("rounds", _list(int, "People of the target", "--rounds")),
+    "people": (
+        "rounds",
+        _option(int | None, "People of the target; all if left out.", "--rounds", min=8),
+    ),
+    "questions": (
+        "rounds",
+        _option(int | None, "Questions; the paper's number if left out.", "--rounds", min=1),
+    ),
+    "epsilon": ("epsilon", _list(float, "Of the target", "--epsilon")),
+    "delta": ("delta", _option(float | None, _DELTA)),
+    "auxiliary": ("auxiliary", _list(int, "People of each source", "--auxiliary")),
+    "auxiliary_epsilon": (
+        "auxiliary_epsilon",
+        _list(float, "Of the sources", "--auxiliary-epsilon"),
+    ),
+    "gamma": ("gamma", _list(float, "Shift of the sources' contexts", "--gamma")),
+    "kappa": ("kappa", _list(float, "Exploration of the sources", "--kappa")),
+    "sources": ("sources", _list(int, "How many sources", "--sources")),
+    "constant": ("constant", _option(float | None, f"{_CONSTANT}; 1 if left out.")),
+    "scale": ("constant", _option(float, f"{_CONSTANT}.")),
+    "rewards": ("rewards", _option(str, _REWARDS)),
+    "method": ("method", _list(str, "Only this method, such as ours", "--method")),
+    "only": ("only", _list(str, "Only this data set", "--only")),
+    "table": ("table", _list(int, "Only this table of the paper")),
+    "published": (
+        "published",
+        _option(bool, "Also run the published method where it is slow.", "--published"),
+    ),
+    "folder": ("data", _option(Path, "Folder with adult/, jobs/ and taxi/.", "--data")),
+    "files": ("data", _option(Path | None, _FILES, "--data")),
+    "log_scale": (
+        "log_scale",
+        _option(bool, "A logarithmic vertical axis in the figure.", "--log-scale"),
+    ),
+    "linear": ("linear", _option(bool, "A linear vertical axis in the figure.", "--linear")),
+    "jobs": ("jobs", JobsOption),
+    "json": ("json", RecordsOption),
+    "plot": ("plot", PlotOption),
+    "drawing": ("plot", _option(Path, "File for the figure (.png).", "--plot")),
+}
 
 
 @reproduce_app.command("list")
 def reproduce_list() -> None:
     """The figures and tables that can be reproduced."""
     table = Table("name", "what", "trials", "rounds", box=None, pad_edge=False)
-    for one in LISTED:
-        rounds = "; ".join(f"{people:,}" for people in one.sizes)
-        table.add_row(one.name, plain(one.title), f"{one.trials:,}", rounds)
+    for what in REPRODUCTIONS.values():
+        rounds = "; ".join(f"{people:,}" for people in what.sizes)
+        table.add_row(what.name, plain(what.title), f"{what.trials:,}", rounds)
     out.print(table)
 
 
-def _reproducing(what: Reproduction) -> Callable[..., None]:
-    """The command of one reproduction."""
+def _command(what: Reproduction) -> Callable[..., None]:
+    """The command of a reproduction, whose parameters are the options that it names."""
 
-    def reproduce(
-        trials: TrialsOption = what.trials,
-        rounds: RoundsOption = list(what.sizes),  # noqa: B006
-        delta: DeltaOption = what.delta,
-        jobs: JobsOption = None,
-        json: RecordsOption = None,
-        plot: PlotOption = None,
-        log_scale: LogOption = False,
-        published: PublishedOption = False,
-        method: MethodOption = None,
-    ) -> None:
+    def reproduce(**wish: Any) -> None:
+        jobs, json, plot = (wish.pop(name, None) for name in ("jobs", "json", "plot"))
+        log_scale = wish.pop("log_scale", False) or not wish.pop("linear", True)
         with refusing():
             check_outputs([(json, RECORDS), (plot, FIGURE)])
-            cases = what.plan(rounds, delta, published, method or ())
-            total = len(cases) * trials
-            stream = what.run(cases, trials, min(jobs or cores(), total))
-            done, stop = collected(stream, total, lambda trial: cases[trial.case].method)
-        exit_if_empty(len(done), stop)
-        # Matplotlib takes a second to import: only a run that got here needs it.
-        from discreet.reporting.reproduction import (
-            regret_figure,
-            result_table,
-            table_note,
-        )
-        from discreet.reporting.trade_off import trade_off_figure
+            if what.form == "drawing":
+                from discreet.reporting.transfer_setting import setting_figure
 
-        lines = lines_of(cases, done)
+                write_results(None, (), plot, setting_figure)
+                return
+            with err.status("Preparing"):
+                plan = what.plan(**wish)
+            for notice in plan.notices:
+                err.print(plain(notice))
+            workers = min(jobs or cores(), plan.total) if "jobs" in what.options else 1
+            done, stop = collected(
+                plan.run(workers), plan.total, lambda each: plan.names[each.case]
+            )
+            results = plan.finish(done) if done else None
+        exit_if_empty(0 if results is None else len(results.ends), stop)
+        assert results is not None
+        # Matplotlib takes a second to import: only a run that got here needs it.
+        from discreet.reporting.forms import FORMS
+
+        form = FORMS[what.form]
         out.print()
         out.print(f"[bold]{plain(what.title)}[/]")
         out.print()
-        out.print(result_table(lines))
-        for text in (table_note(lines), what.note):
+        out.print(form.table(what, results))
+        for text in (form.note(what, results), what.note):
             out.print()
             out.print(plain(text))
         out.print()
-        by_epsilon = what.figure == "epsilon"
+        draw = form.figure
         with refusing():
             write_results(
                 json,
-                [record for line in lines for record in line.records],
+                results.records,
                 plot,
-                lambda: trade_off_figure(lines) if by_epsilon else regret_figure(lines, log_scale),
+                None if draw is None else lambda: draw(what, results, log_scale),
             )
-        exit_if_stopped(len(done), total, stop)
+        exit_if_stopped(len(done), plan.total, stop)
 
+    parameters = [
+        inspect.Parameter(
+            OPTIONS[name][0],
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is ... else default,
+            annotation=OPTIONS[name][1],
+        )
+        for name, default in what.options.items()
+    ]
+    reproduce.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    reproduce.__annotations__ = {each.name: each.annotation for each in parameters}
     return reproduce
 
 
-for _one in REPRODUCTIONS.values():
-    reproduce_app.command(_one.name, help=f"{_one.title}.")(_reproducing(_one))
-
-for _name, _title, _command in (
-    (PO_GP_UCB_TABLES.name, PO_GP_UCB_TABLES.title, tables),
-    (PO_GP_UCB_FIGURES.name, PO_GP_UCB_FIGURES.title, figures),
-    (ATTACKS.name, ATTACKS.title, attack),
-    (FIGURES_4_5.name, FIGURES_4_5.title, setting),
-):
-    reproduce_app.command(_name, help=f"{_title}.")(_command)
-
-for _figure in EXPERIMENTS:
-    reproduce_app.command(_figure.name, help=f"{_figure.title}.")(experiment_command(_figure))
-
-reproduce_app.command(TABLE_2.name, help=f"{TABLE_2.title}.")(table_2)
+for _reproduction in REPRODUCTIONS.values():
+    reproduce_app.command(_reproduction.name, help=f"{_reproduction.title}.")(
+        _command(_reproduction)
+    )

@@ -90,8 +90,8 @@ def _again(study: Path, *values: object) -> str:
 def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     """The verdict, the result as a table, and what is promised."""
     from discreet.reporting.summary import study_summary
-    from discreet.reporting.table import promise, result_table
-    from discreet.reporting.words import verdict
+    from discreet.reporting.table import result_table
+    from discreet.reporting.words import promise, verdict
 
     summary = study_summary(study, outcomes)
     answer = verdict(summary, study.problem)
@@ -120,7 +120,7 @@ def _write(
         out.print(plain(f"Records: {json}"))
     if report is not None:
         # Matplotlib and Jinja2 take a second to import.
-        from discreet.reporting.html import write_report
+        from discreet.reporting.report import write_report
 
         write_report(study, outcomes, report)
         out.print(plain(f"Report:  {report}"))

@@ -285,6 +285,10 @@ class ArmPolicy(Policy[FloatArray]):
         """
         return self._probabilities(self.domain.to_unit(contexts))
 
+    def chances(self, unit: FloatArray) -> FloatArray:
+        """(n, K) as `probabilities`, at points of [0, 1]^d, even where nobody comes from."""
+        return self.probabilities(self.domain.from_unit(unit))
+
     def _read(self, contexts: Any) -> FloatArray:
         return self.domain.people_to_unit(contexts)
 

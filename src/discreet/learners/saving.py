@@ -48,7 +48,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "schema": SCHEMA,
             "learner": learner.name,
             "identity": learner.identity,
-            "domain": learner.domain.to_dict(),
+            "domain": to_json(learner.domain),
             "arms": to_json(learner.space, ActionSpace),
             "budget": learner.budget.to_fields(),
             "horizon": learner.horizon,
@@ -84,7 +84,7 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
         kind = learner_class(content["learner"])
         state = content["state"]
         learner = kind(
-            Box.from_dict(content["domain"]),
+            from_json(content["domain"], Box, "domain"),
             from_json(content["arms"], ActionSpace, "arms"),
             budget_from_fields(content["budget"]),
             horizon=content["horizon"],

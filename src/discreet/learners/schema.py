@@ -46,7 +46,7 @@ _KINDS = {
     "epochs.releases": ("epoch-statistics",),
     "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
     "baselines.abse": ("abse-policy", "plain-reports"),
-    "baselines.exact_gp_policy": ("exact-gp-policy", "observed-rows"),
+    "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
     "baselines.gradients.linear": ("private-linear-policy", "private-linear-source-policy"),
     "baselines.gradients.neural": ("private-neural-policy", "private-neural-source-policy"),
     "baselines.gradients.reports": (

@@ -17,8 +17,8 @@ import inspect
 import math
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self
 
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import InvalidInput, positive_number, probability
@@ -56,6 +56,10 @@ class Budget(ABC):
             InvalidInput: at delta 0, where no Gaussian noise keeps any epsilon.
         """
         return gaussian_noise_multiplier(self.epsilon, self.delta)
+
+    def at(self, epsilon: float) -> Self:
+        """The same promise with another epsilon."""
+        return replace(self, epsilon=epsilon)  # type: ignore[type-var]
 
     def to_fields(self) -> dict[str, Any]:
         """JSON values; the inverse is `budget_from_fields`."""

@@ -342,7 +342,7 @@ class LaplaceOnCells:
             self._place(np.array([cell]), np.array([float(reward)]))
             for cell, reward in product(range(-1 if self.partial else 0, few), (0, 1))
         ]
-        return max(float(np.abs(one - two).sum()) for one, two in product(points, points))
+        return max(float(np.abs(point - other).sum()) for point, other in product(points, points))
 
     def variance(self) -> float:
         """Variance of the noise on each U and each V: 32 / epsilon^2."""

@@ -110,13 +110,13 @@ def check_noise_name(name: object) -> str:
 
 def check_protection(name: object) -> str:
     """The name of a noise source that reports may have under a policy that makes them private."""
-    found = check_noise_name(name)
-    if found == NO_NOISE:
+    source = check_noise_name(name)
+    if source == NO_NOISE:
         raise InvalidInput(
             f"the noise source of reports was {NO_NOISE!r}, but under their policy reports are "
             "private when they leave a person; send them as policy.report() made them."
         )
-    return found
+    return source
 
 
 def laplace_epsilon(name: str, sensitivity: float, scale: float, size: int) -> float:
@@ -220,29 +220,13 @@ class Unprotected(NoiseSource):
     name = NO_NOISE
     secure = False
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *asked: Any, **named: Any) -> NoReturn:
         raise InvalidInput(
             "noise was Unprotected(), but under this policy reports are private when they leave a "
             "person; pass SecureNoise()."
         )
 
-    def keys(self, shape: Shape) -> Words:
-        self._refuse()
-
-    def below(self, bound: int, shape: Shape) -> IntArray:
-        self._refuse()
-
-    def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
-        self._refuse()
-
-    def check_additive(self) -> None:
-        self._refuse()
-
-    def add_laplace(self, values: FloatArray, scale: float) -> FloatArray:
-        self._refuse()
-
-    def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
-        self._refuse()
+    keys = below = coins = check_additive = add_laplace = add_gaussian = _refuse
 
     def laplace_epsilon(self, sensitivity: float, scale: float, size: int) -> float:
         return math.inf

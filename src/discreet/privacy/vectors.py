@@ -77,11 +77,13 @@ class VectorReport(ABC):
     Attributes:
         name: how saved fields call it.
         dimension: d, at least 1.
+        epsilon: what one report costs.
         sensitivity: 2, the largest distance of two vectors of length at most 1.
     """
 
     name: ClassVar[str]
     dimension: int
+    epsilon: float
     sensitivity: ClassVar[float] = 2.0
 
     @property

@@ -22,12 +22,14 @@ import numpy as np
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicSet, arm_count
 from discreet.domain import Box, RewardBounds
-from discreet.validation import FloatArray, IntArray, InvalidInput
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:
     from discreet.problems.tables import RowCounts
 
 Metric = Literal["regret", "reward"]
+
+_ENOUGH = 20  # people of one context that tell which arm was best for them
 
 
 class Chosen(Protocol):
@@ -70,6 +72,14 @@ class Crowd(ABC):
     def oracle(self) -> FloatArray:
         """(n,) contributions under the best action for each person."""
 
+    def best_arms(self, contexts: FloatArray) -> IntArray:
+        """(n,) the arm that is best in each context (n, d), for maps; -1 where that is not known.
+
+        Where the means of rewards are not known, it is the arm that was best in hindsight for the
+        people of that context, if there are enough of them.
+        """
+        return np.full(len(contexts), -1, dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class People(Crowd):
@@ -78,6 +88,11 @@ class People(Crowd):
     contexts: FloatArray
     rewards: FloatArray
     means: FloatArray | None = None
+
+    @classmethod
+    def bernoulli(cls, contexts: FloatArray, means: FloatArray, rng: np.random.Generator) -> People:
+        """People with rewards of 0 and 1 whose means (n, K) are known."""
+        return cls(contexts, (rng.random(means.shape) < means).astype(np.float64), means)
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
         rows = np.arange(start, start + len(actions.arms))
@@ -104,6 +119,15 @@ class People(Crowd):
             )
         totals = (self.rewards if self.means is None else self.means).sum(axis=0)
         return self.value_of(np.full(len(self), int(totals.argmax())))
+
+    def best_arms(self, contexts: FloatArray) -> IntArray:
+        best = super().best_arms(contexts)
+        values = self.rewards if self.means is None else self.means
+        for place, context in enumerate(contexts):
+            alike = (np.abs(self.contexts - context) <= 1e-9).all(axis=1)
+            if alike.sum() >= _ENOUGH:
+                best[place] = values[alike].sum(axis=0).argmax()
+        return best
 
     def oracle(self) -> FloatArray:
         if self.means is not None:
@@ -133,9 +157,9 @@ class Problem(ABC):
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     domain: Box
-    arm_names: tuple[str, ...]
-    reward_bounds: RewardBounds
-    size: int | None
+    arm_names: tuple[str, ...] = ()
+    reward_bounds: RewardBounds = RewardBounds(0.0, 1.0)
+    size: int | None = None
     source: str
 
     @property
@@ -162,6 +186,19 @@ class Problem(ABC):
         if isinstance(space, PublicSet):
             return f"everyone can be given the same {len(space.points):,} points"
         return f"everyone can be given any point of a box with {self.domain.dimension} columns"
+
+    def truth(self, points: FloatArray) -> FloatArray | None:
+        """(n,) the mean rewards at points (n, d) of the domain; None where nobody knows them."""
+        return None
+
+    def possible(self, points: FloatArray) -> BoolArray:
+        """(n,) which points (n, d) some person could be given, as far as public rules tell."""
+        return np.ones(len(points), dtype=np.bool_)
+
+    def decision_sets(self, points: FloatArray) -> FloatArray | None:
+        """(n, c, d) what people who are like points (n, d) could be given, where a public rule
+        says so; None otherwise."""
+        return None
 
     @property
     def metric(self) -> Metric:

@@ -105,6 +105,10 @@ class GridCrowd(Crowd):
         """Zero for everyone: f is known for every context."""
         return np.zeros(len(self))
 
+    def best_arms(self, contexts: FloatArray) -> IntArray:
+        cells = np.abs(contexts[:, :1] - self.grid).argmin(axis=1)
+        return np.asarray(self.function[cells].argmax(axis=1), dtype=np.int64)
+
     def regret_of(self, probabilities: ArrayLike) -> float:
         """The mean regret of a policy for one new person, without sampling error.
 
@@ -147,7 +151,6 @@ class KernelGridProblem(Problem):
         InvalidInput: for arguments that are not allowed, and for grids of more than 4,096 points.
     """
 
-    size = None
     source = "Synthetic: a Gaussian process on a grid, the setting of Pavlovic et al. (2025)."
 
     def __init__(

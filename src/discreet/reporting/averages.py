@@ -1,218 +1,159 @@
 """How the regret per person fell while people were served, by what was known beforehand.
 
-Three rows, as in Figure 6 of Ma et al. (2025): over all people, at one context, and how often each
-arm was offered at that context. A block of columns for each method, at most two side by side.
+A column of panels for each method, as in Figure 6 of Ma et al. (2025): regret over all people, at
+one context, and how often each arm was offered at that context, from `probes.py`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from discreet.reporting.arm_shares import arm_legend, draw_shares, place_name
-from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin
+from discreet.reporting.figures import Axis, draw_lines, number_axis
+from discreet.reporting.layout import finish, legend_above, sheet
 from discreet.reporting.palette import (
     BODY,
-    FAINT,
+    GREY,
     INK,
     PURPLE,
     SKY,
     SMALL,
     VERMILLION,
     Stroke,
-    literal,
+    arm_colors,
 )
-from discreet.reporting.plots import plain, thousands
-from discreet.reporting.reproduction import trial_count
-from discreet.reproduction.cases import Line
-from discreet.validation import FloatArray, IntArray
+from discreet.reporting.reproduction import CHANCE, counted
+from discreet.reproduction.base import Results
+from discreet.reproduction.cases import REGRET
+from discreet.reproduction.probes import LOCAL_REGRET, Context
 
-_GREY = "#6B6B6B"
-_CHANCE = Stroke(_GREY, (0, (1, 1.5)), 1.3)
 # None of them is the colour of one of the first three arms.
 _HUES = (VERMILLION, PURPLE, "#222222", SKY)
-_WIDTH = 10.4  # inches, as all lengths here
-_CURVE, _SHARES = 1.75, 1.35  # heights of axes
-_LEFT, _TOP, _FOOT, _GAP, _BETWEEN, _BLOCKS = 0.78, 0.45, 0.3, 0.5, 0.46, 0.85
-_BLOCK = 2 * _CURVE + _SHARES + 2 * _BETWEEN
-_SIDE, _MARGIN = 0.16, 0.2  # between the panels of shares, and right of them
-_AXIS = 0.55  # ticks and label below the last row
-
-Curve = Callable[[Line], tuple[IntArray, FloatArray]]
+_GIVEN_UP = {"color": "black", "linestyle": (0, (4, 2)), "linewidth": 1.1}
+_CURVE, _SHARES = 1.75, 0.8  # inches: heights of axes
 
 
-@dataclass(frozen=True)
-class _Page:
-    """A figure whose axes are placed in inches from its top left corner."""
-
-    figure: Figure
-    height: float
-
-    def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        bottom = self.height - top - height
-        axes: Axes = self.figure.add_axes(
-            (left / _WIDTH, bottom / self.height, width / _WIDTH, height / self.height)
-        )
-        plain(axes)
-        axes.tick_params(labelsize=SMALL)
-        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
-        return axes
-
-
-def average_figure(lines: Sequence[Line]) -> Figure:
-    """Regret per person so far, the same at the cases' probe, and shares of arms there.
-
-    Args:
-        lines: of cases with the same probe; a panel of the cases is a block of the figure.
-    """
-    drawn = [line for line in lines if line.case.panel != ""]
-    names = list(dict.fromkeys(one.case.panel for one in drawn if one.case.panel is not None))
-    blocks = names or [""]
-    columns = min(len(blocks), 2)
-    rows = math.ceil(len(blocks) / columns)
-    right = label_margin([line.case.label for line in drawn])
-    inside = (_WIDTH - _LEFT - columns * right - (columns - 1) * _GAP) / columns
-    height = _TOP + rows * _BLOCK + (rows - 1) * _BLOCKS + _AXIS + _FOOT
-    figure = Figure(figsize=(_WIDTH, height), dpi=200)
-    FigureCanvasAgg(figure)
-    page = _Page(figure, height)
-    for place, name in enumerate(blocks):
-        row, column = divmod(place, columns)
-        corner = (_LEFT + column * (inside + right + _GAP), _TOP + row * (_BLOCK + _BLOCKS))
-        _block(page, corner, (inside, right), name, drawn, first=column == 0)
-    probed = next(line for line in drawn if line.local)
-    left, foot = _LEFT / _WIDTH, 0.5 * _FOOT / height
-    arm_legend(figure, probed.local[0], probed.case.probe or (), left, foot)
-    figure.text(
-        1.0 - 0.1 / _WIDTH, 1.0 - 0.14 / height, f"mean of {trial_count(drawn)}",
-        ha="right", va="center", fontsize=SMALL, color=_GREY,
-    )  # fmt: skip
-    return literal(figure)
-
-
-def _block(
-    page: _Page,
-    corner: tuple[float, float],
-    widths: tuple[float, float],
-    name: str,
-    drawn: Sequence[Line],
-    first: bool,
-) -> None:
-    """The three rows of one method, whose labels are written beside the first block alone.
-
-    Args:
-        corner: left and top.
-        widths: of the axes, and of the labels right of them.
-    """
-    left, top = corner
-    inside, right = widths
-    mine = [line for line in drawn if line.case.panel in (name, None)]
-    strokes = _strokes(mine)
-    probed = [line for line in mine if line.local]
-    place = place_name(probed[0].case.probe or ()) if probed else ""
-    rows: tuple[tuple[Curve, Sequence[Line], str], ...] = (
-        (_average, drawn, "over all people"),
-        (_local, [line for line in drawn if line.local], f"at {place}"),
+def average_figure(results: Results, context: Context) -> Figure:
+    """Regret per person so far, the same at a context, and shares of arms there."""
+    curves = results.curves
+    average = curves[curves["metric"] == REGRET]
+    average = average.assign(mean=average["mean"] / average["at"])
+    local = curves[curves["metric"] == LOCAL_REGRET]
+    kinds = [
+        frame.assign(name=frame["label"], x=frame["at"], half_width=0.0)
+        for frame in (average, local)
+    ]
+    names = list(dict.fromkeys(average["panel"].dropna())) or [""]
+    shown = max(
+        (curves[curves["panel"] == name]["case"].nunique() for name in names if name), default=0
     )
-    for row, (curve, all_lines, where) in enumerate(rows):
-        axes = page.axes(left, top + row * (_CURVE + _BETWEEN), inside, _CURVE)
-        shown = [line for line in mine if line in all_lines]
-        _curves(axes, shown, curve, strokes, _ceiling(all_lines, curve), inside)
-        title = f"{name + ': ' if row == 0 else ''}regret per person so far, {where}"
-        axes.set_title(title, loc="left", fontsize=BODY, color=INK, pad=4)
-        if first:
-            axes.set_ylabel("regret per person", fontsize=SMALL, color=INK)
-    kinds = [line for line in probed if line.case.panel is not None]
-    if not kinds:
-        return
-    start = top + 2 * (_CURVE + _BETWEEN)
-    width = (inside + right - _MARGIN - (len(kinds) - 1) * _SIDE) / len(kinds)
-    for column, line in enumerate(kinds):
-        axes = page.axes(left + column * (width + _SIDE), start, width, _SHARES)
-        draw_shares(axes, line.local)
-        axes.set_title(line.case.label, loc="left", fontsize=SMALL, color=INK, pad=4)
-        _three_ticks(axes)
-        axes.set_xlabel("people served", fontsize=SMALL, color=INK)
-        if column:
-            axes.set_yticklabels([])
-        elif first:
-            axes.set_ylabel(f"arms at {place}", fontsize=SMALL, color=INK)
+    columns = min(len(names), 2)
+    blocks = -(-len(names) // columns)
+    heights = ([_CURVE, _CURVE] + [_SHARES] * shown) * blocks
+    figure, grid = sheet(len(heights), columns, heights=heights)
+    place = place_name(context)
+    once = results.trials.drop_duplicates(["case", "trial", "given_up"])
+    given_up = once.dropna(subset="given_up").groupby("case")["given_up"]
+    for number, name in enumerate(names):
+        row, column = divmod(number, columns)
+        axes = grid[row * (2 + shown) : (row + 1) * (2 + shown), column]
+        mine = [frame[frame["panel"].isna() | (frame["panel"] == name)] for frame in kinds]
+        strokes = _strokes(mine[0].drop_duplicates("case"))
+        for panel, frame, everywhere, where in zip(
+            axes, mine, kinds, ("over all people", f"at {place}"), strict=False
+        ):
+            panel.set_ylim(0.0, _ceiling(everywhere))
+            panel.set_xlim(0.0, float(frame["at"].max()))
+            draw_lines(panel, frame, strokes)
+            method = f"{name}: " if panel is axes[0] and name else ""
+            title = f"{method}regret per person so far, {where}"
+            panel.set_title(title, loc="left", fontsize=BODY, color=INK)
+            number_axis(panel.xaxis, Axis(whole=True))
+            number_axis(panel.yaxis, Axis(most=4))
+        probed = curves[curves["panel"] == name]
+        for panel, (key, case) in zip(axes[2:], probed.groupby("case"), strict=False):
+            last = given_up.get_group(key) if key in given_up.groups else pd.Series(dtype=float)
+            _draw_shares(panel, case, last, place)
+            if case["trials"].max() == 1 and len(last):
+                _mark_given_up(axes[1], case, last, strokes)
+            number_axis(panel.xaxis, Axis(whole=True))
+        axes[-1].set_xlabel("people served", fontsize=SMALL, color=INK)
+    legend_above(figure, _arms(results.trials, place))
+    return finish(figure, _CURVE, note=f"mean of {counted(results.ends)}")
 
 
-def _three_ticks(axes: Axes) -> None:
-    """At both ends and in the middle, with labels that stay between the ends."""
-    low, high = axes.get_xlim()
-    axes.set_xticks([low, 0.5 * (low + high), high])
-    first, _, last = axes.get_xticklabels()
-    first.set_horizontalalignment("left")
-    last.set_horizontalalignment("right")
+def place_name(context: Context) -> str:
+    """A context as a text, with fractions where they are simple: (1/3, 1/3)."""
+    return f"({', '.join(map(_number, context))})"
 
 
-def _strokes(lines: Sequence[Line]) -> dict[int, Stroke]:
-    """By id: a colour for each line with a promise, dots for others."""
+def _number(value: float) -> str:
+    simple = Fraction(value).limit_denominator(12)
+    return str(simple) if abs(float(simple) - value) < 1e-12 else f"{value:g}"
+
+
+def _strokes(cases: pd.DataFrame) -> dict[str, Stroke]:
+    """A colour for each line with a promise, dots for others."""
     colors = iter(_HUES)
     return {
-        id(line): Stroke(next(colors, _GREY)) if line.case.private else _CHANCE for line in lines
+        label: Stroke(next(colors, GREY)) if np.isfinite(epsilon) else CHANCE
+        for label, epsilon in zip(cases["label"], cases["epsilon"], strict=True)
     }
 
 
-def _curves(
-    axes: Axes,
-    lines: Sequence[Line],
-    curve: Curve,
-    strokes: dict[int, Stroke],
-    top: float,
-    width: float,
+def _ceiling(frame: pd.DataFrame) -> float:
+    """The top of an axis; the average over the first few people is mostly chance."""
+    settled = frame[frame["at"] >= 0.1 * frame["at"].max()]
+    return 1.15 * float(settled["mean"].max()) or 1.0
+
+
+def _mark_given_up(
+    axes: Axes, curves: pd.DataFrame, given_up: pd.Series[float], strokes: dict[str, Stroke]
 ) -> None:
-    axes.grid(axis="y", color=FAINT, linewidth=0.6)
-    axes.set_ylim(-0.02 * top, top)  # so that a line at 0 is seen
-    axes.spines["bottom"].set_visible(False)
-    axes.yaxis.set_major_locator(MaxNLocator(4))
-    ends = []
-    for line in lines:
-        at, mean = curve(line)
-        stroke = strokes[id(line)]
-        axes.plot(
-            at, mean, color=stroke.color, linestyle=stroke.dashes, linewidth=stroke.width,
-            solid_capstyle="butt",
-        )  # fmt: skip
-        if curve is _local and len(line.local) == 1:
-            _mark_given_up(axes, line, stroke)
-        ends.append(EndLabel(line.case.label, float(mean[-1]), stroke))
-        axes.set_xlim(0.0, float(at[-1]))
-    draw_end_labels(axes, ends, _CURVE, width)
-
-
-def _mark_given_up(axes: Axes, line: Line, stroke: Stroke) -> None:
     """A triangle on the curve of a single trial where an arm was offered for the last time."""
-    (trace,) = line.local
-    at = np.array(sorted(set(trace.given_up.values())), dtype=np.int64)
-    height = np.interp(at, trace.rounds, trace.regret)
+    regret = curves[curves["metric"] == LOCAL_REGRET]
     axes.plot(
-        at, height, color=stroke.color, marker="v", markersize=6.0, markeredgecolor="white",
+        given_up, np.interp(given_up, regret["at"], regret["mean"]), marker="v", markersize=6.0,
+        color=strokes[str(curves["label"].iloc[0])].color, markeredgecolor="white",
         markeredgewidth=0.6, linestyle="none", clip_on=False, zorder=3.0,
     )  # fmt: skip
 
 
-def _ceiling(lines: Sequence[Line], curve: Curve) -> float:
-    """The top of an axis; the average over the first few people is mostly chance."""
-    means = [curve(line)[1] for line in lines]
-    return max((1.15 * float(mean[len(mean) // 10 :].max()) for mean in means), default=0.0) or 1.0
+def _draw_shares(axes: Axes, curves: pd.DataFrame, given_up: pd.Series[float], place: str) -> None:
+    """The mean over trials of the share of each arm, the first at the bottom, and a vertical line
+    where an arm was offered for the last time, fainter for fewer trials."""
+    shares = curves[curves["metric"].str.startswith("share_of_arm")]
+    stacked = shares.pivot(index="at", columns="metric", values="mean")
+    stacked = stacked[list(dict.fromkeys(shares["metric"]))]
+    axes.stackplot(
+        stacked.index, stacked.to_numpy().T, colors=arm_colors(stacked.shape[1]), linewidth=0.0
+    )
+    axes.set_xlim(0.0, float(stacked.index.max()))
+    axes.set_ylim(0.0, 1.0)
+    axes.set_yticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+    trials = shares["trials"].max()
+    for at, count in given_up.value_counts().items():
+        axes.axvline(at, alpha=max(count / trials, 0.15), **_GIVEN_UP)  # type: ignore[arg-type]
+    label = curves["label"].iloc[0]
+    axes.set_title(f"{label}: arms at {place}", loc="left", fontsize=SMALL, color=INK)
 
 
-def _average(line: Line) -> tuple[IntArray, FloatArray]:
-    at, mean, _ = line.band()
-    average: FloatArray = mean / at
-    return at, average
-
-
-def _local(line: Line) -> tuple[IntArray, FloatArray]:
-    regret: FloatArray = np.mean([trace.regret for trace in line.local], axis=0)
-    return line.local[0].rounds, regret
+def _arms(trials: pd.DataFrame, place: str) -> Sequence[Patch | Line2D]:
+    """Which colour is which arm, and what the vertical lines are."""
+    means = trials.dropna(subset="mean_reward").drop_duplicates("metric")["mean_reward"]
+    best = means.to_numpy().argmax()
+    names = [f"arm {k + 1}" for k in range(len(means))]
+    names[best] += f", the best at {place}"
+    patches = [
+        Patch(facecolor=color, label=name)
+        for color, name in zip(arm_colors(len(names)), names, strict=True)
+    ]
+    text = "an arm is given up there: it is not offered again"
+    return [*patches, Line2D([], [], marker="v", markersize=5.0, label=text, **_GIVEN_UP)]  # type: ignore[arg-type]

@@ -162,7 +162,7 @@ def draw_lines(
     """The lines of one panel, whose axes have their limits, and the names of their ends."""
     low, _ = axes.get_ylim()
     log = axes.get_yscale() == "log"
-    ends = []
+    ends, leads = [], []
     for name, rows in frame.groupby("name", sort=False):
         stroke = strokes[str(name)]
         rows = rows.sort_values("x", na_position="first", kind="stable")
@@ -187,10 +187,16 @@ def draw_lines(
             below = np.maximum(mean - half, low) if log else mean - half
             axes.plot(at, mean, **_style(stroke))
             axes.fill_between(at, below, mean + half, color=stroke.color, alpha=0.14, linewidth=0)
+        if not np.isnan(at).any():
+            leads.append((at[-1], mean[-1], stroke.color))
         if "paper" in rows:
             axes.plot(at, rows["paper"], "x", color=stroke.color, markersize=4.0)
         label = rows["label"].iloc[0] if "label" in rows else name
         ends.append((str(label), float(mean[-1]), stroke.color))
+    left, right = axes.get_xlim()
+    for at, mean, color in leads:
+        axes.plot([at, right], [mean, mean], color=color, linewidth=0.8, alpha=0.6)
+    axes.set_xlim(left, right)
     name_ends(axes, ends)
 
 

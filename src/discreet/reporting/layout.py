@@ -22,15 +22,19 @@ import textwrap
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.text import Annotation, Text
+from matplotlib.textpath import TextToPath
 from sklearn.isotonic import isotonic_regression
 
 from discreet.durable import write_bytes
@@ -41,6 +45,7 @@ WIDE, NARROW, PAPER = 9.3, 3.8, 10.4  # inches: a page, a telephone, a reproduct
 _DOTS = 200  # to the inch, in PNG files
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
+_ROUNDS, _CLOSE = 4, 0.01  # of a layout, until heights are as close as this in inches
 _END = "end label"
 _NAMES = 0.31  # of the width of a figure, for the names of lines
 _LEADER = 11.0  # points between the axes and the names of lines
@@ -60,12 +65,27 @@ def sheet(
         width: of the figure.
         heights: of the rows in relation to each other; the same if left out.
     """
-    figure = Figure(figsize=(width, 3.0 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(width, rows)
     grid = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
     for axes in grid.flat:
         plain(axes)
     return figure, grid
+
+
+def mosaic(rows: Sequence[Sequence[str]], width: float = PAPER) -> tuple[Figure, dict[str, Axes]]:
+    """As `sheet`, for panels of several widths: names in rows of equally many cells, the name of a
+    panel in all the cells that it spans."""
+    figure = _figure(width, len(rows))
+    panels = figure.subplot_mosaic([list(row) for row in rows])
+    for axes in panels.values():
+        plain(axes)
+    return figure, panels
+
+
+def _figure(width: float, rows: int) -> Figure:
+    figure = Figure(figsize=(width, 3.0 * rows), layout=ConstrainedLayoutEngine(h_pad=0.07))
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def plain(axes: Axes) -> None:
@@ -143,7 +163,7 @@ def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str)
         handleheight=0.9,
         handletextpad=0.5,
         columnspacing=1.3,
-        labelspacing=0.25,
+        labelspacing=0.45,
     )
 
 
@@ -164,25 +184,44 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
             color=GREY,
         )  # fmt: skip
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
-    ratios = panels[0].get_subplotspec().get_gridspec().get_height_ratios()  # type: ignore[union-attr]
+    spec: Any = panels[0].get_subplotspec()
+    ratios = spec.get_gridspec().get_height_ratios()
     layout = figure.get_layout_engine()
     assert layout is not None
     for axes in panels:
         _part(axes, height)
-    for _ in range(3):
-        for text in figure.findobj(Text):
-            cast(Text, text).set_parse_math(False)
-        layout.execute(figure)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    for _ in range(_ROUNDS):
+        with rc_context({"text.parse_math": False}):  # of numbers along axes, which come and go
+            layout.execute(figure)
         sizes = [figure.get_size_inches() * axes.get_position().size for axes in panels]
         width, have = sizes[0]
         needed = [_stacked(axes) * have / size[1] for axes, size in zip(panels, sizes, strict=True)]
         wanted = max(min(height, aspect * width), *needed)
+        if abs(wanted - have) < _CLOSE:
+            break
         for axes, size in zip(panels, sizes, strict=True):
             _part(axes, size[1] * wanted / have)
         figure.set_figheight(figure.get_figheight() + (wanted - have) * sum(ratios) / ratios[0])
-    layout.execute(figure)
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)
+    for axes in panels:
+        _thin_out(axes)
     return figure
+
+
+def _thin_out(axes: Axes) -> None:
+    """Leave out numbers along the horizontal axis for which there is no room."""
+    end = -math.inf
+    for tick in axes.xaxis.get_major_ticks():
+        if not tick.label1.get_text():
+            continue
+        box = tick.label1.get_window_extent()
+        if box.x0 < end:
+            tick.label1.set_visible(False)
+            tick.label2.set_visible(False)
+        else:
+            end = box.x1 + 3.0
 
 
 def _ends(axes: Axes) -> list[Annotation]:
@@ -258,6 +297,14 @@ def shortened(text: str, inches: float, size: float = SMALL) -> str:
     """A text of about at most this width, which ends in an ellipsis where it was longer."""
     characters = max(2, int(inches / (_CHARACTER * size)))
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def text_inches(text: str, size: float = SMALL) -> float:
+    """How wide a line of text is."""
+    width, _, _ = TextToPath().get_text_width_height_descent(
+        text, FontProperties(size=size), ismath=False
+    )
+    return float(width) / 72.0
 
 
 def thousands(value: float, position: int | None = None) -> str:

@@ -1,205 +1,351 @@
-"""The map of a policy: which arm it gives to whom, over one or two columns of the context.
+"""What a policy does, over one or two columns of what people bring, or of what they are given.
 
-A policy that partitions its domain is drawn bin by bin: the boxes of its tree, cut where the other
-columns stand. Any other policy is drawn on a grid. Each box has the colour of its most probable
-arm, stronger the more probable it is; dots show the arms that are still tried there. Over a single
-column the height of each colour is the arm's probability.
+There are three kinds of map, and a policy is asked for what they show; none of its kind is known
+here.
 
-| array         | shape  | meaning                                                         |
-|---------------|--------|-----------------------------------------------------------------|
-| lower, upper  | (M, a) | corners of the boxes along the a shown columns, in [0, 1]       |
-| probabilities | (M, K) | of the arms in each box                                         |
-| active        | (M, K) | arms that are left there                                        |
+- `ArmMap`: which arm is given to whom. The boxes of a policy that treats people in boxes alike (it
+  has `regions`), otherwise a grid. A box has the colour of its most probable arm, stronger the more
+  probable it is; dots are the arms that are left there. Over one column the height of each colour
+  is the arm's probability.
+- `RewardMap`: what is expected of arms that are points on a line, by a column of the context (the
+  policy has `expected_rewards`). A line joins the arms that are expected to be best, dots are what
+  people are given; a second line is what is truly best, or was in hindsight, where that is known.
+- `ModelMap`: what a model that predicts anywhere expects (the policy has `predict`); see
+  model_maps.py.
+
+| array         | shape  | meaning                                                           |
+|---------------|--------|-------------------------------------------------------------------|
+| lower, upper  | (M, a) | corners of boxes along the a shown columns, in [0, 1]             |
+| chances       | (M, K) | probabilities of the arms in each box                             |
+| active        | (M, K) | arms that are left there                                          |
+| places        | (n,)   | along a shown column, in declared units                           |
+| arms          | (K,)   | the arms' points, in ascending order                              |
+| mean          | (n, K) | expected rewards of the arms                                      |
+| given         | (n, K) | probabilities of the arms                                         |
+| best, truth   | (n,)   | the arm expected to be best, and the truly best one, NaN unknown  |
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator
+from matplotlib.patheffects import withStroke
+from matplotlib.transforms import ScaledTranslation
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.learners.epochs.policy import EpochPolicy
+from discreet.experiments import people_of
 from discreet.learners.messages import ArmPolicy
-from discreet.learners.partition.tree import Tree
-from discreet.problems.base import Problem
-from discreet.reporting.map_heads import head
+from discreet.problems.base import Crowd, Problem
+from discreet.reporting.cuts import Cut, cuts, draw_column, edges_of, first_column
+from discreet.reporting.figures import heat, ruler
+from discreet.reporting.layout import finish, legend_above, sheet, shortened, wrapped
+from discreet.reporting.model_maps import RED, TRUE_LINE, draw_dots, model_map
 from discreet.reporting.palette import (
     INK,
     SMALL,
     UNDECIDED,
+    VERMILLION,
     arm_colors,
-    in_lines,
-    line_inches,
-    literal,
-    shortened,
     tint,
 )
-from discreet.studies import ReportEntry
+from discreet.studies import Study
 from discreet.validation import BoolArray, FloatArray, IntArray
 
-_GRID = 48  # boxes along each column for policies without bins
-_FEW_LEVELS = 4  # another column with at most this many levels gets a panel for each
+_BOXES, _GRID = 48, 61  # along each column for policies without regions, and for models
 _MANY_ARMS, _SOME_ARMS = 12, 7  # of more points than this the legend names only some
-_CATEGORY = 0.3  # inches of a category beside the vertical axis
-_DOT = 7.0 / 72.0  # inches that a dot needs
-_LEFT, _RIGHT, _BOTTOM = 0.5, 0.15, 0.48  # inches
+_LEAST_SHARE = 0.02  # shares of people without a dot
+_DOT = 7.0 / 72.0  # inches
+_HALO = [withStroke(linewidth=3.0, foreground="white")]
 
 
 @runtime_checkable
-class Binned(Protocol):
-    """A policy that is constant on the leaves of a tree."""
+class HasRegions(Protocol):
+    """A policy that treats people in boxes alike."""
+
+    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Corners (L, d) of boxes of [0, 1]^d, and the arms (L, K) that are left there."""
+
+
+@runtime_checkable
+class ExpectsRewards(Protocol):
+    """A policy that says what it expects of every arm."""
+
+    def expected_rewards(self, unit: FloatArray) -> FloatArray:
+        """(n, K) mean rewards in [0, 1], for contexts (n, d) of [0, 1]^d."""
+
+
+class Map(Protocol):
+    """One cut through what one policy does."""
 
     @property
-    def tree(self) -> Tree:
-        """The partition of [0, 1]^d."""
+    def cut(self) -> Cut:
+        """What is shown."""
 
     @property
-    def active(self) -> BoolArray:
-        """(L, K) the arms left in each leaf."""
+    def seen(self) -> FloatArray:
+        """The rewards that its colours stand for; none if they stand for arms."""
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has one column along, and heights that need little room."""
+
+    def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
+        """Draw it on axes about `room` inches wide; what a ruler of its colours needs, or None."""
+
+    def handles(self) -> list[Artist]:
+        """What the legend explains."""
 
 
 @dataclass(frozen=True)
-class MapPanel:
-    """One cut through the domain.
+class ArmMap:
+    """See the module; `edges` says whether boxes are those of the policy."""
 
-    Attributes:
-        axes: the shown columns, one or two.
-        point: (d,) where the others stand, in [0, 1].
-        title: says where that is, in declared units; empty when no column is left out.
-    """
-
-    axes: tuple[int, ...]
-    point: FloatArray
-    title: str
-
-
-@dataclass(frozen=True)
-class Boxes:
-    """See the module's table; `edges` says whether the boxes are bins of the policy."""
-
+    cut: Cut
+    problem: Problem
     lower: FloatArray
     upper: FloatArray
-    probabilities: FloatArray
+    chances: FloatArray
     active: BoolArray
     edges: bool
 
+    @property
+    def seen(self) -> FloatArray:
+        return np.zeros(0)
 
-def map_panels(domain: Box, report: ReportEntry) -> tuple[MapPanel, ...]:
-    """The cuts that a study's `[report]` asks for.
+    @property
+    def flat(self) -> bool:
+        return len(self.cut.axes) == 1
 
-    The columns are `report.axes`, otherwise the first two. The others stand at `report.at` or in
-    the middle; if one of them alone has few levels and no place in `report.at`, each of its levels
-    gets a panel.
+    @property
+    def tied(self) -> BoolArray:
+        """(M,) whether no arm is more probable than all others."""
+        ordered = np.sort(self.chances, axis=1)
+        return np.asarray(ordered[:, -1] - ordered[:, -2] < 1e-9)
+
+    def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> None:
+        shown, domain = self.cut.axes, self.problem.domain
+        colors = arm_colors(self.problem.arms)
+        low, high = edges_of(domain, shown, self.lower), edges_of(domain, shown, self.upper)
+        ends = edges_of(domain, shown, np.array([[0.0], [1.0]]) * np.ones(len(shown)))
+        axes.set_xlim(*ends[:, 0])
+        draw_column(axes.xaxis, domain, shown[0], room)
+        if len(shown) == 1:
+            self._shares(axes, low[:, 0], high[:, 0], colors)
+            axes.set_ylim(0.0, 1.0)
+            axes.set_ylabel("probability", fontsize=SMALL, color=INK)
+            return
+        axes.set_ylim(*ends[:, 1])
+        draw_column(axes.yaxis, domain, shown[1], 2.4)
+        fills = self._fills(colors)
+        boxes = [Rectangle((a[0], a[1]), *(b - a)) for a, b in zip(low, high, strict=True)]
+        axes.add_collection(
+            PatchCollection(
+                boxes,
+                facecolors=fills,
+                edgecolors="white" if self.edges else fills,
+                linewidths=0.7 if self.edges else 0.2,
+                rasterized=not self.edges,
+            )
+        )
+        if self.edges:
+            share = (high - low) / (ends[1] - ends[0])
+            self._dots(axes, 0.5 * (low + high), share * np.array([room, 0.7 * room]), colors)
+
+    def _fills(self, colors: Sequence[str]) -> list[str]:
+        """The colour of each box: its most probable arm, from faint at 1/K to strong at 1."""
+        chance = 1.0 / self.chances.shape[1]
+        strength = (self.chances.max(axis=1) - chance) / (1.0 - chance)
+        return [
+            tint(UNDECIDED, 0.7) if even else tint(colors[arm], 0.2 + 0.65 * float(weight))
+            for arm, weight, even in zip(
+                self.chances.argmax(axis=1), strength, self.tied, strict=True
+            )
+        ]
+
+    def _dots(
+        self, axes: Axes, middles: FloatArray, inches: FloatArray, colors: Sequence[str]
+    ) -> None:
+        """The arms left in each box with more than one, where they fit, beside each other."""
+        beside: dict[float, list[tuple[float, float, str]]] = {}
+        for arms, middle, extent in zip(self.active, middles, inches, strict=True):
+            left: IntArray = np.flatnonzero(arms)
+            if len(left) < 2 or extent[0] < (len(left) + 0.4) * _DOT or extent[1] < 1.4 * _DOT:
+                continue
+            for place, arm in enumerate(left):
+                shift = _DOT * (place - 0.5 * (len(left) - 1))
+                beside.setdefault(shift, []).append((*middle, colors[arm]))
+        inch = axes.figure.dpi_scale_trans
+        for shift, dots in beside.items():
+            x, y, fills = zip(*dots, strict=True)
+            moved = axes.transData + ScaledTranslation(shift, 0.0, inch)
+            axes.scatter(
+                x, y, s=15, c=fills, edgecolors="white", linewidths=0.7, transform=moved, zorder=3
+            )
+
+    def _shares(self, axes: Axes, low: FloatArray, high: FloatArray, colors: Sequence[str]) -> None:
+        """The probabilities of the arms on top of each other."""
+        base = np.zeros(len(low))
+        for arm, color in enumerate(colors):
+            axes.bar(
+                low,
+                self.chances[:, arm],
+                high - low,
+                bottom=base,
+                align="edge",
+                color=tint(color, 0.8),
+                edgecolor="white" if self.edges else tint(color, 0.8),
+                linewidth=0.7 if self.edges else 0.1,
+            )
+            base = base + self.chances[:, arm]
+
+    def handles(self) -> list[Artist]:
+        colors = arm_colors(self.problem.arms)
+        entries = [(self.problem.arm_names[k], colors[k]) for k in named_arms(self.problem)]
+        if self.tied.any() and len(self.cut.axes) > 1:
+            entries.append(("undecided", UNDECIDED))
+        return [Patch(facecolor=tint(color, 0.85), label=name) for name, color in entries]
+
+
+@dataclass(frozen=True)
+class RewardMap:
+    """See the module.
+
+    Attributes:
+        names: (place, name) of the arms that the axis names.
+        hindsight: whether `truth` is what was best in hindsight.
     """
-    chosen = tuple(domain.names.index(name) for name in dict.fromkeys(report.axes))
-    axes = chosen or tuple(range(min(2, domain.dimension)))
-    others = [column for column in range(domain.dimension) if column not in axes]
-    values = [_place(domain, column, report.at) for column in range(domain.dimension)]
-    free = [c for c in others if domain.names[c] not in report.at and _levels(domain, c)]
-    if len(free) != 1:
-        return (_cut(domain, axes, others, values),)
-    column, count = free[0], _levels(domain, free[0])
-    panels = []
-    for value in np.linspace(domain.lower[column], domain.upper[column], count):
-        values[column] = float(value)
-        panels.append(_cut(domain, axes, others, values))
-    return tuple(panels)
+
+    cut: Cut
+    domain: Box
+    names: tuple[tuple[float, str], ...]
+    places: FloatArray
+    arms: FloatArray
+    mean: FloatArray
+    given: FloatArray
+    best: FloatArray
+    truth: FloatArray
+    hindsight: bool
+
+    @property
+    def seen(self) -> FloatArray:
+        return self.mean.ravel()
+
+    @property
+    def flat(self) -> bool:
+        return False
+
+    def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
+        colors = heat(axes, self.places, self.arms, self.mean, scale)
+        axes.plot(self.places, self.truth, **TRUE_LINE)
+        axes.plot(
+            self.places, self.best, color=VERMILLION, linewidth=1.4, path_effects=_HALO, zorder=4
+        )
+        step = max(1, len(self.places) // 30)
+        across, arm = np.nonzero(self.given[::step] >= _LEAST_SHARE)
+        sizes = 26.0 * self.given[::step][across, arm]
+        draw_dots(axes, np.column_stack([self.places[::step][across], self.arms[arm]]), sizes)
+        draw_column(axes.xaxis, self.domain, self.cut.axes[0], room)
+        places, names = zip(*self.names, strict=True)
+        axes.set_yticks(places, [shortened(name, 0.8) for name in names])
+        axes.set_ylabel("arm", fontsize=SMALL, color=INK)
+        return colors
+
+    def handles(self) -> list[Artist]:
+        entries: list[Artist] = [
+            Line2D(
+                [], [], linewidth=1.4, path_effects=_HALO, color=VERMILLION, label="expected best"
+            ),
+            Line2D([], [], marker="o", linestyle="", markersize=5, label="given", **RED),
+        ]
+        if np.isfinite(self.truth).any():
+            label = "best in hindsight" if self.hindsight else "truly best"
+            entries.append(Line2D([], [], label=label, **TRUE_LINE))
+        return entries
 
 
-def cut_note(domain: Box, report: ReportEntry) -> str:
-    """Which columns `map_panels` shows, where the others stand, and who chose that."""
-    panels = map_panels(domain, report)
-    axes = panels[0].axes
-    others = [column for column in range(domain.dimension) if column not in axes]
-    if not others:
-        return ""
-    varied = [c for c in others if len({panel.point[c] for panel in panels}) > 1]
-    asked = [c for c in others if domain.names[c] in report.at]
-    middle = [c for c in others if c not in (*varied, *asked)]
-    places = domain.from_unit(panels[0].point[None])[0]
-    shown = " and ".join(domain.names[column] for column in axes)
-    start = "" if report.axes else ", which come first in the table"
-    texts = [f"Maps show {shown}{start}."]
-    for columns, why in (
-        (asked, "as the study file asks"),
-        (middle, "an arbitrary choice, near the middle, as the study file makes none"),
-    ):
-        if columns:
-            where = [f"{domain.names[c]} = {domain.text(c, float(places[c]))}" for c in columns]
-            texts.append(f"They are drawn at {', '.join(where)} ({why}).")
-    if varied:
-        texts.append(f"There is one for each value of {domain.names[varied[0]]}.")
-    if middle:
-        texts.append("Elsewhere they may look different: choose with `at` under [report].")
-    return " ".join(texts)
+@dataclass(frozen=True)
+class PolicyMaps:
+    """The maps of one policy, a panel for each cut.
+
+    Attributes:
+        label: of the policy.
+        maps: of one kind.
+        scale: the rewards at the ends of the colours, the same for all maps of a report.
+    """
+
+    label: str
+    maps: tuple[Map, ...]
+    scale: tuple[float, float]
+
+    def figure(self, width: float) -> Figure:
+        """The maps, beside each other where `width` inches hold two."""
+        flat = self.maps[0].flat
+        columns = min(len(self.maps), 2 if width > 6.0 else 1)
+        figure, grid = sheet(-(-len(self.maps) // columns), columns, width=width)
+        panels = list(grid.flat)
+        room = 0.75 * width / columns
+        colors = []
+        for place, axes in enumerate(panels):
+            if place >= len(self.maps):
+                axes.remove()
+                continue
+            shown = self.maps[place]
+            axes.spines["bottom"].set_visible(False)
+            colors.append(shown.draw(axes, self.scale, room))
+            axes.tick_params(labelsize=SMALL - 0.5)
+            title = wrapped(shown.cut.title, width / columns - 0.7)
+            axes.set_title(title, loc="left", fontsize=SMALL, color=INK)
+        if colors[0] is not None:
+            ruler(figure, colors[0], panels[: len(self.maps)], "expected reward", self._extend())
+        entries = {str(h.get_label()): h for shown in self.maps for h in shown.handles()}
+        legend_above(figure, list(entries.values()), self.label)
+        return finish(figure, 1.7 if flat else 2.6, aspect=0.5 if flat else 0.72)
+
+    def _extend(self) -> str:
+        """Where the colours end before what is expected."""
+        seen = np.concatenate([shown.seen for shown in self.maps])
+        slack = 1e-9 + 1e-6 * (self.scale[1] - self.scale[0])
+        below = bool((seen < self.scale[0] - slack).any())
+        above = bool((seen > self.scale[1] + slack).any())
+        return (("neither", "max"), ("min", "both"))[below][above]
 
 
-def boxes_of(policy: ArmPolicy, panel: MapPanel) -> Boxes:
-    """The boxes that a cut through a policy shows."""
-    axes = list(panel.axes)
-    if isinstance(policy, Binned):
-        tree, point = policy.tree, panel.point
-        lower, upper = tree.lower[tree.leaves], tree.upper[tree.leaves]
-        met = (lower <= point) & ((point < upper) | (upper >= 1.0))
-        met[:, axes] = True
-        shown = met.all(axis=1)
-        lower, upper, active = lower[shown], upper[shown], policy.active[shown]
-        centres = np.tile(point, (len(lower), 1))
-        centres[:, axes] = 0.5 * (lower + upper)[:, axes]
-        chances = policy.probabilities(policy.domain.from_unit(centres))
-        return Boxes(lower[:, axes], upper[:, axes], chances, active, True)
-    steps = np.arange(_GRID) / _GRID
-    corner = np.stack(np.meshgrid(*[steps] * len(axes), indexing="ij"), axis=-1)
-    low = corner.reshape(-1, len(axes))
-    centres = np.tile(panel.point, (len(low), 1))
-    centres[:, axes] = low + 0.5 / _GRID
-    if isinstance(policy, EpochPolicy):
-        # Not `probabilities`, which refuses contexts that nobody brings.
-        chances = policy.decision.probabilities(centres)
-    else:
-        chances = policy.probabilities(policy.domain.from_unit(centres))
-    return Boxes(low, low + 1.0 / _GRID, chances, chances > 0.0, False)
+def policy_maps(study: Study, policies: Mapping[str, object]) -> list[PolicyMaps]:
+    """The maps of each policy by its label; of those that say nothing of what they do, none."""
+    problem, report = study.problem, study.report
+    # What is truly best, or was best in hindsight, is known of the people of replicate 0.
+    line = on_a_line(problem) and any(isinstance(p, ExpectsRewards) for p in policies.values())
+    crowd = people_of(problem, study.rounds, study.seed, 0) if line else None
+    drawn: dict[str, tuple[Map, ...]] = {}
+    for label, policy in policies.items():
+        maps: Sequence[Map | None]
+        if crowd is not None and isinstance(policy, ExpectsRewards):
+            column = cuts(problem.domain, first_column(problem.domain, report))
+            maps = [reward_map(policy, problem, cut, crowd) for cut in column]
+        elif isinstance(policy, ArmPolicy):
+            maps = [arm_map(policy, problem, cut) for cut in cuts(problem.domain, report)]
+        else:
+            maps = [model_map(policy, problem, cut) for cut in cuts(problem.domain, report)]
+        if all(shown is not None for shown in maps):
+            drawn[label] = tuple(cast(Sequence[Map], maps))
+    seen = [shown.seen for maps in drawn.values() for shown in maps]
+    scale = scale_of(np.concatenate([*seen, np.zeros(0)]), problem)
+    return [PolicyMaps(label, maps, scale) for label, maps in drawn.items()]
 
 
-def map_figure(
-    policy: ArmPolicy, problem: Problem, report: ReportEntry, title: str, width: float
-) -> Figure:
-    """The map of one policy, with as many panels in a row as `width` inches hold."""
-    panels = map_panels(problem.domain, report)
-    boxes = [boxes_of(policy, panel) for panel in panels]
-    single = len(panels[0].axes) == 1
-    columns = min(len(panels), 2 if width > 6.0 else 1)
-    rows = -(-len(panels) // columns)
-    inside = width / columns - _LEFT - _RIGHT
-    size = (inside, min(0.5 * inside, 1.6) if single else min(0.72 * inside, 2.6))
-    tied = not single and any(_tied(box.probabilities).any() for box in boxes)
-    above_all = head(title, "", _legend(problem, tied), _LEFT - 0.02, width)
-    titles = [in_lines(panel.title, inside) for panel in panels]
-    above = panel_title_inches(titles)
-    row = above + size[1] + _BOTTOM
-    height = above_all.height + rows * row
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    above_all.draw(figure)
-    for place, (panel, box) in enumerate(zip(panels, boxes, strict=True)):
-        across, down = place % columns, place // columns
-        left = across * width / columns + _LEFT
-        bottom = height - above_all.height - down * row - above - size[1]
-        axes = figure.add_axes((left / width, bottom / height, size[0] / width, size[1] / height))
-        (_draw_shares if single else _draw_boxes)(axes, box, problem.domain, panel.axes, size)
-        axes.set_title(titles[place], loc="left", fontsize=SMALL, color=INK, pad=4)
-        _label_axes(axes, problem.domain, panel.axes, size)
-    return literal(figure)
+def on_a_line(problem: Problem) -> bool:
+    """Whether arms are points of one column."""
+    return isinstance(problem.space, ArmPoints) and problem.space.array.shape[1] == 1
 
 
 def named_arms(problem: Problem) -> IntArray:
@@ -209,173 +355,63 @@ def named_arms(problem: Problem) -> IntArray:
     return np.linspace(0, problem.arms - 1, count).round().astype(np.int64)
 
 
-def _legend(problem: Problem, tied: bool) -> list[Patch]:
-    colors = arm_colors(problem.arms)
-    entries = [(problem.arm_names[arm], colors[arm]) for arm in named_arms(problem)]
-    entries += [("undecided", UNDECIDED)] if tied else []
-    return [Patch(facecolor=tint(color, 0.85), label=name) for name, color in entries]
+def scale_of(seen: FloatArray, problem: Problem) -> tuple[float, float]:
+    """The ends of a scale for the expected rewards (n,) that were seen.
 
-
-def panel_title_inches(titles: Sequence[str]) -> float:
-    """The room that titles of panels need above these."""
-    lines = max(1 + title.count("\n") if title else 0 for title in titles)
-    return 0.08 + lines * line_inches()
-
-
-def _draw_boxes(
-    axes: Axes, boxes: Boxes, domain: Box, shown: tuple[int, ...], size: tuple[float, float]
-) -> None:
-    """Two columns: a rectangle for each box, and dots for the arms left in it."""
-    colors = arm_colors(boxes.probabilities.shape[1])
-    low, high = _units(domain, shown, boxes.lower), _units(domain, shown, boxes.upper)
-    extent = high - low
-    patches = [Rectangle((a[0], a[1]), b[0], b[1]) for a, b in zip(low, extent, strict=True)]
-    fills = _fills(boxes.probabilities, colors)
-    lines = "white" if boxes.edges else fills
-    axes.add_collection(
-        PatchCollection(
-            patches,
-            facecolors=fills,
-            edgecolors=lines,
-            linewidths=0.7 if boxes.edges else 0.2,
-            rasterized=not boxes.edges,
-        )
-    )
-    bounds = _units(domain, shown, np.array([[0.0, 0.0], [1.0, 1.0]]))
-    axes.set_xlim(bounds[0, 0], bounds[1, 0])
-    axes.set_ylim(bounds[0, 1], bounds[1, 1])
-    if boxes.edges:
-        inches = extent / (bounds[1] - bounds[0]) * np.array(size)
-        step = _DOT / size[0] * (bounds[1, 0] - bounds[0, 0])
-        _draw_dots(axes, boxes.active, 0.5 * (low + high), inches, colors, step)
-
-
-def _draw_dots(
-    axes: Axes,
-    active: BoolArray,
-    centres: FloatArray,
-    inches: FloatArray,
-    colors: Sequence[str],
-    step: float,
-) -> None:
-    """The arms left in each box with more than one, where they fit; `step` is in axis units."""
-    for arms, centre, extent in zip(active, centres, inches, strict=True):
-        left: IntArray = np.flatnonzero(arms)
-        if len(left) < 2 or extent[0] < (len(left) + 0.4) * _DOT or extent[1] < 1.4 * _DOT:
-            continue
-        x = centre[0] + step * (np.arange(len(left)) - 0.5 * (len(left) - 1))
-        axes.scatter(
-            x,
-            np.full(len(left), centre[1]),
-            s=15,
-            c=[colors[arm] for arm in left],
-            edgecolors="white",
-            linewidths=0.7,
-            zorder=3,
-        )
-
-
-def _draw_shares(
-    axes: Axes, boxes: Boxes, domain: Box, shown: tuple[int, ...], size: tuple[float, float]
-) -> None:
-    """One column: the probabilities of the arms on top of each other."""
-    low, high = _units(domain, shown, boxes.lower)[:, 0], _units(domain, shown, boxes.upper)[:, 0]
-    base = np.zeros(len(low))
-    for arm, color in enumerate(arm_colors(boxes.probabilities.shape[1])):
-        share = boxes.probabilities[:, arm]
-        axes.bar(
-            low,
-            share,
-            high - low,
-            bottom=base,
-            align="edge",
-            color=tint(color, 0.8),
-            edgecolor="white" if boxes.edges else tint(color, 0.8),
-            linewidth=0.7 if boxes.edges else 0.1,
-        )
-        base = base + share
-    ends = _units(domain, shown, np.array([[0.0], [1.0]]))[:, 0]
-    axes.set_xlim(ends[0], ends[1])
-    axes.set_ylim(0.0, 1.0)
-
-
-def _label_axes(axes: Axes, domain: Box, shown: tuple[int, ...], size: tuple[float, float]) -> None:
-    names = [domain.names[column] for column in shown] + ["probability"]
-    across, up = (shortened(name, room) for name, room in zip(names[:2], size, strict=True))
-    axes.set_xlabel(across, fontsize=SMALL, color=INK, labelpad=2)
-    axes.set_ylabel(up, fontsize=SMALL, color=INK, labelpad=2)
-    axes.tick_params(labelsize=SMALL - 0.5, colors="#444444", length=2.5, width=0.6)
-    for place, axis in enumerate((axes.xaxis, axes.yaxis)[: len(shown)]):
-        labels = domain.categories[shown[place]]
-        if labels:
-            room = size[0] / len(labels) - 0.08 if place == 0 else _CATEGORY
-            axis.set_ticks(range(len(labels)), [shortened(label, room) for label in labels])
-            continue
-        axis.set_major_locator(MaxNLocator(5, integer=_whole(domain, shown[place])))
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-
-
-def _whole(domain: Box, column: int) -> bool:
-    """Whether a column takes whole numbers only."""
-    low, high, count = domain.lower[column], domain.upper[column], domain.levels[column]
-    return count is not None and low.is_integer() and ((high - low) / (count - 1)).is_integer()
-
-
-def _fills(probabilities: FloatArray, colors: Sequence[str]) -> list[str]:
-    """The colour of each box: its most probable arm, from faint at 1/K to strong at 1."""
-    best = probabilities.argmax(axis=1)
-    chance = 1.0 / probabilities.shape[1]
-    strength = (probabilities.max(axis=1) - chance) / (1.0 - chance)
-    tied = _tied(probabilities)
-    return [
-        tint(UNDECIDED, 0.7) if even else tint(colors[arm], 0.2 + 0.65 * float(weight))
-        for arm, weight, even in zip(best, strength, tied, strict=True)
-    ]
-
-
-def _tied(probabilities: FloatArray) -> BoolArray:
-    """(M,) whether no arm is more probable than all others."""
-    ordered = np.sort(probabilities, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2] < 1e-9)
-
-
-def _units(domain: Box, shown: tuple[int, ...], unit: FloatArray) -> FloatArray:
-    """(n, a) places of edges of the shown columns in declared units.
-
-    A column with categories is drawn as one band for each, so an edge between two values lies
-    half-way between them.
+    It reaches no further than the bounds of a reward: a model may expect more, in error.
     """
-    points = np.zeros((len(unit), domain.dimension))
-    points[:, list(shown)] = unit
-    places = domain.from_unit(points)[:, list(shown)]
-    for place, column in enumerate(shown):
-        count = domain.levels[column]
-        if domain.categories[column] and count is not None:
-            edge = unit[:, place]
-            below = np.searchsorted(np.arange(count) / (count - 1), edge)
-            places[:, place] = np.where(edge >= 1.0, count, below) - 0.5
-    return places
+    bounds = problem.reward_bounds
+    if not len(seen):
+        return bounds.lower, bounds.upper
+    low, high = np.clip([seen.min(), seen.max()], bounds.lower, bounds.upper)
+    if high - low < 1e-3 * (bounds.upper - bounds.lower):
+        return bounds.lower, bounds.upper
+    return float(low), float(high)
 
 
-def _levels(domain: Box, column: int) -> int:
-    """How many levels a column has if they are few, otherwise 0."""
-    count = domain.levels[column]
-    return count if count is not None and count <= _FEW_LEVELS else 0
+def arm_map(policy: ArmPolicy, problem: Problem, cut: Cut) -> ArmMap:
+    """The boxes that a cut through a policy shows."""
+    axes = list(cut.axes)
+    if isinstance(policy, HasRegions):
+        lower, upper, active = policy.regions()
+        through = (lower <= cut.point) & ((cut.point < upper) | (upper >= 1.0))
+        through[:, axes] = True
+        shown = through.all(axis=1)
+        lower, upper, active = lower[shown][:, axes], upper[shown][:, axes], active[shown]
+        middles = np.tile(cut.point, (len(lower), 1))
+        middles[:, axes] = 0.5 * (lower + upper)
+        return ArmMap(cut, problem, lower, upper, policy.chances(middles), active, True)
+    steps = (np.arange(_BOXES) + 0.5) / _BOXES
+    middles = cut.points([steps] * len(axes))
+    chances, low = policy.chances(middles), middles[:, axes] - 0.5 / _BOXES
+    return ArmMap(cut, problem, low, low + 1.0 / _BOXES, chances, chances > 0.0, False)
 
 
-def _place(domain: Box, column: int, at: dict[str, float]) -> float:
-    """Where a column stands: as asked for, or at its middle value."""
-    low, high, levels = domain.lower[column], domain.upper[column], domain.levels[column]
-    if domain.names[column] in at:
-        return at[domain.names[column]]
-    if levels is None:
-        return 0.5 * (low + high)
-    return low + (high - low) * ((levels - 1) // 2) / (levels - 1)
-
-
-def _cut(
-    domain: Box, axes: tuple[int, ...], others: Sequence[int], values: Sequence[float]
-) -> MapPanel:
-    title = ", ".join(f"{domain.names[c]} = {domain.text(c, values[c])}" for c in others)
-    return MapPanel(axes, domain.to_unit(np.array([values]))[0], title)
+def reward_map(policy: Any, problem: Problem, cut: Cut, crowd: Crowd) -> RewardMap:
+    """A cut through what a policy expects of arms; `crowd` tells what is truly best."""
+    assert isinstance(problem.space, ArmPoints)
+    domain, (column,) = problem.domain, cut.axes
+    levels = domain.levels[column]
+    count = _GRID if levels is None else min(levels, _GRID)
+    steps = np.linspace(0.0, 1.0, count)
+    if levels is not None:
+        steps = np.round(steps * (levels - 1)) / (levels - 1)
+    unit = cut.points([steps])
+    contexts = domain.from_unit(unit)
+    points = problem.space.array[:, 0]
+    order = np.argsort(points)
+    bounds = problem.reward_bounds
+    mean = bounds.lower + (bounds.upper - bounds.lower) * policy.expected_rewards(unit)
+    truly = crowd.best_arms(contexts)
+    return RewardMap(
+        cut,
+        domain,
+        tuple((float(points[arm]), problem.arm_names[arm]) for arm in named_arms(problem)),
+        contexts[:, column],
+        points[order],
+        mean[:, order],
+        policy.chances(unit)[:, order],
+        points[mean.argmax(axis=1)],
+        np.where(truly >= 0, points[truly], np.nan),
+        hindsight=problem.metric == "reward",
+    )

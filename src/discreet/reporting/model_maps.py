@@ -1,49 +1,57 @@
-"""The map of what a kernel learner released: where it expects the reward to be high, how surely.
+"""The map of a model that predicts anywhere: where it expects the reward to be high, how surely.
 
-Over two columns, the posterior mean as colours and the posterior standard deviation as contour
-lines; over one, the mean with a band. The other columns stand where the study's `[report]` says.
-Marks on it (map_marks.py) show where people are sent and where it is truly best.
+Over two columns, the expected reward as colours and its standard deviation as contour lines; over
+one, a line with a band. The other columns stand where the study's `[report]` says. Marks show where
+people are sent, which is public because it follows from what was released, and where it is truly
+best, which only a simulation knows.
 
-| array     | shape  | meaning                                                      |
-|-----------|--------|--------------------------------------------------------------|
-| mean      | (N,)   | expected reward at the points of a grid                      |
-| deviation | (N,)   | how far it may be off, one standard deviation                |
-| possible  | (N,)   | whether anybody can be given the point; the rest stays blank |
+| array     | shape  | meaning                                                               |
+|-----------|--------|-----------------------------------------------------------------------|
+| places    | (n,)   | along a shown column, in declared units                               |
+| mean      | (N,)   | expected reward at the points of a grid                               |
+| deviation | (N,)   | how far it may be off, one standard deviation                         |
+| possible  | (N,)   | whether anybody can be given the point; the rest stays blank          |
+| sent      | (m, a) | where people are sent, along the a shown columns                      |
+| shares    | (m,)   | the share of the people who are sent there                            |
+| best      | (k, a) | where the mean reward is truly highest                                |
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator
 
+from discreet.action_space import PublicSet
 from discreet.domain import Box
-from discreet.learners.gp_ucb.mode import GPPolicy
 from discreet.problems.base import Problem
-from discreet.reporting.map_heads import head
-from discreet.reporting.map_marks import Marks, can_be_given, marks_of, shown_ranges
-from discreet.reporting.maps import MapPanel
-from discreet.reporting.palette import BLUE, INK, SMALL, VERMILLION, literal, shortened
+from discreet.reporting.cuts import Cut, draw_column
+from discreet.reporting.figures import heat
+from discreet.reporting.palette import BLUE, INK, SMALL, VERMILLION
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
-_GRID = 61
-_LEFT, _RIGHT, _BOTTOM = 0.62, 0.85, 0.48  # inches
-COLORS = "cividis"  # even in lightness, and the same to colour-blind readers
+_GRID = 61  # places along each column
+_CELLS = 41  # along each column; points that share one are one dot
+_LEAST = 0.02  # dots with less than this share of the largest are left out
+_FINEST = 2801  # places along each column where it is looked whether anybody can be sent there
+_FINE = 121  # places along each column where the best point is searched for
+_MOST_BEST = 6  # more best points than this are a plateau, which no marks can show
+_PEOPLE = 15  # people along a column for whom it is shown what they are given
 _BLANK = "#EDEDED"
-_FULL_DOT, _LEAST_DOT, _PERSON_DOT = 160.0, 2.0, 20.0  # square points
-_OUTLINE = [withStroke(linewidth=2.6, foreground=INK)]
 _THIN = [withStroke(linewidth=1.6, foreground=(0.13, 0.13, 0.13, 0.55))]
+RED: dict[str, Any] = {"color": VERMILLION, "markeredgecolor": "white"}
+TRUE_LINE: dict[str, Any] = {
+    "color": "white",
+    "linewidth": 1.4,
+    "path_effects": [withStroke(linewidth=2.8, foreground=INK)],
+    "zorder": 3,
+}
 
 
 @runtime_checkable
@@ -54,18 +62,43 @@ class Predicts(Protocol):
         """Mean and standard deviation at points (n, d)."""
 
 
+@runtime_checkable
+class SendsPeople(Protocol):
+    """A policy that says where it sends everyone."""
+
+    def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
+        """For groups of columns that are drawn independently of each other: the columns, their
+        points (N_g, d_g) in the units of the domain, and the probabilities (N_g,)."""
+
+
+@runtime_checkable
+class ActsOnSets(Protocol):
+    """A policy that chooses from people's own decision sets."""
+
+    def act(self, contexts: Any, rng: np.random.Generator) -> tuple[Any, FloatArray]:
+        """Actions with their points (n, d), and propensities."""
+
+
 @dataclass(frozen=True)
-class ModelMap:
-    """One cut through a released model (see the module's table).
+class Marks:
+    """See the module's table.
 
     Attributes:
-        panel: the cut.
-        domain: the public bounds of its columns.
-        places: for each shown column where the grid stands, in declared units.
-        marks: what is marked.
+        joined: whether `best` is a curve, a best point for each kind of person, and `sent` has a
+            dot for some of them; otherwise everyone can be sent to the same points.
     """
 
-    panel: MapPanel
+    sent: FloatArray
+    shares: FloatArray
+    best: FloatArray
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class ModelMap:
+    """One cut through a model (see the module's table); `marks` is what is marked on it."""
+
+    cut: Cut
     domain: Box
     places: tuple[FloatArray, ...]
     mean: FloatArray
@@ -73,205 +106,226 @@ class ModelMap:
     possible: BoolArray
     marks: Marks
 
+    @property
+    def seen(self) -> FloatArray:
+        return self.mean[self.possible]
 
-def predictor(policy: object) -> Predicts | None:
-    """What predicts for a policy; None for policies that do not."""
-    if isinstance(policy, GPPolicy):
-        return policy.model
-    return policy if isinstance(policy, Predicts) else None
+    @property
+    def flat(self) -> bool:
+        return len(self.cut.axes) == 1
 
-
-def model_map(
-    model: Predicts, policy: object, problem: Problem, panel: MapPanel
-) -> ModelMap | None:
-    """The cut `panel` through what `policy` released, whose predictions are `model`'s.
-
-    None where it predicts at a few points only (finite features) instead of everywhere.
-    """
-    domain = problem.domain
-    steps = [np.linspace(*ends, _GRID) for ends in shown_ranges(problem, panel)]
-    mesh = np.meshgrid(*steps, indexing="ij")
-    unit = np.tile(panel.point, (mesh[0].size, 1))
-    for column, values in zip(panel.axes, mesh, strict=True):
-        unit[:, column] = values.ravel()
-    points = domain.from_unit(unit)
-    try:
-        mean, deviation = model.predict(points)
-    except InvalidInput:
-        return None
-    places = tuple(
-        domain.lower[column] + part * (domain.upper[column] - domain.lower[column])
-        for column, part in zip(panel.axes, steps, strict=True)
-    )
-    possible = can_be_given(problem, points)
-    marks = marks_of(policy, problem, panel)
-    return ModelMap(panel, domain, places, mean, deviation, possible, marks)
-
-
-def shared_scale(maps: Sequence[ModelMap], problem: Problem) -> tuple[float, float]:
-    """The expected rewards at the ends of the colours, the same for all maps of a report."""
-    return scale_of(np.concatenate([one.mean[one.possible] for one in maps]), problem)
-
-
-def scale_of(seen: FloatArray, problem: Problem) -> tuple[float, float]:
-    """The ends of a scale for the expected rewards (n,) that were seen.
-
-    It reaches no further than the bounds of a reward: a model may expect more, in error.
-    """
-    bounds = problem.reward_bounds
-    if not len(seen):
-        return bounds.lower, bounds.upper
-    low, high = np.clip([seen.min(), seen.max()], bounds.lower, bounds.upper)
-    if high - low < 1e-3 * (bounds.upper - bounds.lower):
-        return bounds.lower, bounds.upper
-    return float(low), float(high)
-
-
-def model_figure(shown: ModelMap, scale: tuple[float, float], title: str, width: float) -> Figure:
-    """The figure of one map, `width` inches wide, in the colours of `scale`."""
-    panel, names = shown.panel, shown.domain.names
-    single = len(panel.axes) == 1
-    right = 0.15 if single else _RIGHT
-    inside = width - _LEFT - right
-    height = min(0.5 * inside, 1.8) if single else min(0.72 * inside, 2.6)
-    above = head(title, panel.title, _legend(shown), _LEFT - 0.02, width)
-    whole = above.height + 0.06 + height + _BOTTOM
-    figure = Figure(figsize=(width, whole))
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes(
-        (_LEFT / width, _BOTTOM / whole, inside / width, height / whole), facecolor=_BLANK
-    )
-    if single:
-        _draw_curve(axes, shown)
-        axes.set_ylabel("expected reward", fontsize=SMALL, color=INK, labelpad=2)
-    else:
-        bar = figure.add_axes(
-            ((width - right + 0.12) / width, _BOTTOM / whole, 0.1 / width, height / whole)
-        )
-        _draw_map(figure, axes, bar, shown, scale)
-        axes.set_ylabel(
-            shortened(names[panel.axes[1]], height), fontsize=SMALL, color=INK, labelpad=2
-        )
-    axes.set_xlabel(shortened(names[panel.axes[0]], inside), fontsize=SMALL, color=INK, labelpad=2)
-    _quiet(axes, shown)
-    above.draw(figure)
-    return literal(figure)
-
-
-def _quiet(axes: Axes, shown: ModelMap) -> None:
-    """Few ticks, categories by their names, no box."""
-    axes.tick_params(labelsize=SMALL - 0.5, colors="#444444", length=2.5, width=0.6)
-    for axis, column in zip((axes.xaxis, axes.yaxis), shown.panel.axes, strict=False):
-        labels, levels = shown.domain.categories[column], shown.domain.levels[column]
-        if labels:
-            low, high = shown.domain.lower[column], shown.domain.upper[column]
-            axis.set_ticks(np.linspace(low, high, len(labels)), labels)
+    def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
+        draw_column(axes.xaxis, self.domain, self.cut.axes[0], room)
+        if len(self.cut.axes) == 1:
+            return self._curve(axes)
+        x, y = self.places
+        shape = (len(x), len(y))
+        possible = self.possible.reshape(shape)
+        deviation = np.where(possible, self.deviation.reshape(shape), np.nan)
+        colors = heat(axes, x, y, self.mean.reshape(shape), scale, smooth=True)
+        draw_column(axes.yaxis, self.domain, self.cut.axes[1], 2.4)
+        if not possible.all():
+            axes.contourf(x, y, possible.T.astype(float), levels=[-0.5, 0.5], colors=[_BLANK])
+        if possible.any() and np.nanmax(deviation) - np.nanmin(deviation) > 1e-9:
+            lines = axes.contour(x, y, deviation.T, levels=4, colors="white", linewidths=0.8)
+            lines.set(path_effects=_THIN)
+            for text in axes.clabel(lines, fontsize=SMALL - 1.5, fmt="±%.2g"):
+                text.set(path_effects=_THIN)
+        axes.set_xlim(x[0], x[-1])
+        axes.set_ylim(y[0], y[-1])
+        if self.marks.joined:
+            axes.plot(*self.marks.best.T, **TRUE_LINE)
+            draw_dots(axes, self.marks.sent, np.full(len(self.marks.sent), 20.0))
         else:
-            axis.set_major_locator(MaxNLocator(5, integer=levels is not None))
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+            draw_dots(axes, self.marks.sent, np.maximum(160.0 * self.marks.shares, 2.0))
+            _stars(axes, self.marks.best)
+        return colors
+
+    def _curve(self, axes: Axes) -> None:
+        """One column: the mean with a band, people along the lower border, best points as stars."""
+        (x,) = self.places
+        mean = np.where(self.possible, self.mean, np.nan)
+        low, high = mean - self.deviation, mean + self.deviation
+        axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
+        axes.plot(x, mean, color=BLUE, linewidth=1.8)
+        axes.set_xlim(x[0], x[-1])
+        bottom, top = (np.nanmin(low), np.nanmax(high)) if self.possible.any() else (0.0, 1.0)
+        pad = 0.08 * (top - bottom) + 1e-9
+        axes.set_ylim(bottom - 1.5 * pad, top + pad)
+        axes.set_ylabel("expected reward", fontsize=SMALL, color=INK)
+        sent, best = self.marks.sent[:, 0], self.marks.best[:, 0]
+        sizes = np.maximum(160.0 * self.marks.shares, 2.0)
+        draw_dots(axes, np.column_stack([sent, np.full(len(sent), bottom - 0.7 * pad)]), sizes)
+        _stars(axes, np.column_stack([best, np.interp(best, x, self.mean)]))
+
+    def handles(self) -> list[Artist]:
+        marks, entries = self.marks, list[Artist]()
+        if len(marks.sent):
+            label = "given" if marks.joined else "where people are sent"
+            entries.append(
+                Line2D([], [], marker="o", linestyle="", markersize=6, label=label, **RED)
+            )
+        if marks.joined:
+            entries.append(Line2D([], [], label="truly best", **TRUE_LINE))
+        elif len(marks.best):
+            label = "true optimum" + (" of this cut" if self.cut.title else "")
+            star: dict[str, Any] = {"linestyle": "", "color": "white", "markeredgecolor": INK}
+            entries.append(Line2D([], [], marker="*", markersize=10, label=label, **star))
+        if not self.possible.all():
+            entries.append(Patch(facecolor=_BLANK, label="nobody can be given this"))
+        return entries
 
 
-def _draw_curve(axes: Axes, shown: ModelMap) -> None:
-    """One column: the mean with a band, people along the lower border, best points as stars."""
-    x = shown.places[0]
-    mean = np.where(shown.possible, shown.mean, np.nan)
-    low, high = mean - shown.deviation, mean + shown.deviation
-    axes.set_facecolor("white")
-    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
-    axes.plot(x, mean, color=BLUE, linewidth=1.8)
-    axes.set_xlim(x[0], x[-1])
-    bottom, top = (np.nanmin(low), np.nanmax(high)) if shown.possible.any() else (0.0, 1.0)
-    pad = 0.08 * (top - bottom) + 1e-9
-    axes.set_ylim(bottom - 1.5 * pad, top + pad)
-    marks, border = shown.marks, bottom - 0.7 * pad
-    sent = np.column_stack([marks.sent, np.full(len(marks.sent), border)])
-    best = marks.best[:, 0]
-    stars = np.column_stack([best, np.interp(best, x, shown.mean)])
-    _draw_marks(axes, Marks(sent, marks.shares, stars))
-
-
-def _draw_map(
-    figure: Figure, axes: Axes, bar: Axes, shown: ModelMap, scale: tuple[float, float]
-) -> None:
-    """Colours for the mean, lines for the deviation, and the scale of the colours beside."""
-    x, shape = shown.places, (_GRID, _GRID)
-    mean, possible = shown.mean.reshape(shape), shown.possible.reshape(shape)
-    deviation = np.where(possible, shown.deviation.reshape(shape), np.nan)
-    colors = axes.pcolormesh(
-        x[0], x[1], mean.T, cmap=COLORS, norm=Normalize(*scale), shading="gouraud", rasterized=True
-    )
-    if not possible.all():
-        axes.contourf(x[0], x[1], possible.T.astype(float), levels=[-0.5, 0.5], colors=[_BLANK])
-    if possible.any() and np.nanmax(deviation) - np.nanmin(deviation) > 1e-9:
-        lines = axes.contour(x[0], x[1], deviation.T, levels=4, colors="white", linewidths=0.8)
-        lines.set(path_effects=_THIN)
-        for text in axes.clabel(lines, fontsize=SMALL - 1.5, fmt="±%.2g"):
-            text.set(path_effects=_THIN)
-    axes.set_xlim(x[0][0], x[0][-1])
-    axes.set_ylim(x[1][0], x[1][-1])
-    _draw_marks(axes, shown.marks)
-    seen = shown.mean[shown.possible]
-    width = 1e-9 + 1e-6 * (scale[1] - scale[0])
-    below, above = bool((seen < scale[0] - width).any()), bool((seen > scale[1] + width).any())
-    extend = (("neither", "max"), ("min", "both"))[below][above]
-    ruler = figure.colorbar(colors, cax=bar, extend=extend)
-    ruler.outline.set_visible(False)
-    ruler.locator = MaxNLocator(5)
-    ruler.update_ticks()
-    bar.tick_params(labelsize=SMALL - 0.5, colors="#444444", length=2.0, width=0.6)
-    bar.set_ylabel("expected reward", fontsize=SMALL, color=INK, labelpad=3)
-
-
-def _draw_marks(axes: Axes, marks: Marks) -> None:
-    """Dots where people are sent, a star or a curve where it is best; a border cuts off none."""
-    if marks.joined:
-        axes.plot(*marks.best.T, color="white", linewidth=1.3, path_effects=_OUTLINE, zorder=4)
-        sizes = np.full(len(marks.sent), _PERSON_DOT)
-    else:
-        sizes = np.maximum(_FULL_DOT * marks.shares, _LEAST_DOT)
+def draw_dots(axes: Axes, places: FloatArray, sizes: FloatArray) -> None:
+    """Where people (n, 2) are sent; a border cuts off none of a few."""
     many = len(sizes) > 200
     axes.scatter(
-        marks.sent[:, 0],
-        marks.sent[:, 1],
+        places[:, 0],
+        places[:, 1],
         s=sizes,
         c=VERMILLION,
         edgecolors="white",
-        linewidths=np.where(sizes > 6.0, 0.8, 0.0).tolist(),
+        linewidths=np.where(sizes > 6.0, 0.7, 0.0).tolist(),
         zorder=5,
         clip_on=many,
         rasterized=many,
     )
-    if not marks.joined:
-        axes.scatter(
-            marks.best[:, 0],
-            marks.best[:, 1],
-            s=95,
-            marker="*",
-            c="white",
-            edgecolors=INK,
-            linewidths=0.9,
-            zorder=6,
-            clip_on=False,
-        )
 
 
-def _legend(shown: ModelMap) -> list[Artist]:
-    """What the marks mean."""
-    marks, handles = shown.marks, list[Artist]()
-    dot: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "color": VERMILLION}
-    if len(marks.sent):
-        text = "given" if marks.joined else "where people are sent"
-        handles.append(Line2D([], [], marker="o", markersize=6, label=text, **dot))
-    if marks.joined:
-        line = Line2D(
-            [], [], color="white", linewidth=1.3, path_effects=_OUTLINE, label="truly best"
-        )
-        handles.append(line)
-    elif len(marks.best):
-        text = "true optimum" + (" of this cut" if shown.panel.title else "")
-        star: dict[str, Any] = {"linestyle": "", "color": "white", "markeredgecolor": INK}
-        handles.append(Line2D([], [], marker="*", markersize=10, label=text, **star))
-    if not shown.possible.all():
-        handles.append(Patch(facecolor=_BLANK, label="nobody can be given this"))
-    return handles
+def _stars(axes: Axes, places: FloatArray) -> None:
+    """Where (n, 2) the mean reward is truly highest."""
+    axes.scatter(
+        places[:, 0],
+        places[:, 1],
+        s=95,
+        marker="*",
+        c="white",
+        edgecolors=INK,
+        linewidths=0.9,
+        zorder=6,
+        clip_on=False,
+    )
+
+
+def model_map(policy: object, problem: Problem, cut: Cut) -> ModelMap | None:
+    """A cut through what a policy predicts.
+
+    None where it predicts nothing, or at a few points only (finite features) instead of everywhere.
+    """
+    if not isinstance(policy, Predicts):
+        return None
+    domain = problem.domain
+    steps = [np.linspace(0.0, 1.0, _GRID)] * len(cut.axes)
+    for place in range(len(steps)):
+        # The part of the bounds outside which nobody can be sent.
+        finer = [*steps[:place], np.linspace(0.0, 1.0, _FINEST), *steps[place + 1 :]]
+        grid = problem.possible(domain.from_unit(cut.points(finer)))
+        others = tuple(axis for axis in range(len(steps)) if axis != place)
+        somebody = np.flatnonzero(grid.reshape([len(part) for part in finer]).any(axis=others))
+        if len(somebody):
+            ends = finer[place][somebody[[0, -1]]]
+            steps[place] = np.linspace(ends[0], ends[1], _GRID)
+    points = domain.from_unit(cut.points(steps))
+    try:
+        mean, deviation = policy.predict(points)
+    except InvalidInput:
+        return None
+    places = tuple(
+        domain.lower[column] + part * (domain.upper[column] - domain.lower[column])
+        for column, part in zip(cut.axes, steps, strict=True)
+    )
+    possible = problem.possible(points)
+    marks = marks_of(policy, problem, cut)
+    return ModelMap(cut, domain, places, mean, deviation, possible, marks)
+
+
+def marks_of(policy: object, problem: Problem, cut: Cut) -> Marks:
+    """The marks on a cut through what a policy released."""
+    sets = problem.decision_sets(problem.domain.from_unit(cut.point[None]))
+    if sets is not None and isinstance(policy, ActsOnSets):
+        (differs,) = np.flatnonzero(np.ptp(sets[0], axis=0) > 0.0)
+        if differs in cut.axes:
+            return _people(policy, problem, cut, [a for a in cut.axes if a != differs])
+    if not isinstance(policy, SendsPeople):
+        return Marks(np.zeros((0, len(cut.axes))), np.zeros(0), _best(problem, cut))
+    return Marks(*_sent(policy, problem, cut), _best(problem, cut))
+
+
+def _people(policy: ActsOnSets, problem: Problem, cut: Cut, other: list[int]) -> Marks:
+    """People along the other shown column: the best point of each, and what some are given."""
+    count = _FINE if other else 1
+    unit = np.tile(cut.point, (count, 1))
+    unit[:, other] = np.linspace(0.0, 1.0, count)[:, None]
+    sets = problem.decision_sets(problem.domain.from_unit(unit))
+    assert sets is not None
+    means = problem.truth(sets.reshape(-1, sets.shape[2]))
+    assert means is not None
+    best = sets[np.arange(count), means.reshape(sets.shape[:2]).argmax(axis=1)]
+    some = sets[np.linspace(0, count - 1, min(count, _PEOPLE)).astype(np.int64)]
+    actions, _ = policy.act(some, np.random.default_rng(0))
+    columns = list(cut.axes)
+    shares = np.full(len(some), 1.0 / len(some))
+    return Marks(actions.points[:, columns], shares, best[:, columns], joined=bool(other))
+
+
+def _sent(policy: SendsPeople, problem: Problem, cut: Cut) -> tuple[FloatArray, FloatArray]:
+    """Where everyone is sent, over the shown columns whatever the others are."""
+    axes = list(cut.axes)
+    groups = policy.sent()
+    if not groups:
+        return np.zeros((0, len(axes))), np.zeros(0)
+    points, shares = np.zeros((1, len(axes))), np.ones(1)
+    for columns, grid, offers in groups:
+        shown = [place for place, axis in enumerate(axes) if axis in columns]
+        if not shown:
+            continue
+        # Groups are drawn independently of each other.
+        part = grid[:, [columns.index(axes[place]) for place in shown]]
+        low = np.array(problem.domain.lower)[[axes[place] for place in shown]]
+        high = np.array(problem.domain.upper)[[axes[place] for place in shown]]
+        centres, weights = _gathered(part, offers, low, high)
+        points = np.repeat(points, len(centres), axis=0)
+        points[:, shown] = np.tile(centres, (len(shares), 1))
+        shares = np.repeat(shares, len(weights)) * np.tile(weights, len(shares))
+    kept = shares >= _LEAST * shares.max()
+    return points[kept], shares[kept]
+
+
+def _gathered(
+    points: FloatArray, weights: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Points (n, a) between `low` and `high` gathered in cells: mean place and weight of each."""
+    cells = np.round((points - low) / (high - low) * (_CELLS - 1))
+    _, where = np.unique(cells, axis=0, return_inverse=True)
+    where = where.reshape(-1)
+    total = np.bincount(where, weights).astype(np.float64)
+    used = total > 0.0
+    sums = [np.bincount(where, weights * column) for column in points.T]
+    return np.stack(sums, axis=1)[used] / total[used, None], total[used]
+
+
+def _best(problem: Problem, cut: Cut) -> FloatArray:
+    """(k, a) the best points of the cut; of the set, where only some points can be given."""
+    nothing, axes = np.zeros((0, len(cut.axes))), list(cut.axes)
+    if isinstance(problem.space, PublicSet):
+        points = problem.space.array
+        known = problem.truth(points)
+        top = np.zeros(0) if known is None else known >= known.max() - 1e-9
+    else:
+        points = problem.domain.from_unit(cut.points([np.linspace(0.0, 1.0, _FINE)] * len(axes)))
+        known = problem.truth(points)
+        if known is not None:
+            values = known.reshape((_FINE,) * len(axes))
+            top = (_peaks(values) & (values >= values.max() - 1e-3 * np.ptp(values))).ravel()
+    if known is None or problem.decision_sets(points[:1]) is not None:
+        return nothing
+    best = points[top][:, axes]
+    return best if 0 < len(best) <= _MOST_BEST else nothing
+
+
+def _peaks(values: FloatArray) -> BoolArray:
+    """Where no neighbour on the grid, along rows, columns and diagonals, is higher."""
+    padded = np.pad(values, 1, constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3,) * values.ndim)
+    around = windows.max(axis=tuple(range(values.ndim, 2 * values.ndim)))
+    return np.asarray(values >= around)

@@ -1,16 +1,18 @@
 """A page: one HTML file that needs no network and no other file.
 
-Figures are drawn as SVG with text as paths and stand in the page as data; every one is there twice,
-wide and narrow, and the reader's screen picks. Everything that a template is given is escaped.
+Its sentences stand in the templates of the folder beside this file. Figures are drawn as SVG with
+text as paths and stand in the page as data; every one is there twice, wide and narrow, and the
+reader's screen picks. Everything that a template is given is escaped.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 
 import jinja2
@@ -36,14 +38,7 @@ def image(wide: Figure, narrow: Figure, alt: str) -> Image:
 
 def render(template: str, **values: object) -> str:
     """A template of this package as HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_source),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(template).render(version=version("discreet"), **values)
+    return _environment().get_template(template).render(version=version("discreet"), **values)
 
 
 def write_page(text: str, path: Path) -> None:
@@ -56,10 +51,34 @@ def unbroken(text: str) -> str:
     return text.replace(" = ", "\u00a0=\u00a0")
 
 
-def _source(name: str) -> str:
-    folder = files("discreet.reporting")
-    inside = folder.joinpath("templates", name)
-    return (inside if inside.is_file() else folder.joinpath(name)).read_text(encoding="utf-8")
+def upward(value: float) -> str:
+    """A few digits where they do not understate the value, otherwise all of them."""
+    short = f"{value:g}"
+    return short if float(short) >= value else repr(value)
+
+
+def capital(text: str) -> str:
+    """The first letter in upper case, all others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def indented(text: str) -> str:
+    """JSON that people can read."""
+    return json.dumps(json.loads(text), indent=2)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("discreet.reporting"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for filters in (unbroken, upward, capital, indented):
+        environment.filters[filters.__name__] = filters
+    return environment
 
 
 def _data_uri(figure: Figure) -> str:

@@ -29,8 +29,8 @@ from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullFormatter,
 from discreet.outsourcing.search import Status
 from discreet.reporting.column_units import number_text, values_at
 from discreet.reporting.figures import EVEN_IN_LIGHTNESS, heat, ruler
-from discreet.reporting.layout import finish, legend_above, name_ends, sheet, shortened
-from discreet.reporting.palette import BLUE, BODY, INK, SMALL, VERMILLION, text_inches
+from discreet.reporting.layout import finish, legend_above, name_ends, sheet, shortened, text_inches
+from discreet.reporting.palette import BLUE, BODY, INK, SMALL, VERMILLION
 from discreet.reporting.search_view import SearchView
 from discreet.validation import FloatArray, IntArray
 

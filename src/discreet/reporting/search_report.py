@@ -37,7 +37,8 @@ from discreet.reporting.row_figures import (
     shown_columns,
 )
 from discreet.reporting.search_view import SearchView
-from discreet.reporting.table import ABSENT, listed
+from discreet.reporting.table import ABSENT
+from discreet.reporting.words import listed
 from discreet.validation import finite_number, whole_number
 
 # Of tables: this many rows, places of a row, and columns of the release; of columns that are not on

@@ -1,72 +1,112 @@
-"""Searches of tables for the terminal: what was found, and what the release promised."""
+"""Searches of tables, as published and ours: what was found, and what the release promised.
+
+All take the frames of `discreet.reproduction.base.Results`. What has no guarantee never has the
+colour of what has one; references are grey.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from discreet.intervals import mean_and_error
+from discreet.reporting.figures import Axis, lines
+from discreet.reporting.palette import BLUE, GREEN, PURPLE, VERMILLION, Stroke, tint
+from discreet.reporting.reproduction import Cell, Row, counted, held, rows_of, table, widths_of
 from discreet.reporting.table import ABSENT
-from discreet.reproduction.kharkovskii2020.methods import NON_PRIVATE_EI, Published
-from discreet.reproduction.kharkovskii2020.searches import ABOVE, Line
-from discreet.reproduction.kharkovskii2020.transformation import AS_STATED
+from discreet.reproduction.base import Results
+from discreet.reproduction.cases import NON_PRIVATE, OURS
+from discreet.reproduction.kharkovskii2020.attacks import LIKELIHOOD_RATIO, RECONSTRUCTION
+from discreet.reproduction.kharkovskii2020.methods import (
+    NON_PRIVATE_EI,
+    OURS_UCB,
+    RANDOM,
+    power,
+)
+from discreet.reproduction.kharkovskii2020.searches import ABOVE, RAW_REGRET, REGRET
 
-PAPERS = "paper's branch"
+_GREY, _DARK = "#8A8A8A", "#3A3A3A"
+_REFERENCES = {
+    NON_PRIVATE: Stroke(_DARK, (0, (5, 2)), 1.3),
+    NON_PRIVATE_EI: Stroke(_DARK, (0, (5, 2, 1, 2)), 1.3),
+    RANDOM: Stroke(_GREY, (0, (1, 1.5)), 1.5),
+}
+_OURS = {OURS: BLUE, OURS_UCB: GREEN}
+_BRANCHES = {"if": PURPLE, "else": VERMILLION}
+# Marks go with hues: whoever cannot see the one sees the other.
+_MARKS = {"if": "D", "else": "^"}
+# Regret below this share of the largest is at the bottom of a logarithmic axis.
+_LEAST_SHARE = 3e-3
+# A terminal has 80 columns.
+_SHORT = {LIKELIHOOD_RATIO: "likelihood", RECONSTRUCTION: "known rows"}
 
 
-def method_label(line: Line) -> str:
-    """What tables and figures call a method: published ones with the branch that was taken."""
-    if isinstance(line.method, Published):
-        stated = line.method.branch == AS_STATED
-        return f"{'published' if stated else PAPERS} ({line.facts['branch']})"
-    return "non-private, EI" if line.method.name == NON_PRIVATE_EI else line.method.name
-
-
-def search_table(lines: Sequence[Line]) -> Group:
-    """One row for each line under a heading for its table or figure."""
-    columns = _columns(lines)
-    sections: dict[str, list[tuple[Line, list[str]]]] = {}
-    for line in lines:
-        cells = [cell(line) for cell in columns.values()]
-        sections.setdefault(line.entry.group, []).append((line, cells))
-    rows = [cells for section in sections.values() for _, cells in section]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+def search_table(results: Results) -> Group:
+    """One row for each method under a heading for its table or figure."""
+    ends = results.ends
+    rows = rows_of(ends[ends["metric"] == REGRET])
+    columns = _columns(ends)
+    widths = widths_of(columns, rows)
+    sections: dict[str, list[Row]] = {}
+    for row in rows:
+        sections.setdefault(row["panel"], []).append(row)
     shown: list[Text | Table] = []
-    told: set[str] = set()
+    described: set[str] = set()
     for place, (heading, section) in enumerate(sections.items()):
-        data = section[0][0].data
-        questions = f"{section[0][0].entry.search.rounds} questions"
-        shown.append(Text(f"{chr(10) * (place > 0)}{heading}, {questions}", style="bold"))
-        if data.name not in told:
-            shown.append(Text(data.source, style="dim"))
-        told.add(data.name)
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        table.collapse_padding = True
-        for name, width in zip(columns, widths, strict=True):
-            side: Literal["left", "right"] = "left" if name == "method" else "right"
-            table.add_column(name, justify=side, no_wrap=True, vertical="bottom", min_width=width)
-        for line, cells in section:
-            table.add_row(*map(Text, cells), style="" if line.guarantee is not None else "dim")
-        shown.append(table)
+        first = section[0]
+        text = f"{chr(10) * (place > 0)}{heading}, {first['rounds']} questions"
+        shown.append(Text(text, style="bold"))
+        if first["dataset"] not in described:
+            shown.append(Text(first["data"].source, style="dim"))
+        described.add(first["dataset"])
+        drawn = table(columns, section, widths)
+        drawn.collapse_padding = True
+        shown.append(drawn)
     return Group(*shown)
 
 
-def search_note(lines: Sequence[Line]) -> str:
+def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
+    """What is written under each heading; columns that would be empty are left out."""
+    columns: dict[str, Cell] = {"method": lambda row: row["label"]}
+    # A terminal has 80 columns: figures do without r, which is the same in all of them.
+    figure = _of_figure(ends)
+    if not figure:
+        columns["r"] = lambda row: ABSENT if row["r"] is None else f"{row['r']:g}"
+    columns["epsilon\npromised"] = lambda row: (
+        ABSENT if row["epsilon"] is None else f"{row['epsilon']:.3g}"
+    )
+    columns["epsilon\nheld"] = held
+    columns["regret"] = lambda row: _number(row["mean"])
+    columns["±"] = lambda row: _number(row["standard_error"])
+    if (ends["sigma_y"] != 1.0).any() and not figure:
+        columns["own\nunit"] = lambda row: _number(row["sigma_y"] * row["mean"])
+    if figure:
+        above = ends[ends["metric"] == ABOVE].set_index("case")
+        columns["above non-\nprivate"] = lambda row: _number(above["mean"].get(row["case"]))
+        columns["± "] = lambda row: _number(above["standard_error"].get(row["case"]))
+    papers = ends.dropna(subset="paper").drop_duplicates("case").set_index("case")["paper"]
+    if len(papers):
+        columns["paper"] = lambda row: _number(papers.get(row["case"]))
+    if not figure:
+        columns["s"] = lambda row: f"{row['seconds']:.2f}"
+    return columns
+
+
+def search_note(results: Results) -> str:
     """What the columns mean."""
-    counts = sorted({len(line.runs) for line in lines})
-    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     words = [
-        f"Regret: simple regret in units of sigma_y, mean of {runs} run{'s' * (counts != [1])}, ± "
-        "its standard error.",
+        "Regret: simple regret in units of sigma_y, mean of "
+        f"{counted(results.ends[results.ends['metric'] == REGRET], 'run')}, ± its standard error.",
         "Above non-private: how much more it is than that of GP-UCB on the rows, run by run."
-        if _of_figure(lines)
+        if _of_figure(results.ends)
         else "Own unit: the same in the unit of the outcome. s: seconds of one search.",
         "Epsilon held: what the noise guarantees at the delta asked for; none: no epsilon at all. "
         "(if), (else): the branch of Algorithm 1 that was taken. EI: expected improvement.",
@@ -74,37 +114,8 @@ def search_note(lines: Sequence[Line]) -> str:
     return " ".join(words)
 
 
-def _columns(lines: Sequence[Line]) -> dict[str, Callable[[Line], str]]:
-    """What is written under each heading; columns that would be empty are left out."""
-    made: dict[str, Callable[[Line], str]] = {"method": method_label}
-    # A terminal has 80 columns: figures do without r, which is the same in all of them.
-    figure = _of_figure(lines)
-    if not figure:
-        made["r"] = lambda line: str(line.facts["r"] or ABSENT)
-    made["epsilon\npromised"] = _promised
-    made["epsilon\nheld"] = _held
-    made["regret"] = lambda line: _number(mean_and_error(line.final)[0])
-    made["±"] = lambda line: _number(mean_and_error(line.final)[1])
-    if _scaled(lines) and not figure:
-        made["own\nunit"] = lambda line: _number(
-            line.data.deviation * mean_and_error(line.final)[0]
-        )
-    if figure:
-        made["above non-\nprivate"] = lambda line: _above(line, 0)
-        made["± "] = lambda line: _above(line, 1)
-    if any(line.entry.paper is not None for line in lines):
-        made["paper"] = lambda line: _number(line.entry.paper)
-    if not figure:
-        made["s"] = lambda line: f"{line.seconds:.2f}"
-    return made
-
-
-def _of_figure(lines: Sequence[Line]) -> bool:
-    return any(line.entry.metric == ABOVE for line in lines)
-
-
-def _scaled(lines: Sequence[Line]) -> bool:
-    return any(line.data.deviation != 1.0 for line in lines)
+def _of_figure(ends: pd.DataFrame) -> bool:
+    return "figure" in ends
 
 
 def _number(value: float | None) -> str:
@@ -112,15 +123,151 @@ def _number(value: float | None) -> str:
     return ABSENT if value is None or not np.isfinite(value) else f"{value:.3f}"
 
 
-def _above(line: Line, place: int) -> str:
-    return _number(mean_and_error(line.above)[place]) if len(line.above) else ABSENT
+def questions_figure(results: Results, log_scale: bool = True) -> Figure:
+    """Simple regret in units of sigma_y over questions: a row for each data set.
+
+    Published methods are on the left and ours on the right, references on both sides; both share
+    the vertical axis.
+    """
+    ends = results.ends.drop_duplicates("case").set_index("case")
+    curves = results.curves.assign(branch=results.curves["case"].map(ends["branch"]))
+    sides = []
+    for name, group in curves.groupby("panel", sort=False):
+        if log_scale:
+            group = group.assign(mean=group["mean"].clip(lower=_LEAST_SHARE * group["mean"].max()))
+        ours = group["method"].isin(list(_OURS))
+        published = group["branch"].notna()
+        for hidden, title in (
+            (ours, f"{name}, published (no guarantee)"),
+            (published, f"{name}, ours (epsilon held)"),
+        ):
+            sides.append(group[~hidden].assign(panel=title))
+    frame = pd.concat(sides)
+    epsilons = frame["epsilon"].map(_epsilon)
+    frame = frame.assign(
+        name=frame["case"].map(str), x=frame["at"], label=frame["label"] + epsilons
+    )
+    # References have no band, which would hide the others.
+    frame = frame.assign(half_width=frame["half_width"].where(frame["epsilon"].notna(), 0.0))
+    return lines(
+        frame,
+        _strokes(frame.drop_duplicates("case")),
+        x=Axis("questions", whole=True),
+        y=Axis("simple regret / sigma_y", log=log_scale),
+        height=1.75,
+        columns=2,
+        same="row",
+        note=f"mean of {counted(frame, 'run')}; bands: 95% intervals",
+    )
 
 
-def _promised(line: Line) -> str:
-    return ABSENT if line.method.epsilon is None else f"{line.method.epsilon:.3g}"
+def _epsilon(epsilon: float | None) -> str:
+    return "" if epsilon is None or math.isnan(epsilon) else f", {power(epsilon)}"
 
 
-def _held(line: Line) -> str:
-    if line.true_epsilon is None:
-        return ABSENT
-    return f"{line.true_epsilon:.3g}" if math.isfinite(line.true_epsilon) else "none"
+def _strokes(cases: pd.DataFrame) -> dict[str, Stroke]:
+    """By name: hues by method, darker for a larger epsilon; references are grey."""
+    strokes = {}
+    for row in rows_of(cases):
+        if row["epsilon"] is None:
+            strokes[row["name"]] = _REFERENCES[row["method"]]
+            continue
+        alike = cases[(cases["method"] == row["method"]) & (cases["panel"] == row["panel"])]
+        larger = int((alike["epsilon"] > row["epsilon"]).sum())
+        hue = _hue(row)
+        dashes: tuple[int, tuple[float, ...]] = (0, (4, 1)) if hue in (PURPLE, GREEN) else (0, ())
+        strokes[row["name"]] = Stroke(tint(hue, max(1.0 - 0.3 * larger, 0.35)), dashes)
+    return strokes
+
+
+def _hue(row: Mapping[str, Any]) -> str:
+    """The colour of a method; published ones have one for each branch of Algorithm 1."""
+    return _OURS.get(row["method"]) or _BRANCHES[row["branch"]]
+
+
+def columns_figure(results: Results, log_scale: bool = True) -> Figure:
+    """Simple regret in the outcome's unit by the columns of the published release, r.
+
+    A panel for each table of the paper; methods without r are horizontal lines.
+    """
+    ends = results.ends[results.ends["metric"] == RAW_REGRET]
+    names = [row["label"] for row in rows_of(ends)]
+    frame = ends.assign(
+        x=ends["r"].astype(float),
+        name=names,
+        panel=[_short(panel) for panel in ends["panel"]],
+        half_width=ends["half_width"].where(ends["epsilon"].notna(), 0.0),
+    )
+    if log_scale:
+        largest = frame.groupby("panel")["mean"].transform("max")
+        frame = frame.assign(mean=frame["mean"].clip(lower=_LEAST_SHARE * largest))
+        frame = frame.assign(paper=frame["paper"].clip(lower=_LEAST_SHARE * largest))
+    strokes = {}
+    for row in rows_of(frame.drop_duplicates("name")):
+        if row["epsilon"] is None:
+            strokes[row["name"]] = _REFERENCES[row["method"]]
+        else:
+            mark = _MARKS.get(row["branch"], "")
+            strokes[row["name"]] = Stroke(_hue(row), width=1.5, mark=mark)
+    columns = sorted(set(frame["x"].dropna()))
+    few = columns if len(columns) <= 6 else None
+    crosses = "; crosses: printed in the paper" if frame["paper"].notna().any() else ""
+    return lines(
+        frame,
+        strokes,
+        x=Axis("columns of the published release, r", whole=True, ticks=few),
+        y=Axis("simple regret", log=log_scale),
+        intervals="bars",
+        height=1.75,
+        same="row",
+        note=f"mean of {counted(frame, 'run')}; bars: 95% intervals{crosses}",
+    )
+
+
+def _short(group: str) -> str:
+    """A heading that fits over a third of the width."""
+    return group.replace("Not in the paper: ", "").replace("epsilon ", "")
+
+
+def attack_table(results: Results) -> Table:
+    """One row for each attack: what is promised, what is held, and what the attack proves."""
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    drawn.collapse_padding = True
+    for name in ("release", "attack"):
+        drawn.add_column(name, vertical="bottom", no_wrap=True)
+    for name in (
+        "epsilon\nclaimed",
+        "epsilon\nheld",
+        "epsilon\nproved",
+        "right\non X",
+        "wrong\non X'",
+        "largest\nerror",
+    ):
+        drawn.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    for row in rows_of(results.ends):
+        branch = f" ({row['branch']})" if row["branch"] else ""
+        proved = [f"{row['mean']:.2f}"]
+        proved += [f"{row[f'{kind}_positive_rate'] or 0.0:.3f}" for kind in ("true", "false")]
+        by_rows = row["attack"] == RECONSTRUCTION
+        drawn.add_row(
+            row["release"] + branch,
+            _SHORT.get(row["attack"], row["attack"]),
+            f"{row['epsilon']:.3g}",
+            held(row),
+            *([ABSENT] * 3 if by_rows else proved),
+            f"{row['mean']:.1e}" if by_rows else ABSENT,
+        )
+    return drawn
+
+
+def attack_note(results: Results) -> str:
+    """What the columns mean."""
+    trials = results.ends.loc[results.ends["attack"] != RECONSTRUCTION, "trials"]
+    releases = f" of {max(trials):,} releases" if len(trials) else ""
+    return (
+        f"Right on X, wrong on X': the share{releases} of each of two neighbouring tables for "
+        "which the adversary says X. Epsilon proved: what epsilon is at least, by these counts, "
+        "with 95% confidence. Subspace: how far the release lies from the columns of either table. "
+        "Likelihood: the best possible test against Gaussian noise. Known rows: all rows "
+        "reconstructed from d + 1 of them. (if), (else): the branch of Algorithm 1."
+    )

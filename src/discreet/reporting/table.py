@@ -1,4 +1,4 @@
-"""The result of a study as a table of 80 columns, and the promise in a few sentences.
+"""Tables: how all of them look on a terminal of 80 columns, and the result of a study.
 
 `table_rows` makes the texts that the terminal and the HTML report both show.
 """
@@ -6,25 +6,18 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from discreet.experiments import REFERENCES
-from discreet.privacy import Guarantee
 from discreet.reporting.summary import UNIFORM, Difference, Line, Summary
 
 ABSENT = "–"  # noqa: RUF001
-
-# What a guarantee's sentence says at another epsilon (there numbers are rounded up).
-_NUMBERS = re.compile(
-    r"more than (?P<factor>\S+) times .*?\(epsilon = (?P<epsilon>[^,;)]+)"
-    r"(?:.*?at most (?P<sure>\S+) sure)?"
-)
 
 
 @dataclass(frozen=True)
@@ -41,6 +34,31 @@ class Row:
     share: str
     seconds: str
     private: bool
+
+
+def terminal_table(
+    heads: Sequence[str], left: Collection[str] | None = None, **options: Any
+) -> Table:
+    """A table without rows yet, in the look of all tables.
+
+    Args:
+        heads: of the columns; the first is folded where there is no room, the others never.
+        left: the columns whose texts stand at the left; the first if left out.
+        options: of Rich's `Table`.
+    """
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", **options
+    )
+    for place, head in enumerate(heads):
+        at_left = place == 0 if left is None else head in left
+        table.add_column(
+            head,
+            justify="left" if at_left else "right",
+            overflow="fold",
+            no_wrap=place > 0,
+            vertical="bottom",
+        )
+    return table
 
 
 def table_rows(summary: Summary) -> list[Row]:
@@ -67,16 +85,6 @@ def table_rows(summary: Summary) -> list[Row]:
 
 def result_table(summary: Summary) -> Table:
     """The table for a terminal of 80 columns."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        caption=Text(table_note(summary)),
-        caption_justify="left",
-        header_style="bold",
-    )
-    table.add_column("learner", overflow="fold", vertical="bottom")
     rows = table_rows(summary)
     columns = {
         "epsilon": [row.epsilon for row in rows],
@@ -89,8 +97,12 @@ def result_table(summary: Summary) -> Table:
         columns["± "] = [row.over_half_width for row in rows]
     columns["gain\nkept"] = [row.share for row in rows]
     columns["seconds"] = [row.seconds for row in rows]
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    table = terminal_table(
+        ("learner", *columns),
+        padding=(0, 1, 0, 0),
+        caption=Text(table_note(summary)),
+        caption_justify="left",
+    )
     for position, row in enumerate(rows):
         last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
         cells = [texts[position] for texts in columns.values()]
@@ -138,43 +150,9 @@ def has_best_fixed(summary: Summary) -> bool:
     return any("fixed" in line.over for line in summary.lines)
 
 
-def promise(summary: Summary) -> str:
-    """What the private learners promise, said once for guarantees that differ only in epsilon."""
-    groups: dict[Guarantee, set[float]] = {}
-    for line in summary.private:
-        if line.guarantee is not None:
-            kind = replace(line.guarantee, epsilon=0.0, data=(), releases=1)
-            groups.setdefault(kind, set()).add(line.guarantee.epsilon)
-    if not groups:
-        return "No learner shown here is private: each person's data is used as it is."
-    return "\n".join(_promise(kind, sorted(values)) for kind, values in groups.items())
-
-
 def percent(share: float) -> str:
     """0.684 as 68%."""
     return f"{100.0 * share:.0f}%"
-
-
-def listed(items: Sequence[str]) -> str:
-    """1, 2 and 4."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
-    """The sentence of the smallest epsilon, and the numbers of the others as theirs has them."""
-    first, *rest = [replace(kind, epsilon=epsilon) for epsilon in epsilons]
-    text = replace(first, noise=()).sentence
-    warning = first.sentence.removeprefix(text)
-    numbers = [_NUMBERS.search(other.sentence) for other in rest]
-    if not all(numbers):
-        return "\n".join(promised.sentence for promised in (first, *rest))
-    if rest:
-        values = listed([match["epsilon"] for match in numbers if match])
-        factors = listed([match["factor"] for match in numbers if match])
-        text += f" At epsilon = {values} the factor is {factors}"
-        sure = [match["sure"] for match in numbers if match and match["sure"]]
-        text += f", and the certainty at most {listed(sure)}." if sure else "."
-    return text + warning
 
 
 def _epsilon(line: Line) -> str:

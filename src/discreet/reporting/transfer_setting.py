@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from discreet.problems.synthetic import Centres, ExponentialMeans, symmetric_means
-from discreet.reporting.end_labels import EndLabel, draw_end_labels, label_margin
-from discreet.reporting.palette import (
-    BODY,
-    FAINT,
-    INK,
-    SMALL,
-    Stroke,
-    arm_colors,
-    literal,
-    text_inches,
-)
-from discreet.reporting.plots import plain
+from discreet.reporting.figures import draw_lines, heat, ruler
+from discreet.reporting.layout import finish, mosaic, wrapped
+from discreet.reporting.palette import BODY, INK, Stroke, arm_colors
 from discreet.validation import FloatArray
 
-_WIDTH, _PANEL = 10.4, 2.4  # inches
-_LEFT, _BOTTOM, _TOP, _BETWEEN, _GAP = 0.6, 0.5, 0.4, 0.85, 0.5
-_HEIGHT = _BOTTOM + _TOP + 3 * _PANEL + 2 * _BETWEEN
-_BAR = 0.15 + text_inches("0.00") + 0.2
+_HEIGHT = 2.4  # inches
 _POINTS = 201
-_TITLES: tuple[tuple[Centres, str], ...] = (
-    ("paper", "exponential mean rewards, centres k / K (the paper's text)"),
-    ("program", "exponential mean rewards, centres k / (K + 1) (its program)"),
-)
+_CENTRES: dict[str, Centres] = {
+    "exponential mean rewards, centres k / K (the paper's text)": "paper",
+    "exponential mean rewards, centres k / (K + 1) (its program)": "program",
+}
 
 
 def setting_figure(arms: int = 3, gammas: Sequence[float] = (0.2, 1.0, 2.0)) -> Figure:
@@ -43,69 +32,58 @@ def setting_figure(arms: int = 3, gammas: Sequence[float] = (0.2, 1.0, 2.0)) -> 
         arms: K of the exponential rewards; the symmetric ones have two arms.
         gammas: one panel each.
     """
-    figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=200)
-    FigureCanvasAgg(figure)
-    _exponential(figure, arms)
-    means = symmetric_means(_square()).T.reshape(2, _POINTS, _POINTS)
-    titles = [f"symmetric mean rewards (supplement S.4.3), arm {k}" for k in (1, 2)]
-    _maps(figure, 1, list(zip(titles, means, strict=True)), "Greens", 1.0)
-    densities = [(f"density of contexts, gamma {gamma:g}", density(gamma)) for gamma in gammas]
-    most = max(float(values.max()) for _, values in densities)
-    _maps(figure, 2, densities, "Blues", most)
-    return literal(figure)
-
-
-def _exponential(figure: Figure, arms: int) -> None:
-    right = label_margin([f"arm {k + 1}" for k in range(arms)])
-    inside = (_WIDTH - _LEFT - 2 * right - _GAP) / 2
-    x = np.linspace(0.0, 1.0, _POINTS)
-    for column, (centres, title) in enumerate(_TITLES):
-        axes = _panel(figure, 0, _LEFT + column * (inside + right + _GAP), inside)
-        plain(axes)
-        axes.grid(axis="y", color=FAINT, linewidth=0.6)
-        means = ExponentialMeans(arms, centres)(x[:, None])
-        axes.set_ylim(0.0, 1.05)
-        axes.set_xlim(0.0, 1.0)
-        ends = []
-        for k, color in enumerate(arm_colors(arms)):
-            axes.plot(x, means[:, k], color=color, linewidth=1.8)
-            ends.append(EndLabel(f"arm {k + 1}", float(means[-1, k]), Stroke(color)))
-        axes.set_title(title, loc="left", fontsize=BODY, color=INK)
+    densities = {f"density of contexts, gamma {gamma:g}": density(gamma) for gamma in gammas}
+    symmetric = symmetric_means(_square()).T.reshape(2, _POINTS, _POINTS)
+    means = {
+        f"symmetric mean rewards (supplement S.4.3), arm {k + 1}": symmetric[k] for k in range(2)
+    }
+    # As many cells in all rows.
+    rows = [list(_CENTRES), list(means), list(densities)]
+    cells = math.lcm(*map(len, rows))
+    figure, panels = mosaic([np.repeat(row, cells // len(row)).tolist() for row in rows])
+    for title, axes in panels.items():
+        axes.set_title(wrapped(title, 4.2, BODY), loc="left", fontsize=BODY, color=INK)
         axes.set_xlabel("first column of the context", fontsize=BODY, color=INK)
-        axes.tick_params(labelsize=SMALL)
-        draw_end_labels(axes, ends, _PANEL, inside)
+    for title, centres in _CENTRES.items():
+        _draw_exponential(panels[title], arms, centres)
+    _draw_maps(figure, panels, means, "Greens", 1.0)
+    most = max(float(values.max()) for values in densities.values())
+    _draw_maps(figure, panels, densities, "Blues", most)
+    return finish(figure, _HEIGHT)
 
 
-def _maps(
-    figure: Figure, row: int, panels: Sequence[tuple[str, FloatArray]], colors: str, most: float
+def _draw_exponential(axes: Axes, arms: int, centres: Centres) -> None:
+    x = np.linspace(0.0, 1.0, _POINTS)
+    means = ExponentialMeans(arms, centres)(x[:, None])
+    names = [f"arm {k + 1}" for k in range(arms)]
+    frame = pd.DataFrame(
+        {
+            "name": np.repeat(names, _POINTS),
+            "x": np.tile(x, arms),
+            "mean": means.T.ravel(),
+            "half_width": 0.0,
+        }
+    )
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(0.0, 1.05)
+    colors = arm_colors(arms)
+    draw_lines(axes, frame, {name: Stroke(colors[k]) for k, name in enumerate(names)})
+
+
+def _draw_maps(
+    figure: Figure,
+    panels: Mapping[str, Axes],
+    maps: Mapping[str, FloatArray],
+    colors: str,
+    most: float,
 ) -> None:
     """Values on the square (points, points) by title, on one scale from 0 to `most`."""
-    side = (_WIDTH - _LEFT - _BAR - 0.2 - (len(panels) - 1) * _GAP) / len(panels)
-    for place, (title, values) in enumerate(panels):
-        left = _LEFT + place * (side + _GAP)
-        axes = _panel(figure, row, left, side)
-        image = axes.imshow(
-            values, origin="lower", extent=(0, 1, 0, 1), cmap=colors, vmin=0.0, vmax=most,
-            aspect="auto",
-        )  # fmt: skip
-        axes.set_title(title, loc="left", fontsize=BODY, color=INK)
-        axes.set_xlabel("first column", fontsize=BODY, color=INK)
-        if place == 0:
-            axes.set_ylabel("second column", fontsize=BODY, color=INK)
-        axes.tick_params(labelsize=SMALL)
-        if place == len(panels) - 1:
-            scale = _panel(figure, row, left + side + 0.15, 0.12)
-            figure.colorbar(image, cax=scale)
-            scale.tick_params(labelsize=SMALL)
-
-
-def _panel(figure: Figure, row: int, left: float, width: float) -> Axes:
-    """Axes in a row from the top; `left` and `width` in inches."""
-    bottom = _BOTTOM + (2 - row) * (_PANEL + _BETWEEN)
-    axes: Axes = figure.add_axes(
-        (left / _WIDTH, bottom / _HEIGHT, width / _WIDTH, _PANEL / _HEIGHT)
-    )
-    return axes
+    row = [panels[title] for title in maps]
+    at = (np.arange(_POINTS) + 0.5) / _POINTS
+    for axes, values in zip(row, maps.values(), strict=True):
+        shown = heat(axes, at, at, values.T, (0.0, most), colors)
+    row[0].set_ylabel("second column", fontsize=BODY, color=INK)
+    ruler(figure, shown, row)
 
 
 def _square() -> FloatArray:

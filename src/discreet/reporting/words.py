@@ -1,15 +1,16 @@
-"""The verdict of a study in plain words, for a reader who reads one paragraph only."""
+"""A study in words: the verdict, for a reader who reads one paragraph only, and the promise."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discreet.action_space import ActionSpace, DecisionSets, arm_count
+from discreet.privacy import Guarantee
 from discreet.problems.base import Metric, Problem
 from discreet.reporting.summary import Difference, Line, Rival, Summary
-from discreet.reporting.table import listed
 
 _RIVALS: dict[Rival, str] = {
     "fixed": "giving everyone the best single choice",
@@ -21,6 +22,11 @@ _DIRECTIONS: dict[Metric, tuple[str, str]] = {
     "reward": ("more", "less"),
     "regret": ("less regret", "more regret"),
 }
+# What a guarantee's sentence says at another epsilon (there numbers are rounded up).
+_NUMBERS = re.compile(
+    r"more than (?P<factor>\S+) times .*?\(epsilon = (?P<epsilon>[^,;)]+)"
+    r"(?:.*?at most (?P<sure>\S+) sure)?"
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def _settings(lines: Sequence[Line]) -> str:
     texts = []
     for family in families:
         epsilons = sorted(line.epsilon or 0.0 for line in lines if line.family == family)
-        texts.append(f"{family} at epsilon = {listed([f'{one:g}' for one in epsilons])}")
+        texts.append(f"{family} at epsilon = {listed([f'{epsilon:g}' for epsilon in epsilons])}")
     return "; ".join(texts)
 
 
@@ -237,3 +243,37 @@ def _trusted_with_arms(every: bool) -> str:
         f"{who} trusted with context, action and reward. What a person is given depends on their "
         "own context, so the promise to them holds as long as only that person is told."
     )
+
+
+def promise(summary: Summary) -> str:
+    """What the private learners promise, said once for guarantees that differ only in epsilon."""
+    groups: dict[Guarantee, set[float]] = {}
+    for line in summary.private:
+        if line.guarantee is not None:
+            kind = replace(line.guarantee, epsilon=0.0, data=(), releases=1)
+            groups.setdefault(kind, set()).add(line.guarantee.epsilon)
+    if not groups:
+        return "No learner shown here is private: each person's data is used as it is."
+    return "\n".join(_promise(kind, sorted(values)) for kind, values in groups.items())
+
+
+def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
+    """The sentence of the smallest epsilon, and the numbers of the others as theirs has them."""
+    first, *rest = [replace(kind, epsilon=epsilon) for epsilon in epsilons]
+    text = replace(first, noise=()).sentence
+    warning = first.sentence.removeprefix(text)
+    numbers = [_NUMBERS.search(other.sentence) for other in rest]
+    if not all(numbers):
+        return "\n".join(promised.sentence for promised in (first, *rest))
+    if rest:
+        values = listed([match["epsilon"] for match in numbers if match])
+        factors = listed([match["factor"] for match in numbers if match])
+        text += f" At epsilon = {values} the factor is {factors}"
+        sure = [match["sure"] for match in numbers if match and match["sure"]]
+        text += f", and the certainty at most {listed(sure)}." if sure else "."
+    return text + warning
+
+
+def listed(items: Sequence[str]) -> str:
+    """1, 2 and 4."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

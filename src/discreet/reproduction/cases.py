@@ -1,28 +1,46 @@
-"""What a case of a figure or table is, and what its trials gave."""
+"""Cases: one method in one setting of a figure, how a trial of it runs, and what trials say.
+
+`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
+
+A trial gives rows as in `discreet.experiments.means`: one for each way of counting regret, the
+main one first with its trace, and `final` ones for what else is measured at the end. All say what
+was promised (`_promise`).
+"""
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from discreet.experiments import Source
-from discreet.intervals import half_width, mean_and_band, mean_and_error
+from discreet.experiments.engine import Row, Seed, frame_of
+from discreet.experiments.means import mean_traces, means
+from discreet.experiments.serving import Source, run_with_sources, trace_of
 from discreet.learners.base import Learner
-from discreet.learners.calibration import Calibration
 from discreet.learners.registry import learner_class
-from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
+from discreet.learners.sources import SourceLearner
+from discreet.privacy import Budget, NonPrivate, SimulatedNoise
+from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.base import Crowd, Problem
-from discreet.records import ReproductionRecord, Value
-from discreet.reproduction.probes import Context, LocalTrace
-from discreet.validation import FloatArray, IntArray
+from discreet.reproduction.base import Plan, Reproduction, Results
+from discreet.reproduction.probes import Context, Probe
+from discreet.validation import FloatArray, InvalidInput, probability, whole_number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REGRET = "regret"
+OURS, PUBLISHED = "ours", "published"
 NON_PRIVATE, UNIFORM = "non-private", "uniform"
+
+# What the learner is like when everybody has been served, by name.
+Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
+# The auxiliary sources of a trial.
+DrawSources = Callable[[np.random.Generator], Sequence[Source]]
 
 
 @runtime_checkable
@@ -34,12 +52,6 @@ class Measured(Protocol):
         ...
 
 
-# What the learner is like when everybody has been served, by name.
-Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
-# The auxiliary sources of a trial.
-DrawSources = Callable[[np.random.Generator], Sequence[Source]]
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     """One method in one setting of a figure or table.
@@ -48,19 +60,16 @@ class Case:
         method: `published`, `ours`, `non-private`, `uniform`, ...
         problem: where people come from.
         learner: its registered name.
+        rounds: people in a trial.
         budget: what it is asked to keep.
-        options: of the learner, as in a study file.
-        calibration: a published one; None for the learner's own.
+        arguments: of the learner.
         setting: what was varied, for records; keys that differ get a column of the table.
-        panel: the panel of the plot; None for every panel, "" for none.
-        label: what the plot calls it.
+        panel: the panel of the figure; None for every panel, "" for none.
+        label: what the figure calls it.
         paper: the numbers printed in the paper, by metric.
         metric: what its regret is called, where the problem does not count it in several ways; or
             the name of what `measure` finds, which is then reported in place of regret.
-        slow: whether it runs only on request.
-        arguments: of the learner, which no study file can hold.
         measure: what is measured of the learner when everybody has been served.
-        rounds: people in a trial; None for as many as the run is asked for.
         sources: draws what auxiliary sources report, in their order.
         probe: a context at which policies are watched; None for none.
     """
@@ -68,18 +77,15 @@ class Case:
     method: str
     problem: Problem
     learner: str
+    rounds: int
     budget: Budget = field(default_factory=NonPrivate)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    calibration: Calibration | None = None
-    setting: Mapping[str, Value] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    setting: Mapping[str, Any] = field(default_factory=dict)
     panel: str | None = None
     label: str = ""
     paper: Mapping[str, float] = field(default_factory=dict)
     metric: str = REGRET
-    slow: bool = False
-    arguments: Mapping[str, Any] = field(default_factory=dict)
     measure: Measure | None = None
-    rounds: int | None = None
     sources: DrawSources | None = None
     probe: Context | None = None
 
@@ -88,146 +94,264 @@ class Case:
         """Whether anything is promised."""
         return not isinstance(self.budget, NonPrivate)
 
-    def make(self, rounds: int, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
-        """A new learner for `rounds` people."""
-        kind = learner_class(self.learner)
-        read = {**kind.read_options(dict(self.options)), **self.arguments}
-        if self.calibration is not None:
-            read["calibration"] = self.calibration
-        return kind(
+    def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
+        """A new learner."""
+        return learner_class(self.learner)(
             self.problem.domain,
             self.problem.space,
             self.budget,
-            horizon=rounds,
+            horizon=self.rounds,
             reward_bounds=self.problem.reward_bounds,
             public_seed=public_seed,
             noise=noise,
-            **read,
+            **self.arguments,
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """What one trial of one case gave.
+def plan_of(
+    cases: Sequence[Case],
+    trials: int,
+    seed: int,
+    finish: Callable[[Sequence[Case], pd.DataFrame], Results] | None = None,
+) -> Plan:
+    """Every case in every trial.
 
-    Attributes:
-        case: the case's number.
-        number: the trial's number.
-        totals: the sums over all people, by metric; the first metric is the main one.
-        rounds: (points,) numbers of people at which the trace was taken.
-        trace: (points,) the main metric summed up to there.
-        seconds: spent by the learner, its policies and reports.
-        guarantee: what was really promised, derived from the releases.
-        excess_noise: the noise over the least that keeps the budget, below 1 where the budget is
-            not kept; None without Gaussian noise.
-        finals: what the case measures of the learner at the end, besides `totals`.
-        source_epsilons: what the people of each source were really promised.
-        local: what policies did at the case's probe.
+    Args:
+        cases: in order.
+        trials: of each case.
+        seed: of everything that is drawn.
+        finish: makes results of the trials' frame, in place of `results_of`.
+
+    Raises:
+        InvalidInput: for cases that cannot work.
     """
+    for case in cases:
+        whole_number(case.rounds, "rounds", minimum=1)
+        case.make(0, SimulatedNoise(0))
+        if case.probe is not None:
+            Probe(case.probe, case.problem)
+    whole_number(trials, "trials", minimum=1)
+    return Plan(
+        serve,
+        [{"case": case} for case in cases],
+        [case.method for case in cases],
+        trials,
+        seed,
+        lambda done: (finish or results_of)(cases, frame_of(done)),
+    )
 
-    case: int
-    number: int
-    totals: Mapping[str, float]
-    rounds: IntArray
-    trace: FloatArray
-    seconds: float
-    guarantee: Guarantee
-    excess_noise: float | None
-    finals: Mapping[str, float] = field(default_factory=dict)
-    source_epsilons: Mapping[str, float] = field(default_factory=dict)
-    local: LocalTrace | None = None
+
+def serve(seed: Seed, case: Case) -> list[Row]:
+    """One trial of a case; see the module's table."""
+    crowd, acting, drawn, public, elsewhere = seed.streams(5)
+    people = case.problem.sample(case.rounds, np.random.default_rng(crowd))
+    noise = SimulatedNoise(drawn)
+    sources = () if case.sources is None else case.sources(np.random.default_rng(elsewhere))
+    probe = None if case.probe is None else Probe(case.probe, case.problem)
+    watching = () if probe is None else (probe,)
+    started = time.perf_counter()
+    learner = case.make(int(public.generate_state(1)[0]), noise)
+    rng = np.random.default_rng(acting)
+    values = run_with_sources(learner, people, sources, rng, noise, watching)
+    seconds = time.perf_counter() - started
+    counted = {case.metric: values}
+    if isinstance(case.problem, Measured):
+        counted = case.problem.metrics(people, values)
+    finals = {} if case.measure is None else dict(case.measure(learner, people))
+    # What was measured may have cost privacy, too.
+    promise = _promise(case.budget, learner, seconds)
+    at, trace = trace_of(next(iter(counted.values())))
+    ends = {metric: float(each.sum()) for metric, each in counted.items()}
+    if case.metric in finals:
+        ends = {case.metric: finals.pop(case.metric)}
+    rows: list[Row] = [
+        {"metric": metric, "value": value, "final": metric in finals}
+        for metric, value in (ends | finals).items()
+    ]
+    rows[0] |= {"along": at, "trace": trace}
+    rows += [] if probe is None else probe.rows(at)
+    return [{**row, **promise} for row in rows]
 
 
-@dataclass(frozen=True, eq=False)
-class Line:
-    """One case over its finished trials.
+def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) -> Row:
+    """What a trial really promised, and how long the learner, its policies and reports took.
 
-    Attributes:
-        case: what ran.
-        trials: at least one, in order.
+    Excess noise is the noise over the least that keeps the budget, below 1 where the budget is not
+    kept; None without Gaussian noise.
     """
+    guarantee, events = learner.guarantee(), [release.event for release in learner.releases]
+    multipliers = [event.noise_multiplier for event in events if isinstance(event, GaussianEvent)]
+    private = not isinstance(budget, NonPrivate)
+    excess = None
+    if private and events and len(multipliers) == len(events):
+        # Kernel learners show each person once, so the weakest release counts.
+        excess = min(multipliers) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    sources = learner.source_guarantees() if isinstance(learner, SourceLearner) else {}
+    return {
+        "true_epsilon": guarantee.epsilon if private else None,
+        "excess_noise": excess,
+        "protects": guarantee.adjacency.record if private else None,
+        "seconds": seconds,
+        "true_epsilon_auxiliary": max((held.epsilon for held in sources.values()), default=None),
+    }
 
-    case: Case
-    trials: tuple[Trial, ...]
 
-    @property
-    def seconds(self) -> float:
-        """Of a trial, on average."""
-        return math.fsum(trial.seconds for trial in self.trials) / len(self.trials)
-
-    @property
-    def true_epsilon(self) -> float | None:
-        """What the noise guarantees at the budget's delta; None where nothing is promised."""
-        if not self.case.private:
-            return None
-        return max(trial.guarantee.epsilon for trial in self.trials)
-
-    @property
-    def true_epsilon_auxiliary(self) -> float | None:
-        """What was really promised to people of sources, the largest; None without sources."""
-        held = [e for trial in self.trials for e in trial.source_epsilons.values()]
-        return max(held, default=None)
-
-    @property
-    def excess_noise(self) -> float | None:
-        """The least over trials of `Trial.excess_noise`."""
-        found = [trial.excess_noise for trial in self.trials if trial.excess_noise is not None]
-        return min(found, default=None)
-
-    @cached_property
-    def records(self) -> tuple[ReproductionRecord, ...]:
-        """One for each metric, the main one first, and for each final measure."""
-        budget = self.case.budget
-        promised: dict[str, Value] = {
-            "trust_model": budget.trust_model,
-            "epsilon": budget.epsilon if self.case.private else None,
-            "delta": budget.delta if self.case.private else None,
-            "true_epsilon": self.true_epsilon,
-            "excess_noise": self.excess_noise,
-            "protects": self.trials[0].guarantee.adjacency.record if self.case.private else None,
-            "seconds": round(self.seconds, 3),
+def promises_of(frame: pd.DataFrame) -> dict[int, Row]:
+    """What was promised by case, over its trials: the largest epsilon, the least noise."""
+    promises = frame.groupby("case").agg(
+        {
+            "true_epsilon": "max",
+            "excess_noise": "min",
+            "protects": "first",
+            "seconds": "mean",
+            "true_epsilon_auxiliary": "max",
         }
-        if self.true_epsilon_auxiliary is not None:
-            promised["true_epsilon_auxiliary"] = self.true_epsilon_auxiliary
-        made = []
-        found = [{**trial.totals, **trial.finals} for trial in self.trials]
-        for metric in found[0]:
-            mean, error = mean_and_error([each[metric] for each in found])
-            made.append(
-                ReproductionRecord(
-                    method=self.case.method,
-                    metric=metric,
-                    mean=mean,
-                    standard_error=error,
-                    trials=len(found),
-                    paper=self.case.paper.get(metric),
-                    setting={**self.case.setting, **promised},
-                )
+    )
+    known = promises.astype(object).where(promises.notna(), None)
+    return {int(row["case"]): row for row in known.reset_index().to_dict("records")}  # type: ignore[misc]
+
+
+def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
+    """Means over the trials of `serve`, by case and metric."""
+    import pandas as pd
+
+    promises = promises_of(frame)
+    records: list[Row] = []
+    ends: list[Row] = []
+    for row in means(frame, ["case", "metric", "final"]).to_dict("records"):
+        number = row["case"]
+        case, metric = cases[number], row["metric"]
+        promised = promises[number]
+        auxiliary = promised["true_epsilon_auxiliary"]
+        asked = {
+            "trust_model": case.budget.trust_model,
+            "epsilon": case.budget.epsilon if case.private else None,
+            "delta": case.budget.delta if case.private else None,
+        }
+        record = {
+            **case.setting,
+            **asked,
+            **{key: promised[key] for key in ("true_epsilon", "excess_noise", "protects")},
+            "seconds": round(promised["seconds"], 3),
+            **({} if auxiliary is None else {"true_epsilon_auxiliary": auxiliary}),
+            "method": case.method,
+            "metric": metric,
+            "mean": row["mean"],
+            "standard_error": row["standard_error"],
+            "trials": row["trials"],
+            "paper": case.paper.get(metric),
+        }
+        first = not ends or ends[-1]["case"] != number
+        records.append(record)
+        ends.append(
+            {
+                "case": number,
+                "panel": case.panel,
+                "label": case.label,
+                "people": case.rounds,
+                "setting": case.setting,
+                "role": "main" if first else "beside" if row["final"] else "other",
+                "half_width": row["half_width"],
+                **record,
+            }
+        )
+    curves = mean_traces(frame, ["case", "metric"])
+    for name in ("panel", "label", "method"):
+        curves[name] = pd.Series([getattr(cases[n], name) for n in curves["case"]], dtype=object)
+    for name in ("epsilon", "delta"):
+        curves[name] = [getattr(cases[n].budget, name) for n in curves["case"]]
+    return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves, frame)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What cases are made for.
+
+    Attributes:
+        rounds: people in a trial.
+        delta: of every budget, where the reproduction does not vary it.
+        slow: whether methods that take long run too.
+    """
+
+    rounds: int
+    delta: float | None
+    slow: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretFigure(Reproduction):
+    """Results of several methods, as a table and as a figure.
+
+    Attributes:
+        rounds: people in a trial in the paper, or several such numbers.
+        delta: the paper's; None where delta is varied, or where budgets have none.
+        cases: what is run.
+        slow: what `Request.slow` adds, in words; "" for nothing.
+    """
+
+    rounds: tuple[int, ...]
+    delta: float | None
+    cases: Callable[[Request], list[Case]]
+    slow: str = ""
+    form: str = "regret"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.rounds
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {
+            "trials": self.trials,
+            "rounds": list(self.rounds),
+            "delta": self.delta,
+            "jobs": None,
+            "json": None,
+            "plot": None,
+            "log_scale": False,
+            "published": False,
+            "method": None,
+        }
+
+    def plan(self, trials: int | None = None, **wish: Any) -> Plan:
+        number = self.trials if trials is None else trials
+        return plan_of(self.planned(**wish), number, self.seed)
+
+    def planned(
+        self,
+        rounds: Sequence[int] | None = None,
+        delta: float | None = None,
+        published: bool = False,
+        method: Sequence[str] | None = None,
+    ) -> list[Case]:
+        """The cases of the named methods (all if none), with the paper's numbers by default.
+
+        A method that runs only on request does so when it is named.
+
+        Raises:
+            InvalidInput: for numbers that are not allowed, a delta where it is varied, or a method
+                that there is not.
+        """
+        sizes = [whole_number(people, "rounds", minimum=2) for people in rounds or self.rounds]
+        if delta is not None and self.delta is None:
+            raise InvalidInput(
+                f"delta was {delta}, but {self.name} varies it or needs none; leave it out."
             )
-        return tuple(made)
+        if published and not self.slow:
+            raise InvalidInput(f"{self.name} leaves no method out; do not ask for all of them.")
+        chosen = self.delta if delta is None else probability(delta, "delta")
+        names = method or ()
 
-    @property
-    def half_width(self) -> float:
-        """Of the interval around the mean of the main metric; 0 for one trial."""
-        record = self.records[0]
-        return half_width(record.standard_error, record.trials) if record.trials > 1 else 0.0
+        def made(slow: bool) -> list[Case]:
+            return [case for n in sizes for case in self.cases(Request(n, chosen, slow))]
 
-    def band(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Rounds, and mean and half width of the traces' interval, each (points,)."""
-        traces = np.stack([trial.trace for trial in self.trials])
-        return self.trials[0].rounds, *mean_and_band(traces)
-
-    @property
-    def local(self) -> tuple[LocalTrace, ...]:
-        """What was seen at the case's probe, by trial; () without one."""
-        return tuple(trial.local for trial in self.trials if trial.local is not None)
-
-
-def lines_of(cases: Sequence[Case], trials: Sequence[Trial]) -> list[Line]:
-    """Finished trials by case; cases without any are left out."""
-    found = []
-    for place, case in enumerate(cases):
-        mine = sorted((t for t in trials if t.case == place), key=lambda trial: trial.number)
-        if mine:
-            found.append(Line(case, tuple(mine)))
-    return found
+        cases = made(published)
+        if self.slow and not set(names) <= {case.method for case in cases}:
+            cases = made(True)
+        known = dict.fromkeys(case.method for case in cases)
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise InvalidInput(
+                f"the method was {unknown[0]!r}; {self.name} has {', '.join(map(repr, known))}."
+            )
+        return [case for case in cases if not names or case.method in names]

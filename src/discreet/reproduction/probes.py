@@ -8,22 +8,21 @@ For a context x and policies pi_1, pi_2, .. that serve person 1, 2, .., which ar
 The paper draws an arm at x for each person and counts it; these are the means of what it counts,
 so nothing need be drawn.
 
-| array        | shape       | meaning                                                    |
-|--------------|-------------|------------------------------------------------------------|
-| rounds       | (points,)   | numbers of people, t                                       |
-| shares       | (points, K) | how often each arm was offered at x up to there            |
-| means        | (K,)        | mean rewards at x, f_k(x)                                  |
-| last_offered | (K,)        | people served when the arm was last offered at x; 0: never |
+| metric           | trace                | other columns                                       |
+|------------------|----------------------|-----------------------------------------------------|
+| `local_regret`   | regret(t)            |                                                     |
+| `share_of_arm_k` | share_k(t)           | `mean_reward` f_k(x); `given_up` after how many     |
+|                  |                      | people the arm was never offered again, None if not |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.experiments.engine import Row
 from discreet.learners.messages import ArmPolicy, Policy
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -39,39 +38,6 @@ class KnowsMeans(Protocol):
     def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
         """(n, K) for contexts (n, d)."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class LocalTrace:
-    """What happened at one context in one trial; see the module's table."""
-
-    rounds: IntArray
-    shares: FloatArray
-    means: FloatArray
-    last_offered: IntArray
-
-    @property
-    def regret(self) -> FloatArray:
-        """(points,) regret at the context for each person so far."""
-        regret: FloatArray = self.shares @ (self.means.max() - self.means)
-        return regret
-
-    @property
-    def best(self) -> int:
-        """The number of the best arm at the context, from 0 on."""
-        return int(np.argmax(self.means))
-
-    @property
-    def given_up(self) -> dict[int, int]:
-        """For each arm that is never offered again how many were served by then."""
-        served = int(self.rounds[-1])
-        return {arm: int(at) for arm, at in enumerate(self.last_offered) if at < served}
-
-    @property
-    def finals(self) -> dict[str, float]:
-        """The regret for each person, and the share of each arm, over all people."""
-        shares = {f"share_of_arm_{k + 1}": float(share) for k, share in enumerate(self.shares[-1])}
-        return {LOCAL_REGRET: float(self.regret[-1]), **shares}
 
 
 class Probe:
@@ -105,17 +71,27 @@ class Probe:
         self._served.append(served)
         self._offers.append(policy.probabilities(self._contexts)[0])
 
-    def trace(self, rounds: IntArray) -> LocalTrace:
-        """What was seen, at numbers of people (points,) up to that of the last batch."""
+    def rows(self, at: IntArray) -> list[Row]:
+        """What was seen, at numbers of people (t,) up to that of the last batch, as rows."""
         served, offers = np.array(self._served), np.stack(self._offers)
         lengths = np.diff(served, prepend=0)
         sums = np.cumsum(lengths[:, None] * offers, axis=0)
         # Within a batch the policy is the same, so sums grow linearly from one batch to the next.
         ends = np.concatenate([[0], served])
-        columns = [np.interp(rounds, ends, np.concatenate([[0.0], one])) for one in sums.T]
-        return LocalTrace(
-            rounds=rounds,
-            shares=np.stack(columns, axis=1) / rounds[:, None],
-            means=self._means,
-            last_offered=(served[:, None] * (offers > 0.0)).max(axis=0),
-        )
+        columns = [np.interp(at, ends, np.concatenate([[0.0], column])) for column in sums.T]
+        shares: FloatArray = np.stack(columns, axis=1) / at[:, None]
+        regret = shares @ (self._means.max() - self._means)
+        last_offered = (served[:, None] * (offers > 0.0)).max(axis=0)
+        traced: list[Row] = [{"metric": LOCAL_REGRET, "trace": regret}]
+        traced += [
+            {
+                "metric": f"share_of_arm_{k + 1}",
+                "trace": shares[:, k],
+                "mean_reward": float(mean),
+                "given_up": int(last_offered[k]) if last_offered[k] < served[-1] else None,
+            }
+            for k, mean in enumerate(self._means)
+        ]
+        return [
+            {**row, "value": float(row["trace"][-1]), "along": at, "final": True} for row in traced
+        ]

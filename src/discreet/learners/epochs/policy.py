@@ -349,6 +349,9 @@ class EpochPolicy(ArmPolicy):
         self._known(unit)
         return self.decision.probabilities(unit)
 
+    def chances(self, unit: FloatArray) -> FloatArray:
+        return self.decision.probabilities(unit)
+
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         self._known(unit)
         arms = self._drawn(unit, tickets)
@@ -387,7 +390,7 @@ class EpochPolicy(ArmPolicy):
                 rows[some] = in_unit_ball(self.rows.rows(phi, rewards[some] - CENTRE))
         return rows
 
-    def mean(self, unit: FloatArray) -> FloatArray:
+    def expected_rewards(self, unit: FloatArray) -> FloatArray:
         """(n, K) what is believed of the mean reward in [0, 1], for contexts in [0, 1]^d."""
         parts = [
             self.features.all(unit[some]) @ self.believed

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Range, Shape
@@ -141,6 +141,10 @@ class GPPolicy(PointPolicy):
     @property
     def reports_are_private(self) -> bool:
         return self.local is not None
+
+    def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        """Mean reward and its standard deviation at points of the domain, as `KernelModel` has."""
+        return self.model.predict(X)
 
     @property
     @abstractmethod

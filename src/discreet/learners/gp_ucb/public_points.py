@@ -282,6 +282,11 @@ class PublicPolicy(GPPolicy):
                 f"{self.domain.dimension} columns once."
             )
 
+    def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
+        """Where people are sent: for each group, which are drawn independently of each other, its
+        columns, points (N_g, d_g) in the units of the domain, and their probabilities (N_g,)."""
+        return tuple((group.columns, group.grid, group.offers) for group in self.groups)
+
     def places(self, tickets: TicketArray) -> IntArray:
         """(n, G) which point of each group the tickets draw."""
         places = np.empty((len(tickets), len(self.groups)), dtype=np.int64)

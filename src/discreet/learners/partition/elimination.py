@@ -111,6 +111,12 @@ class EliminationPolicy(ArmPolicy):
     tree: Tree
     active: BoolArray
 
+    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
+        (L, d), and the arms (L, K) that are left there."""
+        leaves = self.tree.leaves
+        return self.tree.lower[leaves], self.tree.upper[leaves], self.active
+
     def leaf_of(self, unit: FloatArray) -> IntArray:
         """(n,) the position among the leaves of each context of [0, 1]^d."""
         return self.tree.leaf_position[self.tree.locate(unit)]

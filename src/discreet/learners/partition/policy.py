@@ -103,6 +103,12 @@ class PartitionPolicy(ArmPolicy):
     offers: FloatArray
     epsilon: float
 
+    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
+        (L, d), and the arms (L, K) that are left there."""
+        leaves = self.tree.leaves
+        return self.tree.lower[leaves], self.tree.upper[leaves], self.active
+
     @cached_property
     def open_leaves(self) -> BoolArray:
         """(L,) whether more than one arm is left."""

@@ -6,7 +6,7 @@ same people. `ours` is `gp_ucb` as it comes, with nothing chosen for these probl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
@@ -14,8 +14,15 @@ from discreet.learners.calibration import Calibration
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.decision_sets import BumpProblem
-from discreet.records import Value
-from discreet.reproduction.cases import NON_PRIVATE, UNIFORM, Case
+from discreet.reproduction.cases import (
+    NON_PRIVATE,
+    OURS,
+    PUBLISHED,
+    UNIFORM,
+    Case,
+    RegretFigure,
+    Request,
+)
 from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.reproduction.dubey2021.settings import (
     BEST_OF_BOX,
@@ -26,17 +33,11 @@ from discreet.reproduction.dubey2021.settings import (
     ball_points,
     benchmarks,
 )
-from discreet.reproduction.runner import Reproduction, Request
 
-OURS, PUBLISHED = "ours", "published"
 OURS_LOCAL, PUBLISHED_LOCAL = "ours, local", "published, local"
 EXACT = "non-private, exact"
-_PANELS = {
-    PUBLISHED: "published calibration",
-    OURS: "our calibration",
-    OURS_LOCAL: "local model",
-    PUBLISHED_LOCAL: "local model",
-}
+_PANELS = {PUBLISHED: "published calibration", OURS: "our calibration"}
+_LOCAL = "local model"
 
 FIGURE_1_EPSILONS = (10.0, 1.0, 0.5, 0.1)
 FIGURE_1_LOCAL_EPSILONS = (10.0, 1.0)
@@ -56,154 +57,131 @@ _DELTA_NOTE = (
 )
 
 
-def _bump_options() -> dict[str, Any]:
-    return {"kernel": BUMP_KERNEL, "public_points": ball_points().tolist()}
+def _bumps(request: Request) -> Callable[..., Case]:
+    """Makes cases of section 6.1: the method, its learner and budget, its label and panel."""
+    problem, rounds = BumpProblem(), request.rounds
+    setting = {"problem": "bumps (section 6.1)", "kernel": BUMP_KERNEL, "rounds": rounds}
+    points = ball_points()
+
+    def case(
+        method: str,
+        label: str,
+        budget: Budget | None = None,
+        learner: str = "gp_ucb",
+        panel: str | None = None,
+        calibration: Calibration | None = None,
+    ) -> Case:
+        arguments: dict[str, Any] = {}
+        if learner != UNIFORM:
+            arguments["kernel"] = BUMP_KERNEL
+        if learner == "gp_ucb":
+            arguments |= {"public_points": points, "calibration": calibration}
+        budget = budget or NonPrivate()
+        return Case(method, problem, learner, rounds, budget, arguments, setting, panel, label)
+
+    return case
 
 
-def _bump_setting(rounds: int) -> dict[str, Value]:
-    return {"problem": "bumps (section 6.1)", "kernel": BUMP_KERNEL, "rounds": rounds}
-
-
-def _bump_case(method: str, budget: Budget, label: str, rounds: int) -> Case:
-    calibration: Calibration | None = None
-    if method == PUBLISHED:
-        calibration = PublishedJoint(rounds)
-    if method == PUBLISHED_LOCAL:
-        calibration = PublishedLocal(rounds, delta=budget.delta)
-    return Case(
-        method,
-        BumpProblem(),
-        "gp_ucb",
-        budget,
-        _bump_options(),
-        calibration,
-        _bump_setting(rounds),
-        _PANELS[method],
-        label,
-    )
-
-
-def _bump_references(rounds: int) -> list[Case]:
-    problem, setting = BumpProblem(), _bump_setting(rounds)
-    free = Case(
-        NON_PRIVATE,
-        problem,
-        "gp_ucb",
-        options=_bump_options(),
-        setting=setting,
-        label=NON_PRIVATE,
-    )
-    exact = Case(
-        EXACT,
-        problem,
-        ExactGPUCB.name,
-        options={"kernel": BUMP_KERNEL},
-        setting=setting,
-        panel="",
-        label=EXACT,
-    )
-    uniform = Case(UNIFORM, problem, "uniform", setting=setting, label=UNIFORM)
-    return [free, exact, uniform] if rounds <= _MOST_EXACT else [free, uniform]
+def _bump_cases(
+    request: Request, joint: Mapping[str, Joint], local: Mapping[str, Local]
+) -> list[Case]:
+    """Published and ours under budgets by label, and what has none."""
+    case, rounds = _bumps(request), request.rounds
+    cases = [
+        case(PUBLISHED, label, budget, panel=_PANELS[PUBLISHED], calibration=PublishedJoint(rounds))
+        for label, budget in joint.items()
+    ]
+    cases += [case(OURS, label, budget, panel=_PANELS[OURS]) for label, budget in joint.items()]
+    cases += [
+        case(
+            PUBLISHED_LOCAL,
+            f"published, {label}",
+            budget,
+            panel=_LOCAL,
+            calibration=PublishedLocal(rounds, delta=budget.delta),
+        )
+        for label, budget in local.items()
+    ]
+    cases += [
+        case(OURS_LOCAL, f"ours, {label}", budget, panel=_LOCAL) for label, budget in local.items()
+    ]
+    cases.append(case(NON_PRIVATE, NON_PRIVATE))
+    if rounds <= _MOST_EXACT:
+        cases.append(case(EXACT, EXACT, learner=ExactGPUCB.name, panel=""))
+    return [*cases, case(UNIFORM, UNIFORM, learner=UNIFORM)]
 
 
 def figure_1(request: Request) -> list[Case]:
     """Section 6.1 by epsilon, published and ours, joint and local."""
     assert request.delta is not None
-    rounds, delta = request.rounds, request.delta
-    cases = [
-        _bump_case(method, Joint(epsilon, delta), f"epsilon {epsilon:g}", rounds)
-        for method in (PUBLISHED, OURS)
-        for epsilon in FIGURE_1_EPSILONS
-    ]
-    cases += [
-        _bump_case(method, Local(epsilon, delta), f"{name}, epsilon {epsilon:g}", rounds)
-        for method, name in ((PUBLISHED_LOCAL, "published"), (OURS_LOCAL, "ours"))
-        for epsilon in FIGURE_1_LOCAL_EPSILONS
-    ]
-    return cases + _bump_references(rounds)
+    joint = {f"epsilon {e:g}": Joint(e, request.delta) for e in FIGURE_1_EPSILONS}
+    local = {f"epsilon {e:g}": Local(e, request.delta) for e in FIGURE_1_LOCAL_EPSILONS}
+    return _bump_cases(request, joint, local)
 
 
 def figure_2(request: Request) -> list[Case]:
     """Section 6.1 by delta at epsilon = 1."""
-    cases = [
-        _bump_case(method, Joint(FIGURE_2_EPSILON, delta), f"delta {delta:g}", request.rounds)
-        for method in (PUBLISHED, OURS)
-        for delta in FIGURE_2_DELTAS
-    ]
-    return cases + _bump_references(request.rounds)
+    deltas = {f"delta {delta:g}": Joint(FIGURE_2_EPSILON, delta) for delta in FIGURE_2_DELTAS}
+    return _bump_cases(request, deltas, {})
 
 
 def table_1(request: Request) -> list[Case]:
     """Section 6.2: on the public box, and where people bring their own points."""
-    assert request.delta is not None
-    budgets: list[Budget] = [NonPrivate()]
-    budgets += [Joint(epsilon, request.delta) for epsilon in TABLE_1_EPSILONS]
     cases = []
     for benchmark in benchmarks():
-        cases += _table_cases(benchmark, benchmark.problem, "public box", budgets, request)
-        private = PrivateSets(benchmark.problem)
-        cases += _table_cases(benchmark, private, "private sets", budgets, request)
+        cases += _table_cases(benchmark, benchmark.problem, "public box", request)
+        cases += _table_cases(benchmark, PrivateSets(benchmark.problem), "private sets", request)
     return cases
 
 
 def _table_cases(
-    benchmark: Benchmark, problem: Problem, points: str, budgets: Sequence[Budget], request: Request
+    benchmark: Benchmark, problem: Problem, points: str, request: Request
 ) -> list[Case]:
+    assert request.delta is not None
+    joint = [Joint(epsilon, request.delta) for epsilon in TABLE_1_EPSILONS]
     public = problem is benchmark.problem
-    options = {"kernel": benchmark.kernel}
-    setting: dict[str, Value] = {
+    setting = {
         "function": benchmark.name,
         "points": points,
         "kernel": benchmark.kernel,
         "rounds": request.rounds,
     }
-    panel = benchmark.name if public else ""
     # What was printed is for the paper's own number of rounds.
     printed = benchmark.paper if request.rounds == _TABLE_1_ROUNDS else {}
 
-    def case(method: str, budget: Budget, calibration: Calibration | None = None) -> Case:
+    def case(
+        method: str,
+        budget: Budget,
+        calibration: Calibration | None = None,
+        learner: str = "gp_ucb",
+    ) -> Case:
         free = isinstance(budget, NonPrivate)
         return Case(
             method,
             problem,
-            "gp_ucb",
+            learner,
+            request.rounds,
             budget,
-            options,
-            calibration,
+            {"kernel": benchmark.kernel, "calibration": calibration} if learner != UNIFORM else {},
             setting,
-            panel,
-            NON_PRIVATE if free else f"epsilon {budget.epsilon:g}",
-            {BEST_OF_BOX: printed[budget.epsilon]} if printed else {},
+            benchmark.name if public else "",
+            method if free else f"epsilon {budget.epsilon:g}",
+            {BEST_OF_BOX: printed[budget.epsilon]} if printed and learner != UNIFORM else {},
             metric=BEST_OF_BOX,
-            slow=calibration is not None and benchmark.name != _QUICK,
         )
 
-    cases = [
-        case(NON_PRIVATE if isinstance(budget, NonPrivate) else OURS, budget) for budget in budgets
-    ]
-    cases.append(
-        Case(
-            UNIFORM,
-            problem,
-            "uniform",
-            setting=setting,
-            panel=panel,
-            label=UNIFORM,
-            metric=BEST_OF_BOX,
-        )
-    )
-    if not public:
-        published = PublishedJoint(request.rounds)
-        made = [case(PUBLISHED, one, published) for one in budgets if isinstance(one, Joint)]
-        cases += [one for one in made if request.slow or not one.slow]
+    cases = [case(NON_PRIVATE, NonPrivate()), *(case(OURS, budget) for budget in joint)]
+    cases.append(case(UNIFORM, NonPrivate(), learner=UNIFORM))
+    if not public and (request.slow or benchmark.name == _QUICK):
+        cases += [case(PUBLISHED, budget, PublishedJoint(request.rounds)) for budget in joint]
     return cases
 
 
-FIGURE_1 = Reproduction(
+FIGURE_1 = RegretFigure(
     name="dubey-figure-1",
     title="Dubey (2021), Figure 1: private GP-UCB by epsilon",
     trials=20,
-    rounds=1024,
+    rounds=(1024,),
     delta=0.1,
     seed=SEED,
     cases=figure_1,
@@ -215,11 +193,11 @@ FIGURE_1 = Reproduction(
     ),
 )
 
-FIGURE_2 = Reproduction(
+FIGURE_2 = RegretFigure(
     name="dubey-figure-2",
     title="Dubey (2021), Figure 2: private GP-UCB by delta, at epsilon 1",
     trials=20,
-    rounds=1024,
+    rounds=(1024,),
     delta=None,
     seed=SEED,
     cases=figure_2,
@@ -230,11 +208,11 @@ FIGURE_2 = Reproduction(
     ),
 )
 
-TABLE_1 = Reproduction(
+TABLE_1 = RegretFigure(
     name="dubey-table-1",
     title="Dubey (2021), Table 1: private GP-UCB on three functions",
     trials=10,
-    rounds=_TABLE_1_ROUNDS,
+    rounds=(_TABLE_1_ROUNDS,),
     delta=0.1,
     seed=SEED,
     cases=table_1,
@@ -248,4 +226,4 @@ TABLE_1 = Reproduction(
     slow="the published method on styb and mw, about a minute for each trial",
 )
 
-REPRODUCTIONS = (FIGURE_1, FIGURE_2, TABLE_1)
+DUBEY_2021 = (FIGURE_1, FIGURE_2, TABLE_1)

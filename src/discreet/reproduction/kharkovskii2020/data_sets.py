@@ -7,23 +7,27 @@
 | answers | (n,)   | what the curator would measure at the rows, with noise                 |
 
 Two facts of every table are taken as public, and no epsilon pays for them: the hyperparameters with
-the scaling (`hyperparameters`), and the box in which rows lie, the smallest that holds them.
-Somebody who protects people declares both without looking at the table.
+the scaling, which the paper learns from the data (`fit`, `isotropic`), and the box in which rows
+lie, the smallest that holds them. Somebody who protects people declares both without looking at
+the table.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from discreet.problems.table_files import read_table
 from discreet.problems.tables import column_of, numbers_of
-from discreet.reproduction.kharkovskii2020.hyperparameters import fit, isotropic
 from discreet.reproduction.kharkovskii2020.settings import (
     BRANIN,
     LARGEST_NORM,
@@ -32,7 +36,7 @@ from discreet.reproduction.kharkovskii2020.settings import (
     SETTINGS,
     SYNTHETIC,
     SYNTHETIC_5,
-    Setting,
+    SearchSetting,
 )
 from discreet.validation import (
     BoolArray,
@@ -50,6 +54,15 @@ NEED_FILES = (LOANS, PROPERTY)
 _SYNTHETIC_NOISE = 1e-5
 # On each axis.
 _SYNTHETIC_POINTS, _BRANIN_POINTS = 100, 31
+
+# The likelihood of this many random rows takes some seconds to maximise.
+_SUBSET = 1000
+_SUBSET_SEED = 0
+# In standard deviations of a column: beyond the second it says nothing, below the first no row has
+# neighbours.
+_LENGTHS = (0.1, 10.0)
+# In variances of the outcome; the smallest noise is that of the paper's synthetic functions.
+_SIGNAL, _NOISE = (1e-2, 1e2), (1e-5, 1e1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +97,7 @@ class DataSet(ABC):
         deviation: sigma_y, the standard deviation of f, in the unit of the outcome.
     """
 
-    setting: Setting
+    setting: SearchSetting
     title: str
     source: str
     rows: FloatArray
@@ -263,20 +276,20 @@ def load(name: str, data: Path | None) -> DataSet:
 
 
 def _fitted(
-    setting: Setting, title: str, source: str, columns: FloatArray, outcome: FloatArray
+    setting: SearchSetting, title: str, source: str, columns: FloatArray, outcome: FloatArray
 ) -> FixedOutcome:
     """With most likely hyperparameters, equal length scales and the outcome in units of sigma_y."""
-    found = fit(columns, outcome)
-    inputs = isotropic(columns, found.length_scales)
+    fitted = fit(columns, outcome)
+    rows, length_scale = isotropic(columns, fitted.length_scales)
     return FixedOutcome(
         setting=setting,
         title=title,
         source=source,
-        rows=inputs.rows,
-        length_scale=inputs.length_scale,
-        noise=found.noise,
-        deviation=found.deviation,
-        outcome=(outcome - found.mean) / found.deviation,
+        rows=rows,
+        length_scale=length_scale,
+        noise=fitted.noise,
+        deviation=fitted.deviation,
+        outcome=(outcome - fitted.mean) / fitted.deviation,
     )
 
 
@@ -303,3 +316,53 @@ def _kept(numbers: dict[str, FloatArray], kept: BoolArray) -> list[FloatArray]:
             "at least 2 are needed, so give the whole table."
         )
     return [values[kept] for values in numbers.values()]
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperparameters:
+    """Of a Gaussian process with a squared exponential kernel.
+
+    Attributes:
+        length_scales: (d,) in the units of the columns.
+        mean: of the outcome.
+        deviation: sigma_y, the standard deviation of the process, in the unit of the outcome.
+        noise: the variance of the noise over sigma_y^2.
+    """
+
+    length_scales: FloatArray
+    mean: float
+    deviation: float
+    noise: float
+
+
+def fit(columns: FloatArray, outcome: FloatArray) -> Hyperparameters:
+    """The most likely hyperparameters of 1,000 random rows (all, if there are fewer)."""
+    subset = np.random.default_rng(_SUBSET_SEED).permutation(len(columns))[:_SUBSET]
+    spread = columns[subset].std(axis=0)
+    centre, unit = float(outcome[subset].mean()), float(outcome[subset].std())
+    kernel = ConstantKernel(1.0, _SIGNAL) * RBF(np.ones(columns.shape[1]), _LENGTHS)
+    process = GaussianProcessRegressor(kernel + WhiteKernel(0.1, _NOISE))
+    with warnings.catch_warnings():
+        # A length scale at its bound is an answer: the column says nothing.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        process.fit(columns[subset] / spread, (outcome[subset] - centre) / unit)
+    kernel = process.kernel_
+    signal = float(kernel.k1.k1.constant_value)
+    return Hyperparameters(
+        length_scales=np.atleast_1d(kernel.k1.k2.length_scale) * spread,
+        mean=centre,
+        deviation=unit * math.sqrt(signal),
+        noise=float(kernel.k2.noise_level) / signal,
+    )
+
+
+def isotropic(columns: FloatArray, length_scales: FloatArray) -> tuple[FloatArray, float]:
+    """Columns (n, d) over their length scales (d,), centred and scaled to a largest norm of 25.
+
+    Returns:
+        The rows (n, d), and the length scale that all their columns then have.
+    """
+    scaled = columns / length_scales
+    scaled = scaled - scaled.mean(axis=0)
+    factor = LARGEST_NORM / float(np.linalg.norm(scaled, axis=1).max())
+    return factor * scaled, factor

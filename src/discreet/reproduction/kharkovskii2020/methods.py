@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.accounting import GaussianEvent
-from discreet.records import Value
+from discreet.reproduction.cases import NON_PRIVATE, OURS, PUBLISHED
 from discreet.reproduction.kharkovskii2020.data_sets import DataSet, Outcomes
 from discreet.reproduction.kharkovskii2020.settings import UCB_DELTA
 from discreet.reproduction.kharkovskii2020.transformation import (
@@ -49,9 +50,10 @@ from discreet.reproduction.kharkovskii2020.transformation import (
 )
 from discreet.validation import IntArray
 
-PUBLISHED, PAPERS_BRANCH = "published", "published, paper's branch"
-OURS, OURS_UCB = "ours", "ours, GP-UCB"
-NON_PRIVATE, NON_PRIVATE_EI = "non-private", "non-private, expected improvement"
+PAPERS = "paper's branch"
+PAPERS_BRANCH = f"{PUBLISHED}, {PAPERS}"
+OURS_UCB = f"{OURS}, GP-UCB"
+NON_PRIVATE_EI = f"{NON_PRIVATE}, expected improvement"
 RANDOM = "random"
 
 NOISE = SimulatedNoise.name
@@ -87,6 +89,10 @@ class Method(ABC):
     def name(self) -> str:
         """In tables and records."""
 
+    def label(self, data: DataSet) -> str:
+        """In printed tables and figures."""
+        return self.name
+
     @abstractmethod
     def search(self, task: Task) -> IntArray:
         """(T,) the rows that were asked for, in order."""
@@ -100,7 +106,7 @@ class Method(ABC):
         """What is asked for, or claimed."""
         return None
 
-    def facts(self, data: DataSet) -> dict[str, Value]:
+    def facts(self, data: DataSet) -> dict[str, Any]:
         """What records say about the release, beyond its guarantee."""
         return {}
 
@@ -127,6 +133,12 @@ class Published(Method):
     def epsilon(self) -> float:
         return self.claimed
 
+    def label(self, data: DataSet) -> str:
+        """With the branch that was taken."""
+        stated = self.branch == AS_STATED
+        taken = self.algorithm(data).taken(data.rows)
+        return f"{'published' if stated else PAPERS} ({taken})"
+
     def algorithm(self, data: DataSet) -> RandomProjection:
         """Algorithm 1 at the data set's delta."""
         return RandomProjection(self.claimed, data.setting.delta, self.columns, self.branch)
@@ -140,7 +152,7 @@ class Published(Method):
     def guarantee(self, data: DataSet) -> Guarantee:
         return self.algorithm(data).guarantee()
 
-    def facts(self, data: DataSet) -> dict[str, Value]:
+    def facts(self, data: DataSet) -> dict[str, Any]:
         algorithm = self.algorithm(data)
         return {
             "r": self.columns,
@@ -201,12 +213,12 @@ class Ours(Method):
         adjacency = Adjacency("row", radius=self.radius)
         return derive_guarantee([release], "outsourced", adjacency, data.setting.delta)
 
-    def facts(self, data: DataSet) -> dict[str, Value]:
+    def facts(self, data: DataSet) -> dict[str, Any]:
         return {"radius": self.radius, "noise_scale": self.scale(data)}
 
 
 @dataclass(frozen=True)
-class NonPrivate(Method):
+class NonPrivateSearch(Method):
     """A search that sees the rows.
 
     Attributes:
@@ -218,6 +230,9 @@ class NonPrivate(Method):
     @property
     def name(self) -> str:
         return NON_PRIVATE if self.published_rule else NON_PRIVATE_EI
+
+    def label(self, data: DataSet) -> str:
+        return NON_PRIVATE if self.published_rule else "non-private, EI"
 
     def search(self, task: Task) -> IntArray:
         rule = PUBLISHED_RULE if self.published_rule else ExpectedImprovement()

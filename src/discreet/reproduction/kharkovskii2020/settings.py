@@ -27,7 +27,7 @@ RUNS = 50
 
 
 @dataclass(frozen=True)
-class Setting:
+class SearchSetting:
     """How a data set is searched.
 
     Attributes:
@@ -43,14 +43,14 @@ class Setting:
     columns: int
 
 
-SETTINGS: Mapping[str, Setting] = {
-    one.name: one
-    for one in (
-        Setting(SYNTHETIC_5, rounds=50, delta=1e-5, columns=10),
-        Setting(SYNTHETIC, rounds=50, delta=1e-5, columns=10),
-        Setting(LOANS, rounds=50, delta=1e-5, columns=15),
-        Setting(PROPERTY, rounds=100, delta=1e-4, columns=15),
-        Setting(BRANIN, rounds=50, delta=1e-3, columns=10),
+SETTINGS: Mapping[str, SearchSetting] = {
+    setting.name: setting
+    for setting in (
+        SearchSetting(SYNTHETIC_5, rounds=50, delta=1e-5, columns=10),
+        SearchSetting(SYNTHETIC, rounds=50, delta=1e-5, columns=10),
+        SearchSetting(LOANS, rounds=50, delta=1e-5, columns=15),
+        SearchSetting(PROPERTY, rounds=100, delta=1e-4, columns=15),
+        SearchSetting(BRANIN, rounds=50, delta=1e-3, columns=10),
     )
 }
 

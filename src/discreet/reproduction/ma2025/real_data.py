@@ -163,15 +163,15 @@ def _adult(folder: Path) -> Split:
 
 def _adult_file(folder: Path, stem: str) -> pd.DataFrame:
     places = (folder / stem, folder / f"{stem}.gz")
-    found = [place for place in places if place.is_file()]
-    if not found:
+    files = [place for place in places if place.is_file()]
+    if not files:
         raise InvalidInput(
             f"there is no file {places[0]} or {places[1]}; put the UCI file there, or leave adult "
             "out with --only."
         )
     # adult.test opens with the line "|1x3 Cross validator" and ends its labels in a dot.
     frame = read_csv(
-        found[0],
+        files[0],
         header=None,
         names=list(_ADULT_FIELDS),
         usecols=list(_ADULT_FIELDS.values()),

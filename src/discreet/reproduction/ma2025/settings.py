@@ -19,18 +19,19 @@ what the paper shows, not as what its mechanism reaches.
 
 from __future__ import annotations
 
-import csv
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from discreet.experiments import Source
 from discreet.problems.auxiliary import draw_auxiliary
 from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential, symmetric
-from discreet.validation import InvalidInput, positive_number, whole_number
+from discreet.validation import positive_number, whole_number
 
 # Base of the trials' seeds; nothing was ever tuned on it.
 SEED = 20250901
@@ -136,28 +137,15 @@ def alike(
 
 
 @cache
-def _logs() -> dict[tuple[str, str, str, float, float, int, int, int, str], float]:
-    """Mean regret by experiment, reward function and setting."""
-    text = files("discreet.reproduction.ma2025").joinpath("published_logs.csv").read_text()
-    return {
-        (
-            row["experiment"],
-            row["reward_function"],
-            _same(row["epsilon_auxiliary"]),
-            float(row["epsilon"]),
-            float(row["gamma"]),
-            int(row["rounds"]),
-            int(row["n_auxiliary"]),
-            int(row["sources"]),
-            _same(row["kappa"]),
-        ): float(row["mean_regret"])
-        for row in csv.DictReader(text.splitlines())
-    }
-
-
-def _same(number: str) -> str:
-    """One text for equal numbers."""
-    return f"{float(number):g}" if number.replace(".", "").isdigit() else number
+def _logs() -> dict[Hashable, float]:
+    """Mean regret by experiment, mean rewards and setting, in the order of `logged_mean`'s key."""
+    keys = ["experiment", "reward_function", "epsilon", "rounds", "n_auxiliary", "sources"]
+    keys += ["epsilon_auxiliary", "gamma", "kappa"]
+    with files("discreet.reproduction.ma2025").joinpath("published_logs.csv").open() as file:
+        logs = pd.read_csv(
+            file, dtype={"epsilon_auxiliary": str, "kappa": str}, keep_default_na=False
+        )
+    return logs.set_index(keys)["mean_regret"].to_dict()
 
 
 def logged_mean(
@@ -186,14 +174,6 @@ def logged_mean(
         which = _ORDERS.get(epsilon_auxiliary, "")
     else:
         which = f"{epsilon_auxiliary:g}"
-    key = "" if kappa is None else f"{kappa:g}"
-    setting = (epsilon, gamma, rounds, n_auxiliary, sources, key)
-    return _logs().get((experiment, rewards, which, *setting))
-
-
-def check_known(asked: str, known: tuple[str, ...], what: str) -> None:
-    """Refuse a name that there is not."""
-    if asked not in known:
-        raise InvalidInput(
-            f"the {what} was {asked!r}; it must be one of {', '.join(map(repr, known))}."
-        )
+    shown = "" if kappa is None else f"{kappa:g}"
+    key = (epsilon, rounds, n_auxiliary, sources, which, gamma, shown)
+    return _logs().get((experiment, rewards, *key))

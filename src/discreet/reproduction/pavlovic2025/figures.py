@@ -6,14 +6,19 @@ prediction, as they come.
 
 from __future__ import annotations
 
-from typing import Any
-
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, Elimination
 from discreet.learners.epochs.released_thompson import ReleasedThompson
-from discreet.learners.epochs.usca import Usca
+from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.privacy import Budget, Joint, Local, NonPrivate
-from discreet.problems.kernel_grid import KernelGridProblem
-from discreet.reproduction.cases import NON_PRIVATE, UNIFORM, Case
+from discreet.reproduction.cases import (
+    NON_PRIVATE,
+    OURS,
+    PUBLISHED,
+    UNIFORM,
+    Case,
+    RegretFigure,
+    Request,
+)
 from discreet.reproduction.pavlovic2025.calibration import PublishedElimination, PublishedUsca
 from discreet.reproduction.pavlovic2025.settings import (
     ERROR_RATE,
@@ -25,10 +30,8 @@ from discreet.reproduction.pavlovic2025.settings import (
     prediction_error,
     share_wrong,
 )
-from discreet.reproduction.runner import Reproduction, Request
 
-OURS, OURS_LOCAL = "ours", "ours, local"
-PUBLISHED, NARROW = "published", "published, z = 3"
+OURS_LOCAL, NARROW = "ours, local", "published, z = 3"
 ELIMINATION, RIGOROUS = "elimination", "elimination, rigorous"
 UNIFORM_DESIGN, CHANCE = "uniform design", "random choice"
 
@@ -54,24 +57,24 @@ def _regret_cases(surface: Surface, request: Request) -> list[Case]:
             method,
             problem,
             learner,
+            rounds,
             budget,
-            options={} if plain else surface.options(problem),
-            arguments={} if rule is None else {"calibration": rule},
-            setting=surface.setting(rounds),
-            panel="" if method == RIGOROUS else f"{surface.name}, {rounds:,} people",
-            label=method,
-            slow=method == RIGOROUS,
+            ({} if plain else surface.arguments(problem))
+            | ({} if rule is None else {"calibration": rule}),
+            surface.setting(rounds),
+            "" if method == RIGOROUS else f"{surface.name}, {rounds:,} people",
+            method,
             measure=None if plain else share_wrong,
         )
 
     capri, ours = Capri.name, ReleasedThompson.name
-    rigorous = BernsteinElimination(surface.norm)
-    cases = [case(PUBLISHED, capri, one, PublishedElimination()) for one in joint]
-    cases += [case(NARROW, capri, one, PublishedElimination(deviations=3.0)) for one in joint]
-    cases += [case(RIGOROUS, capri, one, rigorous) for one in joint if request.slow]
-    cases += [case(ELIMINATION, capri, one) for one in joint]
-    cases += [case(OURS, ours, one) for one in joint]
-    cases += [case(OURS_LOCAL, ours, one) for one in local]
+    narrow, rigorous = PublishedElimination(deviations=3.0), BernsteinElimination(surface.norm)
+    cases = [case(PUBLISHED, capri, budget, PublishedElimination()) for budget in joint]
+    cases += [case(NARROW, capri, budget, narrow) for budget in joint]
+    cases += [case(RIGOROUS, capri, budget, rigorous) for budget in joint if request.slow]
+    cases += [case(ELIMINATION, capri, budget) for budget in joint]
+    cases += [case(OURS, ours, budget) for budget in joint]
+    cases += [case(OURS_LOCAL, ours, budget) for budget in local]
     return [
         *cases,
         case(UNIFORM, UNIFORM, NonPrivate()),
@@ -81,56 +84,35 @@ def _regret_cases(surface: Surface, request: Request) -> list[Case]:
 
 def usca_error_rate(request: Request) -> list[Case]:
     """The expected regret of one prediction, after learning from `rounds` people."""
-    surface = SQUARED_EXPONENTIAL
+    surface, rounds = SQUARED_EXPONENTIAL, request.rounds
     problem = surface.problem()
     budgets = [Joint(epsilon, 0.0) for epsilon in ERROR_EPSILONS]
 
-    def case(method: str, budget: Budget, design: str, **arguments: Any) -> Case:
-        return _error_case(
+    def case(method: str, budget: Budget, design: str, **published: UscaCalibration) -> Case:
+        chance = method == CHANCE
+        arguments = {**surface.arguments(problem), "predictions": 1, "design": design, **published}
+        return Case(
             method,
-            surface,
-            request.rounds,
             problem,
-            Usca.name,
+            UNIFORM if chance else Usca.name,
+            rounds,
             budget,
-            {**surface.options(problem), "predictions": 1, "design": design},
-            arguments,
+            {} if chance else arguments,
+            surface.setting(rounds),
+            f"{rounds:,} people",
+            method,
+            metric=ERROR_RATE,
+            measure=chance_error if chance else prediction_error,
         )
 
-    published = PublishedUsca()
-    cases = [case(PUBLISHED, one, "uniform", calibration=published) for one in budgets]
-    cases += [case(UNIFORM_DESIGN, one, "uniform") for one in budgets]
-    cases += [case(OURS, one, "optimal") for one in budgets]
-    chance = _error_case(CHANCE, surface, request.rounds, problem, UNIFORM, NonPrivate(), {}, {})
-    return [*cases, chance, case(NON_PRIVATE, NonPrivate(), "optimal")]
+    calibration = PublishedUsca()
+    cases = [case(PUBLISHED, budget, "uniform", calibration=calibration) for budget in budgets]
+    cases += [case(UNIFORM_DESIGN, budget, "uniform") for budget in budgets]
+    cases += [case(OURS, budget, "optimal") for budget in budgets]
+    return [*cases, case(CHANCE, NonPrivate(), ""), case(NON_PRIVATE, NonPrivate(), "optimal")]
 
 
-def _error_case(
-    method: str,
-    surface: Surface,
-    rounds: int,
-    problem: KernelGridProblem,
-    learner: str,
-    budget: Budget,
-    options: dict[str, Any],
-    arguments: dict[str, Any],
-) -> Case:
-    return Case(
-        method,
-        problem,
-        learner,
-        budget,
-        options=options,
-        arguments=arguments,
-        setting=surface.setting(rounds),
-        panel=f"{rounds:,} people",
-        label=method,
-        metric=ERROR_RATE,
-        measure=chance_error if method == CHANCE else prediction_error,
-    )
-
-
-CAPRI_REGRET = Reproduction(
+CAPRI_REGRET = RegretFigure(
     name="capri-regret",
     title="Pavlovic et al. (2025), CAPRI: cumulative regret by epsilon",
     trials=10,
@@ -147,10 +129,10 @@ CAPRI_REGRET = Reproduction(
         "in which the best arm by the last estimate is more than 0.05 worse than the best."
     ),
     slow="elimination with rigorous widths, 5 to 20 seconds for each trial",
-    figure="epsilon",
+    form="trade-off",
 )
 
-USCA_ERROR_RATE = Reproduction(
+USCA_ERROR_RATE = RegretFigure(
     name="usca-error-rate",
     title="Pavlovic et al. (2025), USCA: error rate of one prediction by epsilon",
     trials=10,
@@ -165,7 +147,7 @@ USCA_ERROR_RATE = Reproduction(
         "times that range over the scale. Uniform design: our ridge and ranges, with arms offered "
         "as published."
     ),
-    figure="epsilon",
+    form="trade-off",
 )
 
-REPRODUCTIONS = (CAPRI_REGRET, USCA_ERROR_RATE)
+PAVLOVIC_2025 = (CAPRI_REGRET, USCA_ERROR_RATE)

@@ -19,7 +19,6 @@ from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.usca import Usca
 from discreet.problems.base import Crowd
 from discreet.problems.kernel_grid import GridCrowd, KernelGridProblem, Smoothness
-from discreet.records import Value
 from discreet.validation import FloatArray
 
 # Base of the trials' seeds; nothing was ever tuned on it.
@@ -52,11 +51,11 @@ class Surface:
         """Where people come from."""
         return KernelGridProblem(smoothness=self.smoothness)
 
-    def options(self, problem: KernelGridProblem) -> dict[str, Any]:
-        """What every learner is told."""
+    def arguments(self, problem: KernelGridProblem) -> dict[str, Any]:
+        """What every learner knows."""
         return {"kernel": self.kernel, "reward_noise": problem.noise}
 
-    def setting(self, rounds: int) -> dict[str, Value]:
+    def setting(self, rounds: int) -> dict[str, Any]:
         """For records."""
         return {"function": self.name, "kernel": self.kernel, "rounds": rounds}
 

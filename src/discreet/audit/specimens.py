@@ -1,0 +1,454 @@
+"""Designs that are known to be broken, each a small faithful copy of one flaw.
+
+An audit that misses one of them proves nothing about honest code. Each is a function that releases
+what its design would, of one of two data sets, and claims what its design promises, or would
+promise; `discreet audit specimens` must catch them all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of
+from discreet.audit.games import Additive, Bound, Check, Game, Stated
+from discreet.privacy import NoiseSource, SimulatedNoise
+from discreet.privacy.budget import TrustModel
+from discreet.privacy.calibration import gaussian_noise_multiplier
+from discreet.privacy.prefix_sums import Independent, PrivateStream
+from discreet.validation import FloatArray, IntArray
+
+# Of data, so many independent trials, with this noise.
+Release = Callable[[Any, int, NoiseSource], Any]
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """One broken design.
+
+    Attributes:
+        name: as `discreet audit NAME` takes it.
+        trust_model: who sees what.
+        claim: what the design promises.
+        pair: a data set and its neighbour, each with a label.
+        release: runs the design.
+        shown: what its output is called.
+        attack: neighbours and score of the trials, in words.
+        about: where the design comes from.
+        statistic: (trials,) scores of the output; None for the likelihood ratio.
+        bound: what the guesses of a likelihood ratio are turned into.
+        trials_last: whether trials are the last axis of what is handed to the noise.
+        cost: how many trials of the usual kind one of these counts for.
+    """
+
+    name: str
+    trust_model: TrustModel
+    claim: Claim
+    pair: tuple[tuple[str, Any], tuple[str, Any]]
+    release: Release
+    shown: str
+    attack: str
+    about: str
+    statistic: Callable[[Any], FloatArray] | None = None
+    bound: Bound = "gaussian"
+    trials_last: bool = False
+    cost: int = 1
+
+    @property
+    def check(self) -> Check:
+        """By exact replay and by trials."""
+        game = self._game
+        return Check(
+            self.name, "specimen", self.trust_model, self._exact, game, self.cost, self.about
+        )
+
+    def _exact(self) -> Exact:
+        return exact_of(self._run, list(self.pair))
+
+    def _run(self, data: Any, facts: Facts) -> Promise:
+        facts.add(self.shown, fingerprint(self.release(data, 1, SimulatedNoise(1))))
+        return Promise(self.claim, self.claim)
+
+    def _side(self, first: bool, trials: int, noise: NoiseSource) -> Any:
+        return self.release(self.pair[0 if first else 1][1], trials, noise)
+
+    def _scores(self, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
+        assert self.statistic is not None
+        return self.statistic(self._side(first, trials, noise))
+
+    def _game(self, exact: Exact) -> Game:
+        claim = exact.claim
+        if self.statistic is not None:
+            return Stated(claim=claim, attack=self.attack, statistic=self._scores)
+        return Additive(
+            claim=claim,
+            attack=f"likelihood ratio; {self.attack}",
+            side=self._side,
+            trials_last=self.trials_last,
+            bound=self.bound,
+            threshold=0.0 if self.bound == "gaussian" else None,
+        )
+
+
+def fingerprint(output: Any) -> bytes:
+    """What a design shows: an array, several of them, or nothing."""
+    parts = output if isinstance(output, tuple) else (output,)
+    return b"".join(part.tobytes() for part in parts if part is not None)
+
+
+# Noise only from the people in a bin: the published program of LDPMAB (Ma et al. 2025).
+
+_CELLS = 4
+
+
+def own_bin(cell: int, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, 2C) reports of a person in that bin with reward 1; see `noise_in_own_bin`."""
+    return noise_in_own_bin(np.full(trials, cell), np.ones(trials), noise)
+
+
+def noise_in_own_bin(cells: IntArray, rewards: FloatArray, noise: NoiseSource) -> FloatArray:
+    """(n, 2C) U and V with noise on the person's own pair alone.
+
+    The paper's mechanism adds Laplace(4 / epsilon) noise to U and V of *every* active (bin, arm)
+    pair, whoever reports. The authors' program draws noise for the pair that the person is in and
+    leaves all others at exactly 0, so a report shows where its person is, whatever the noise.
+    """
+    people = np.arange(len(cells))
+    values = np.zeros((len(cells), 2 * _CELLS))
+    own = np.stack([np.ones(len(cells)), rewards], axis=1)
+    drawn = noise.add_laplace(own, 4.0 / OWN_BIN.claim.epsilon)
+    values[people, cells] = drawn[:, 0]
+    values[people, _CELLS + cells] = drawn[:, 1]
+    return values
+
+
+OWN_BIN = Specimen(
+    "own_bin",
+    "local",
+    Claim(1.0),
+    (("a person in the first bin", 0), ("in the second", 1)),
+    own_bin,
+    "the report",
+    "whether U of the first bin is 0; a person there, or in the second",
+    "the published program of Ma et al. (2025)",
+    lambda values: (values[:, 0] != 0.0).astype(np.float64),
+)
+
+
+# The subspace leak of PO-GP-UCB (Kharkovskii et al. 2020, Algorithm 1).
+
+_ROWS, _COLUMNS, _PROJECTED = 8, 2, 4
+_RADIUS = 1.0
+
+
+def column_space(rows: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, n, r) releases of a table (n, d) by Algorithm 1.
+
+    A centred table X (n, d) with singular value decomposition U S V' is released as
+
+        Z = r^(-1/2) U sqrt(S^2 + omega^2 I) V' M,    M (d, r) standard normal.
+
+    Every column of Z lies in the span of U, which moves when one row moves: who knows the table and
+    its neighbour tells them apart with certainty, however large omega is. (The other branch of
+    Algorithm 1 has no omega and the same span.)
+    """
+    claim = COLUMN_SPACE.claim
+    logs = math.log(2.0 / claim.delta) * math.log(16.0 * _PROJECTED / claim.delta)
+    omega = 16.0 * math.sqrt(_PROJECTED) * logs / claim.epsilon
+    left, sizes, right = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    lifted = (left * np.hypot(sizes, omega)) @ right
+    drawn = noise.add_gaussian(np.zeros((trials, rows.shape[1], _PROJECTED)), 1.0)
+    points: FloatArray = lifted @ drawn / math.sqrt(_PROJECTED)
+    return points
+
+
+def _tables() -> tuple[FloatArray, FloatArray]:
+    """A table (n, d) with norms of at most 25, and its neighbour."""
+    normal = np.random.default_rng(1).standard_normal((_ROWS, _COLUMNS))
+    rows = normal * 25.0 / np.linalg.norm(normal, axis=1).max()
+    moved = rows.copy()
+    moved[0, 0] += _RADIUS
+    return rows, moved
+
+
+def _nearer(points: FloatArray) -> FloatArray:
+    """(trials,) how much nearer releases are to the column space of the first table."""
+    far = []
+    for table in _tables():
+        basis = np.linalg.svd(table - table.mean(axis=0), full_matrices=False)[0]
+        outside = points - basis @ (basis.T @ points)
+        far.append(np.sqrt(np.square(outside).sum(axis=(1, 2))))
+    nearer: FloatArray = far[1] - far[0]
+    return nearer
+
+
+COLUMN_SPACE = Specimen(
+    "column_space",
+    "outsourced",
+    Claim(math.exp(1.1), 1e-5),  # of the paper's Figure 2a
+    (("a table", _tables()[0]), ("one row moved by 1", _tables()[1])),
+    column_space,
+    "the release",
+    "distance from the column space of either table; one row moved by 1",
+    "PO-GP-UCB, Kharkovskii et al. (2020)",
+    _nearer,
+    cost=5,
+)
+
+
+# The sensitivity of 1 in Lemma 5 of Dubey (2021).
+
+ALPHA, DELTA = 10.0, 0.1
+SIGMA_GRAM = math.sqrt(8.0 * math.log(2.5 / DELTA)) / ALPHA
+SIGMA_REWARDS = math.sqrt(8.0 * math.log(5.0 / DELTA)) / ALPHA
+# phi' psi of the worst two people (see `lemma_5`).
+COSINE = -0.5 * (SIGMA_GRAM / SIGMA_REWARDS) ** 2
+
+
+def features(first: bool, cosine: float) -> FloatArray:
+    """(2,) features of length 1 of either person, with that inner product."""
+    angle = 0.5 * math.asin(-cosine)
+    s, c = math.sin(angle), math.cos(angle)
+    return np.array([s, c] if first else [-c, -s])
+
+
+def lemma_5_gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, m (m + 1)/2) the upper triangle of phi phi' with noise of sigma_X."""
+    upper = np.outer(phi, phi)[np.triu_indices(len(phi))]
+    return noise.add_gaussian(np.tile(upper, (trials, 1)), SIGMA_GRAM)
+
+
+def lemma_5(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, ..) both parts of the reports of a person with reward 1.
+
+    A person adds Gaussian noise to the upper triangle of phi phi' and to y phi, with
+
+        sigma_X^2 = 8 ln(5 / (2 delta)) / alpha^2,    sigma_u^2 = 8 ln(5 / delta) / alpha^2,
+
+    which would keep (alpha / 2, delta / 2) each if replacing the person moved each part by 1. It
+    moves phi phi' by up to sqrt 2. At the paper's delta of 0.1 and alpha = 10 the first part, which
+    should keep 5, keeps 7.7 only, and the whole report, which should keep 10, keeps 11.9. At
+    alpha = 5 the noise is so generous otherwise that the whole report keeps 3.7: the flaw is there,
+    but the claim is not broken. So the specimen is attacked at alpha = 10.
+
+    The worst two people for the whole report have phi = (s, c) and psi = (-c, -s): the entry off
+    the diagonal of phi phi', which has less weight than in the Frobenius norm, is the same, and
+    with rewards of 1 y phi moves as well. With q = sigma_X / sigma_u the distance is largest at
+    phi' psi = -q^2 / 2.
+    """
+    rewards = noise.add_gaussian(np.tile(phi, (trials, 1)), SIGMA_REWARDS)
+    joined: FloatArray = np.hstack([lemma_5_gram(phi, trials, noise), rewards])
+    return joined
+
+
+def _people(cosine: float) -> tuple[FloatArray, FloatArray]:
+    return features(True, cosine), features(False, cosine)
+
+
+LEMMA_5_GRAM = Specimen(
+    "lemma_5, gram",
+    "local",
+    Claim(0.5 * ALPHA, 0.5 * DELTA),
+    (("a person", _people(0.0)[0]), ("one with orthogonal features", _people(0.0)[1])),
+    lemma_5_gram,
+    "the report",
+    "orthogonal features",
+    "Dubey (2021), Lemma 5, alpha = 10",
+)
+LEMMA_5 = Specimen(
+    "lemma_5, report",
+    "local",
+    Claim(ALPHA, DELTA),
+    (
+        ("a person with reward 1", _people(COSINE)[0]),
+        (f"one whose features have the cosine {COSINE:.2f}", _people(COSINE)[1]),
+    ),
+    lemma_5,
+    "the report",
+    f"features with cosine {COSINE:.2f}, rewards 1",
+    "Dubey (2021), Lemma 5, alpha = 10",
+)
+
+
+# The classical Gaussian formula beyond its range.
+
+
+def classical_gaussian(value: float, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, 1) a number with sensitivity 1 and noise by the formula.
+
+    sigma = sensitivity sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014, Theorem A.1) is
+    proved for epsilon below 1 only. At epsilon = 10 and delta = 0.1 its noise keeps 14.7 (Balle and
+    Wang 2018).
+    """
+    return noise.add_gaussian(np.full((trials, 1), value), classical_sigma(10.0, 0.1))
+
+
+def classical_sigma(epsilon: float, delta: float) -> float:
+    """The classical formula for sensitivity 1."""
+    return math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+
+
+CLASSICAL_GAUSSIAN = Specimen(
+    "classical_gaussian",
+    "joint",
+    Claim(10.0, 0.1),
+    (("1", 1.0), ("0", 0.0)),
+    classical_gaussian,
+    "the release",
+    "numbers 1 apart",
+    "sqrt(2 ln(1.25/delta))/epsilon at epsilon = 10",
+)
+
+
+# Noise that is drawn again after a restart.
+
+
+def restart(value: float, trials: int, noise: NoiseSource) -> None:
+    """Release the same row before and after a restart; every coordinate is a trial of its own.
+
+    A service saves its stream, releases a sum, and is stopped. It comes up with the file from
+    before, does not know that the sum has left, and releases it again. Each release keeps the
+    budget; who saw both averages the noise away, and a person pays for two.
+    """
+    multiplier = gaussian_noise_multiplier(RESTART.claim.epsilon, RESTART.claim.delta)
+    stream = PrivateStream(Independent(), trials, 1.0, multiplier, noise)
+    saved = json.dumps(stream.to_fields())
+    row = np.full(trials, value)
+    stream.release(row)
+    restored = PrivateStream.from_fields(Independent(), json.loads(saved), noise)
+    restored.release(row)
+
+
+RESTART = Specimen(
+    "restart",
+    "joint",
+    Claim(1.0, 1e-5),
+    (("0.5", 0.5), ("-0.5", -0.5)),
+    restart,
+    "nothing",
+    "both releases of one sum",
+    "a release drawn again from an older file",
+    trials_last=True,
+)
+
+
+# A scale taken from the data: noise in proportion to the largest value that is there.
+
+
+def scale_of_data(values: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, 1) sums of values with Laplace noise of max(values) / epsilon.
+
+    Dividing a table by its largest entry "so that the sensitivity is 1" is the same thing. The
+    noise is then a function of the person who has the largest value: without them there is hardly
+    any.
+    """
+    largest = float(np.abs(values).max())
+    sums = np.full((trials, 1), values.sum())
+    return noise.add_laplace(sums, largest / SCALE_OF_DATA.claim.epsilon)
+
+
+SCALE_OF_DATA = Specimen(
+    "scale_of_data",
+    "joint",
+    Claim(1.0),
+    (
+        ("everybody has 1", np.ones(20)),
+        ("one person has 100", np.concatenate([[100.0], np.ones(19)])),
+    ),
+    scale_of_data,
+    "the sum",
+    "everybody has 1, or one person 100",
+    "noise in proportion to the data's maximum",
+    bound="counts",
+)
+
+
+# A bin that sends no report when it is empty.
+
+_BINS = 4
+
+
+def silent_bin(bins: IntArray, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, bins) noisy counts of people in bins (n,), NaN where none is sent.
+
+    Counts of bins get Laplace(2 / epsilon) noise, which is right for replacing a person: two counts
+    change by 1. But only bins that somebody is in are sent, so a report from a bin says that
+    somebody is there, and who was alone in it is found.
+    """
+    counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
+    noisy = noise.add_laplace(np.tile(counts, (trials, 1)), 2.0 / SILENT_BIN.claim.epsilon)
+    return np.where(counts > 0.0, noisy, np.nan)
+
+
+SILENT_BIN = Specimen(
+    "silent_bin",
+    "joint",
+    Claim(1.0),
+    (
+        ("a person alone in the first bin", np.array([0, 1, 2, 2, 3])),
+        ("in the second", np.array([1, 1, 2, 2, 3])),
+    ),
+    silent_bin,
+    "the counts",
+    "whether the first bin was sent; one person there, or in the second",
+    "bins with nobody in them say nothing",
+    lambda noisy: (~np.isnan(noisy[:, 0])).astype(np.float64),
+)
+
+
+# A seed that is used for two releases.
+
+_PEOPLE = 10
+
+
+def reused_seed(value: float, trials: int, noise: NoiseSource) -> tuple[FloatArray, FloatArray]:
+    """(trials,) noisy sums of two batches, by a generator for each; one person has that value.
+
+    Sums of two batches of people are released, each with the noise that its own people need. Both
+    generators start from the seed in the configuration, so both sums carry the same noise: their
+    difference is exact, and whoever knows all people but one knows that one.
+    """
+    known, mine = np.full(_PEOPLE, 0.5), np.full(_PEOPLE, 0.5)
+    mine[0] = value
+    # The configured seed, fresh for this portion of trials.
+    seed = int(noise.below(2**62, 1)[0])
+    scale = gaussian_noise_multiplier(REUSED_SEED.claim.epsilon, REUSED_SEED.claim.delta)
+    first, second = (
+        SimulatedNoise(seed).add_gaussian(np.full(trials, values.sum()), scale)
+        for values in (known, mine)
+    )
+    return first, second
+
+
+REUSED_SEED = Specimen(
+    "reused_seed",
+    "joint",
+    Claim(1.0, 1e-5),
+    (("1", 1.0), ("0", 0.0)),
+    reused_seed,
+    "the sums",
+    "difference of two sums; one person has 1, or 0",
+    "two releases from one seed",
+    lambda sums: sums[1] - sums[0],
+)
+
+
+def specimen_checks() -> list[Check]:
+    """One check for every specimen, two for Lemma 5."""
+    specimens = (
+        OWN_BIN,
+        COLUMN_SPACE,
+        LEMMA_5_GRAM,
+        LEMMA_5,
+        CLASSICAL_GAUSSIAN,
+        RESTART,
+        SCALE_OF_DATA,
+        SILENT_BIN,
+        REUSED_SEED,
+    )
+    return [specimen.check for specimen in specimens]

@@ -1,0 +1,302 @@
+"""What an audit found: a table and sentences for the terminal, a picture, and a page (page.py) for
+the person who decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from rich.table import Table
+
+from discreet.audit.runner import WEAK, Finding
+from discreet.records import AuditRecord
+from discreet.reporting.figures import Axis, number_axis
+from discreet.reporting.layout import NARROW, finish, legend_above, sheet
+from discreet.reporting.page import image, render, write_page
+from discreet.reporting.palette import BLUE, BODY, FAINT, INK, SMALL, VERMILLION
+from discreet.reporting.table import ABSENT, terminal_table
+
+# Inches of a line of the picture, and of one with its name above it.
+_ROW, _TALL_ROW = 0.17, 0.34
+_NAME = SMALL - 1.5
+# Bounds below this share of the least promise are put at the left end.
+_LEAST = 0.1
+# An infinite bound is put beyond all others by this factor.
+_BEYOND = 1.5
+_TICKS = tuple(step * 10.0**power for power in range(-4, 5) for step in (1, 2, 5))
+_COLORS = {
+    "holds": "green",
+    "caught": "green",
+    "BROKEN": "bold red",
+    "NOT CAUGHT": "bold red",
+    "FAILED": "bold red",
+    "too weak to tell": "yellow",
+    "not audited": "dim",
+}
+_HEADINGS = {
+    "mechanism": "Mechanisms",
+    "learner": "Learners",
+    "specimen": "Broken on purpose",
+}
+
+
+def audit_table(findings: Sequence[Finding]) -> Table:
+    """One row for each check, in groups: promise, exact replay, trials, verdict."""
+    heads = ("audited", "trust\nmodel", "epsilon\npromised", "delta", "exact\nreplay", "by\ntrials")
+    table = terminal_table((*heads, "verdict"), left=("audited", "trust\nmodel", "verdict"))
+    table.collapse_padding = True
+    kind = None
+    for finding in findings:
+        if finding.kind != kind:
+            table.add_section()
+            table.add_row(f"[bold]{_HEADINGS[finding.kind]}[/]")
+            kind = finding.kind
+        *cells, verdict = _cells(finding)
+        table.add_row(*cells, f"[{_COLORS[verdict]}]{verdict}[/]")
+    return table
+
+
+def _cells(finding: Finding) -> list[str]:
+    """Name, trust model, promise, delta, exact replay, trials and verdict of a finding."""
+    claim, numbers = finding.claim, [ABSENT] * 4
+    if claim is not None and claim.epsilon > 0.0:
+        delta = "0" if claim.delta == 0.0 else f"{claim.delta:g}"
+        trials = _bound(finding.epsilon, 2)
+        numbers = [f"{claim.epsilon:.4g}", delta, _bound(finding.exact, 3), trials]
+        if finding.weak:
+            numbers[3] += " weak"
+    return [finding.name, finding.trust_model, *numbers, finding.verdict]
+
+
+def _bound(epsilon: float, digits: int) -> str:
+    if math.isnan(epsilon):
+        return ABSENT
+    return "infinite" if math.isinf(epsilon) else f"{epsilon:.{digits}f}"
+
+
+def audit_note(findings: Sequence[Finding], confidence: float) -> str:
+    """What the columns mean, and with which confidence they hold."""
+    tried = [finding for finding in findings if finding.trials]
+    text = (
+        "Promised: the smaller of the budget and the certificate, or what a broken design claims. "
+        "Exact replay: the epsilon at the same delta of the worst neighbours that were found, from "
+        "what the code handed to its noise on both; nothing but the noise may differ. No chance is "
+        "in it."
+    )
+    if tried:
+        each = 100.0 * tried[0].confidence
+        most, least = (
+            max(finding.trials for finding in tried),
+            min(finding.trials for finding in tried),
+        )
+        fewest = "" if most == least else f", down to {least:,} where each is a whole run"
+        text += (
+            " By trials: the least epsilon that counts of guesses prove, with "
+            f"{100.0 * confidence:g}% confidence for all together; each of the {len(tried)} that "
+            f"were tried has {each:.5g}% (Bonferroni). Trials on each of two neighbouring data "
+            f"sets: {most:,}{fewest}. Weak: less than {WEAK:.0%} of the promise, so the trials say "
+            "little."
+        )
+    return text + " That a promise holds here is no proof: other neighbours may be worse."
+
+
+def audit_reasons(findings: Sequence[Finding]) -> list[str]:
+    """Why something was not audited, and how something was broken or missed; a line each."""
+    lines = []
+    for finding in findings:
+        if finding.failed or finding.verdict == "not audited":
+            ways = [
+                finding.fault,
+                finding.replayed and f"Replayed: {finding.replayed}",
+                finding.attack,
+            ]
+            reason = ". ".join(way.rstrip(".") for way in ways if way)
+            lines.append(f"{finding.name}: {finding.verdict}. {reason}.")
+    return lines
+
+
+def audit_verdict(findings: Sequence[Finding]) -> str:
+    """The outcome in one sentence."""
+
+    def count(*verdicts: str) -> int:
+        return sum(finding.verdict in verdicts for finding in findings)
+
+    honest, specimens = count("holds", "BROKEN"), count("caught", "NOT CAUGHT")
+    parts = []
+    if honest:
+        broken = f", {count('BROKEN')} BROKEN" if count("BROKEN") else ""
+        parts.append(f"{count('holds')} of {honest} promises withstood their attack{broken}")
+    if specimens:
+        parts.append(f"{count('caught')} of {specimens} broken designs were caught")
+    if count("FAILED"):
+        parts.append(f"{count('FAILED')} FAILED to be audited")
+    if count("too weak to tell"):
+        parts.append(f"{count('too weak to tell')} had trials too weak to tell")
+    if count("not audited"):
+        parts.append(f"{count('not audited')} not audited")
+    return "; ".join(parts) + "."
+
+
+def audit_records(findings: Sequence[Finding], confidence: float) -> list[AuditRecord]:
+    """One record for each finding."""
+    return [
+        AuditRecord(
+            name=finding.name,
+            kind=finding.kind,
+            trust_model=finding.trust_model,
+            verdict=finding.verdict,
+            epsilon=None if finding.claim is None else finding.claim.epsilon,
+            delta=None if finding.claim is None else finding.claim.delta,
+            exact=finding.exact,
+            replayed=finding.replayed,
+            fault=finding.fault,
+            lower_bound=finding.epsilon,
+            bound=finding.bound,
+            attack=finding.attack,
+            trials=finding.trials,
+            true_positive_rate=finding.true_positive_rate,
+            false_positive_rate=finding.false_positive_rate,
+            confidence=finding.confidence,
+            overall_confidence=confidence,
+        )
+        for finding in findings
+    ]
+
+
+def audit_figure(findings: Sequence[Finding], width: float = 7.2) -> Figure:
+    """One line for each check: a bar at the promise, a dot at what exact replay measured, a ring at
+    what trials proved, with verdict and trials.
+
+    Honest checks are blue and their dots lie at their bars or left of them; broken designs are
+    vermillion, and their dots lie right of what they claim. What was not audited is left out. Where
+    the figure is narrow, names stand over their lines.
+    """
+    shown = [
+        (finding, finding.claim.epsilon)
+        for finding in findings
+        if finding.claim and 0.0 < finding.claim.epsilon < 1e6
+    ]
+    left, right = _ends(shown)
+    narrow = width < 5.0
+    figure, [[axes]] = sheet(width=width)
+    for place, (finding, promise) in enumerate(shown):
+        color = VERMILLION if finding.kind == "specimen" else BLUE
+        axes.plot(promise, place, "|", color=INK, markersize=8.0, markeredgewidth=1.6)
+        for epsilon, face in ((finding.exact, color), (finding.epsilon, "white")):
+            if not math.isnan(epsilon):
+                at = min(max(epsilon, left), right)
+                axes.plot([promise, at], [place, place], color=color, linewidth=1.0, alpha=0.35)
+                axes.plot(at, place, "o", color=color, markerfacecolor=face, markersize=4.0)
+        trials = f", {finding.trials:,} trials" if finding.trials else ""
+        words = f"{finding.verdict}{trials}"
+        axes.annotate(
+            f"{finding.name}: {words}" if narrow else words,
+            (0.0 if narrow else 1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(0.0, 5.0) if narrow else (6.0, 0.0),
+            textcoords="offset points",
+            verticalalignment="bottom" if narrow else "center",
+            fontsize=SMALL - 0.5 if narrow else _NAME,
+            color=VERMILLION if finding.failed else INK,
+        )
+    kinds = [finding.kind for finding, _ in shown]
+    for place in range(1, len(shown)):
+        if kinds[place] != kinds[place - 1]:
+            axes.axhline(place - (0.8 if narrow else 0.5), color=INK, linewidth=0.6)
+    names = [] if narrow else [finding.name for finding, _ in shown]
+    axes.set_yticks(range(len(names)), names, fontsize=_NAME)
+    axes.set_ylim(len(shown) - 0.4, -0.9 if narrow else -0.6)
+    axes.set_xscale("log")
+    axes.set_xlim(left * 0.93, right * 1.12)
+    ticks = [tick for tick in _TICKS if left * 0.93 <= tick <= right * 1.12]
+    number_axis(axes.xaxis, Axis(ticks=ticks, names=[f"{tick:g}" for tick in ticks]))
+    axes.set_xlabel("epsilon", fontsize=BODY)
+    axes.grid(False)
+    axes.grid(axis="x", color=FAINT, linewidth=0.6)
+    axes.tick_params(length=0, colors=INK)
+    axes.xaxis.set_tick_params(labeltop=len(shown) > 20, labelsize=SMALL)
+    legend_above(figure, _keys(set(kinds)))
+    return finish(figure, (_TALL_ROW if narrow else _ROW) * max(1, len(shown)) + 0.15)
+
+
+def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
+    """The least and the largest epsilon that the picture has room for."""
+    promises = [promise for _, promise in shown] or [1.0]
+    bounds = [
+        bound
+        for finding, _ in shown
+        for bound in (finding.exact, finding.epsilon)
+        if not math.isnan(bound)
+    ]
+    finite = [bound for bound in bounds if math.isfinite(bound)]
+    least = max(_LEAST * min(promises), min([*promises, *(x for x in finite if x > 0.0)]))
+    left = least if min([*bounds, least]) >= least else _LEAST * min(promises)
+    largest = max([*promises, *finite])
+    return left, largest * (_BEYOND if len(finite) < len(bounds) else 1.0)
+
+
+def _keys(kinds: set[str]) -> list[Line2D]:
+    keys = [Line2D([], [], marker="|", color=INK, linestyle="", markersize=9, label="promised")]
+    for color, label, there in (
+        (BLUE, "", kinds - {"specimen"}),
+        (VERMILLION, ", of a design that is broken", kinds & {"specimen"}),
+    ):
+        for how, face in (("exact replay", color), ("proved by trials", "white")):
+            if there:
+                line = Line2D([], [], marker="o", color=color, linestyle="", markersize=4)
+                line.set_markerfacecolor(face)
+                line.set_label(f"{how}{label}")
+                keys.append(line)
+    return keys
+
+
+def write_audit_report(
+    name: str, findings: Sequence[Finding], confidence: float, path: Path
+) -> None:
+    """Write the report; the file appears whole or not at all."""
+    write_page(render_audit_report(name, findings, confidence), path)
+
+
+def render_audit_report(name: str, findings: Sequence[Finding], confidence: float) -> str:
+    """The report as HTML.
+
+    Args:
+        name: what was audited, as it was asked for.
+        findings: of the audit.
+        confidence: with which all verdicts of trials hold together.
+    """
+    alt = f"Promises and findings: {audit_verdict(findings)}"
+    audited = [finding for finding in findings if finding.claim is not None]
+    return render(
+        "audit.html.j2",
+        name=name,
+        promises=sum(finding.kind != "specimen" for finding in audited),
+        specimens=sum(finding.kind == "specimen" for finding in audited),
+        answer=audit_verdict(findings),
+        failed=[finding.name for finding in findings if finding.failed],
+        infinity=math.inf,
+        figure=image(audit_figure(findings), audit_figure(findings, NARROW), alt),
+        groups=_groups(findings),
+        note=audit_note(findings, confidence),
+        audited=audited,
+        unaudited=[finding for finding in findings if finding.claim is None],
+    )
+
+
+def _groups(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    """The rows of each kind."""
+    return [
+        {
+            "title": title,
+            "rows": [
+                {"cells": _cells(finding), "failed": finding.failed}
+                for finding in findings
+                if finding.kind == kind
+            ],
+        }
+        for kind, title in _HEADINGS.items()
+        if any(finding.kind == kind for finding in findings)
+    ]

@@ -1,0 +1,175 @@
+"""Where maps cut through the domain of a problem, and the axes that columns of it make.
+
+A map shows one or two columns; the others stand where the study's `[report]` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axis import Axis, XAxis
+from matplotlib.ticker import MaxNLocator
+
+from discreet.domain import Box
+from discreet.reporting.layout import shortened
+from discreet.reporting.palette import INK, SMALL
+from discreet.studies import ReportEntry
+from discreet.validation import FloatArray
+
+_FEW_LEVELS = 4  # another column with at most this many levels gets a panel for each
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One cut through the domain.
+
+    Attributes:
+        axes: the shown columns, one or two.
+        point: (d,) where the others stand, in [0, 1].
+        title: says where that is, in declared units; empty when no column is left out.
+    """
+
+    axes: tuple[int, ...]
+    point: FloatArray
+    title: str
+
+    def points(self, steps: Sequence[FloatArray]) -> FloatArray:
+        """(N, d) points of [0, 1]^d over a grid with `steps` along the shown columns."""
+        mesh = np.meshgrid(*steps, indexing="ij")
+        unit = np.tile(self.point, (mesh[0].size, 1))
+        for column, values in zip(self.axes, mesh, strict=True):
+            unit[:, column] = values.ravel()
+        return unit
+
+
+@dataclass(frozen=True)
+class CutNote:
+    """Which columns maps show, where the others stand, and who chose that.
+
+    Attributes:
+        shown: the columns.
+        chosen: whether the study file asks for them.
+        asked: columns, and where they stand as the study file asks.
+        middle: columns, and where they stand near the middle, as it asks for nothing.
+        varied: the column that has a map for each of its values.
+    """
+
+    shown: str
+    chosen: bool
+    asked: str
+    middle: str
+    varied: str
+
+
+def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
+    """The cuts that a study's `[report]` asks for.
+
+    The columns are `report.axes`, otherwise the first two. The others stand at `report.at` or in
+    the middle; if one of them alone has few levels and no place in `report.at`, each of its levels
+    gets a panel.
+    """
+    chosen = tuple(domain.names.index(name) for name in dict.fromkeys(report.axes))
+    axes = chosen or tuple(range(min(2, domain.dimension)))
+    others = [column for column in range(domain.dimension) if column not in axes]
+    values = [_place(domain, column, report.at) for column in range(domain.dimension)]
+    free = [c for c in others if domain.names[c] not in report.at and _levels(domain, c)]
+    if len(free) != 1:
+        return (_cut(domain, axes, others, values),)
+    column, count = free[0], _levels(domain, free[0])
+    panels = []
+    for value in np.linspace(domain.lower[column], domain.upper[column], count):
+        values[column] = float(value)
+        panels.append(_cut(domain, axes, others, values))
+    return tuple(panels)
+
+
+def first_column(domain: Box, report: ReportEntry) -> ReportEntry:
+    """What a study's `[report]` asks for, of the columns the first alone."""
+    return ReportEntry(axes=report.axes[:1] or list(domain.names[:1]), at=report.at)
+
+
+def cut_note(domain: Box, report: ReportEntry) -> CutNote | None:
+    """What `cuts` shows; None where no column is left out."""
+    panels = cuts(domain, report)
+    others = [column for column in range(domain.dimension) if column not in panels[0].axes]
+    if not others:
+        return None
+    varied = [c for c in others if len({panel.point[c] for panel in panels}) > 1]
+    asked = [c for c in others if domain.names[c] in report.at]
+    middle = [c for c in others if c not in (*varied, *asked)]
+    places = domain.from_unit(panels[0].point[None])[0]
+
+    def stand(columns: Sequence[int]) -> str:
+        return ", ".join(f"{domain.names[c]} = {domain.text(c, float(places[c]))}" for c in columns)
+
+    return CutNote(
+        shown=" and ".join(domain.names[column] for column in panels[0].axes),
+        chosen=bool(report.axes),
+        asked=stand(asked),
+        middle=stand(middle),
+        varied=domain.names[varied[0]] if varied else "",
+    )
+
+
+def draw_column(axis: Axis, domain: Box, column: int, room: float) -> None:
+    """A column of a domain along an axis of a panel: its name, and its categories or numbers.
+
+    Args:
+        axis: of the panel.
+        domain: of the problem.
+        column: of the domain.
+        room: inches for the name, or for the categories beside each other.
+    """
+    axis.set_label_text(shortened(domain.names[column], room), fontsize=SMALL, color=INK)
+    low, high, levels = domain.lower[column], domain.upper[column], domain.levels[column]
+    labels = domain.categories[column]
+    if labels:
+        each = room / len(labels) if isinstance(axis, XAxis) else 0.9
+        axis.set_ticks(
+            np.linspace(low, high, len(labels)), [shortened(label, each) for label in labels]
+        )
+        return
+    steps = (high - low) / (levels - 1) if levels is not None else 0.5
+    whole = low.is_integer() and float(steps).is_integer()
+    axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
+
+
+def edges_of(domain: Box, shown: tuple[int, ...], unit: FloatArray) -> FloatArray:
+    """(n, a) places of edges (n, a) in [0, 1] of the shown columns, in declared units.
+
+    A column with categories is drawn as one band for each, so an edge between two values lies
+    half-way between them.
+    """
+    points = np.zeros((len(unit), domain.dimension))
+    points[:, list(shown)] = unit
+    places = domain.from_unit(points)[:, list(shown)]
+    for place, column in enumerate(shown):
+        count = domain.levels[column]
+        if domain.categories[column] and count is not None:
+            edge = unit[:, place]
+            below = np.searchsorted(np.arange(count) / (count - 1), edge)
+            places[:, place] = np.where(edge >= 1.0, count, below) - 0.5
+    return places
+
+
+def _levels(domain: Box, column: int) -> int:
+    """How many levels a column has if they are few, otherwise 0."""
+    count = domain.levels[column]
+    return count if count is not None and count <= _FEW_LEVELS else 0
+
+
+def _place(domain: Box, column: int, at: dict[str, float]) -> float:
+    """Where a column stands: as asked for, or at its middle value."""
+    low, high, levels = domain.lower[column], domain.upper[column], domain.levels[column]
+    if domain.names[column] in at:
+        return at[domain.names[column]]
+    if levels is None:
+        return 0.5 * (low + high)
+    return low + (high - low) * ((levels - 1) // 2) / (levels - 1)
+
+
+def _cut(domain: Box, axes: tuple[int, ...], others: Sequence[int], values: Sequence[float]) -> Cut:
+    title = ", ".join(f"{domain.names[c]} = {domain.text(c, values[c])}" for c in others)
+    return Cut(axes, domain.to_unit(np.array([values]))[0], title)

@@ -1,0 +1,55 @@
+"""The report of an audit: what was promised, attacked and found, and what it cannot say."""
+
+from __future__ import annotations
+
+import math
+
+from discreet.audit.exact import Claim
+from discreet.audit.runner import Finding
+from discreet.reporting.audit import render_audit_report
+
+HONEST = Finding(
+    *("gp_ucb, joint", "learner", "joint", "holds", Claim(8.0, 1e-5)),
+    exact=7.99,
+    replayed="a run; (0, 0), reward 1 or (1, 1), reward 0",
+    epsilon=3.1,
+    bound="gaussian",
+    attack="likelihood ratio",
+    trials=200,
+    true_positive_rate=0.9,
+    false_positive_rate=0.1,
+    confidence=0.9999,
+    about="a run of 24 people",
+)
+BROKEN = Finding(
+    *("mine & yours", "learner", "local", "BROKEN", Claim(1.0)),
+    exact=math.inf,
+    replayed="taught; reward 1 or reward 0",
+    fault="whether a report is refused depends on the data",
+)
+FAILED = Finding("odd", "learner", "local", "FAILED", fault="it cannot be replayed")
+
+
+def test_everything_that_a_decision_needs_is_there() -> None:
+    page = render_audit_report("study.toml", [HONEST, BROKEN, FAILED], 0.999)
+    for words in (
+        "Audit of study.toml",
+        "1 of 2 promises withstood their attack, 1 BROKEN; 1 FAILED to be audited.",
+        "Do not rely on these promises before the reason is known: mine &amp; yours, odd.",
+        "epsilon = 8, delta = 1e-05",
+        "a run; (0, 0), reward 1 or (1, 1), reward 0",
+        "whether a report is refused depends on the data",
+        "odd: it cannot be replayed",
+        "200 on each, 99.99% confidence",
+        "3.10 weak",
+        "infinite",
+        "it cannot prove one",
+        "data:image/svg+xml;base64,",
+    ):
+        assert words in page
+
+
+def test_nothing_alarms_where_nothing_is_wrong() -> None:
+    page = render_audit_report("all", [HONEST], 0.999)
+    assert "Do not rely" not in page
+    assert "1 of 1 promises withstood their attack." in page
