@@ -221,11 +221,11 @@ def _check_same_outcomes(key: Key, outcomes: FloatArray | None) -> None:
 def _refusal(key: Key, plan: Certificate) -> str:
     """What another release would cost."""
     last = key.drawn[-1].certificate
-    both, one = plan.guarantee, last.guarantee
+    both, before = plan.guarantee, last.guarantee
     text = (
         f"this table was released before with the key in {key.folder} (release {last.release}, "
-        f"epsilon = {rounded_up(one.epsilon)}, delta = {one.delta:g} {_covering(last)}). With the "
-        "release that you ask for, everybody's promise would become epsilon = "
+        f"epsilon = {rounded_up(before.epsilon)}, delta = {before.delta:g} {_covering(last)}). "
+        "With the release that you ask for, everybody's promise would become epsilon = "
         f"{rounded_up(both.epsilon)}, delta = {both.delta:g} {_covering(plan)}. If that is what "
         "you want, ask for a new release (--new-release); to get the earlier one again, repeat its "
         "own settings."

@@ -28,7 +28,7 @@ from discreet.reporting.column_units import (
     value_text,
 )
 from discreet.reporting.layout import NARROW, WIDE
-from discreet.reporting.page import Image, image, render, unbroken, write_page
+from discreet.reporting.page import Image, image, render, write_page
 from discreet.reporting.row_figures import (
     MOST_DOTS,
     MOST_TICKS,
@@ -118,7 +118,6 @@ def render_search_report(
         expected=expected_text,
         number=number_text,
         times=times_text,
-        unbroken=unbroken,
         up=rounded_up,
     )
 
