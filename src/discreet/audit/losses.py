@@ -288,7 +288,7 @@ def shared_noise(draws: Sequence[Draw]) -> str:
 
     Losses add because each number has noise of its own. Noise that is 0, or that two numbers share,
     is found in the recorded run itself: the difference of two such numbers has no noise. (Of
-    SecureNoise no two calls share anything, and sources.py tests that it draws.)
+    SecureNoise no two calls share anything, and samplers.py tests that it draws.)
     """
     noises, tolerances = [], []
     for draw in draws:
