@@ -25,7 +25,7 @@ from discreet.validation import InvalidInput
 from .contract import ARMS, BOUNDS, DOMAIN, LearnerContract, Row
 
 PAGE = (Path(__file__).parents[2] / "docs/design/0009-adding.md").read_text(encoding="utf-8")
-(CODE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+CODE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[0]
 (STUDY,) = re.findall(r"^(    name = .*?)\n\n", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 

@@ -1,7 +1,7 @@
 """The named problems that `discreet run` and `discreet data list|show` know.
 
-A new named problem is one function under `@_named(...)`: its parameters with their types and
-defaults are the options that a TOML file can set, and what `@_named` says of each is what `discreet
+A new named problem is one function under `@named(...)`: its parameters with their types and
+defaults are the options that a TOML file can set, and what `@named` says of each is what `discreet
 data show NAME` prints. `load_problem` checks options against them and then calls the function.
 """
 
@@ -186,7 +186,7 @@ def load_problem(
     return entry.build(**settings)
 
 
-def _named(
+def named(
     name: str,
     description: str,
     source: str,
@@ -226,7 +226,7 @@ def _sampler(law: _Law, dimension: int) -> ContextSampler:
     return UniformContexts(dimension) if law == "uniform" else law.sampler(dimension)
 
 
-@_named(
+@named(
     "exponential",
     "smooth mean rewards, each arm best in one strip of the first column",
     "Synthetic: Ma et al. (2025), section 4.1.",
@@ -241,7 +241,7 @@ def _exponential(
     return exponential(arms, dimension, centres, _sampler(contexts, dimension))
 
 
-@_named(
+@named(
     "symmetric",
     "two arms, each best in two opposite quarters of the square",
     "Synthetic: Ma et al. (2025), S.4.3.",
@@ -251,7 +251,7 @@ def _symmetric(contexts: _Law = "uniform") -> Problem:
     return symmetric(_sampler(contexts, 2))
 
 
-@_named(
+@named(
     "earnings",
     "guess the earnings bracket from age, years of education and gender",
     EARNINGS_SOURCE,
@@ -266,7 +266,7 @@ def _earnings(thresholds: tuple[Number, ...] = (13.0, 20.0)) -> Problem:
     return classification_from_table(frame, EARNINGS_COLUMNS, label, EARNINGS_SOURCE)
 
 
-@_named(
+@named(
     "adult",
     "guess the income class from age, years of education and weekly hours",
     "UCI ADULT: adult.data and adult.test in --data DIR, otherwise openml.org.",
@@ -283,7 +283,7 @@ def _adult(*, files: Files) -> Problem:
     return problem
 
 
-@_named(
+@named(
     "table",
     "any CSV or Parquet file, with labels or with one reward column for each arm",
     "The file named by the option path.",
@@ -340,7 +340,7 @@ class _Weighting:
             )
 
 
-@_named(
+@named(
     "kernel_grid",
     "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
     KernelGridProblem.source,
@@ -367,7 +367,7 @@ def _kernel_grid(
     return KernelGridProblem(contexts, arms, smoothness, length_scale, bound, noise, weights)
 
 
-@_named(
+@named(
     "loan_quotes",
     "name the interest rate of a loan from card limit, debts and term",
     LOAN_SOURCE,
@@ -381,7 +381,7 @@ def _loan_quotes(tolerance: Positive = 5.0) -> Problem:
     return loan_quotes(frame, tolerance)
 
 
-@_named(
+@named(
     "bumps",
     "everyone brings 25 points of which one is good; f is new in each replicate",
     BumpProblem.source,
@@ -391,7 +391,7 @@ def _bumps(candidates: Two = 25) -> Problem:
     return BumpProblem(candidates)
 
 
-@_named(
+@named(
     "dose",
     "find each patient's best dose among those feasible for them (invented)",
     DoseProblem.source,
@@ -417,7 +417,7 @@ _GRID = (
 _Noise = Annotated[Noise, PlainValidator(_checked_noise)]
 
 
-@_named(
+@named(
     "camelback",
     "a function of 2 columns with six humps, the same points for everyone",
     _BENCHMARK,
@@ -428,7 +428,7 @@ def _camelback(noise: _Noise = 0.1, grid: Two | None = None) -> Problem:
     return camelback(noise, grid)
 
 
-@_named(
+@named(
     "styblinski_tang",
     "a function of 20 columns, each with two valleys",
     _BENCHMARK,
@@ -440,7 +440,7 @@ def _styblinski_tang(noise: _Noise = 0.1, grid: Two | None = None, dimension: On
     return styblinski_tang(dimension, noise, grid)
 
 
-@_named(
+@named(
     "michalewicz",
     "a function of 10 columns that is flat but for steep valleys",
     _BENCHMARK,
