@@ -58,11 +58,11 @@ def is_draft(name: str) -> bool:
 
 def sweep_drafts(folder: Path, name: str) -> None:
     """Take away what was left of `name` by whoever was killed before it was whole."""
-    for one in folder.glob(f".{glob.escape(name)}.{'[0-9a-f]' * 8}.draft"):
-        if one.is_dir():
-            shutil.rmtree(one)
+    for draft in folder.glob(f".{glob.escape(name)}.{'[0-9a-f]' * 8}.draft"):
+        if draft.is_dir():
+            shutil.rmtree(draft)
         else:
-            one.unlink()
+            draft.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -102,7 +102,7 @@ class StateFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """The state as it is; None where nothing was ever kept. Nothing is written.
+        """The state at one moment; None where nothing was ever kept. Nothing is written.
 
         Raises:
             InvalidInput: for a file that holds something else, or that is damaged.
@@ -111,6 +111,7 @@ class StateFile:
             yield None
             return
         with self._opened(wait=5.0) as state:
+            state.execute("BEGIN")
             yield state if self._is_begun(state) else None
 
     @contextmanager

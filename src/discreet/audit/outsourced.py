@@ -33,7 +33,6 @@ from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
-from discreet.problems.columns import Column
 from discreet.validation import FloatArray, InvalidInput
 
 EPSILON, DELTA, RADIUS = 2.0, 1e-5, 0.5
@@ -106,7 +105,7 @@ def outsourced_checks() -> list[Check]:
 
 def _bounds() -> PublicBounds:
     columns = tuple(
-        PublicColumn(Column(name, 0.0, float(width)), 1.0)
+        PublicColumn(name=name, lower=0.0, upper=float(width), scale=1.0)
         for name, width in zip("abc", _EXTENT, strict=True)
     )
     return PublicBounds(columns, "id", "outcome")

@@ -265,7 +265,9 @@ class Array(Form):
 def encode_array(values: ArrayLike) -> Any:
     """An array of floats as JSON values (see the module)."""
     array = np.asarray(values, dtype=np.float64)
-    if array.size <= MOST_LISTED:
+    # No rows would be an empty list, whatever columns they have.
+    no_rows = array.ndim > 1 and len(array) == 0
+    if array.size <= MOST_LISTED and not no_rows:
         return array.tolist()
     numbers = base64.b64encode(array.astype("<f8").tobytes()).decode("ascii")
     return {"shape": list(array.shape), "float64": numbers}

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, Unpack
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Actions, Reports
-from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.elimination import (
     CellSums,
     EliminationLearner,
     EliminationPolicy,
 )
 from discreet.privacy import NoiseSource, NonPrivate, Release
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     BoolArray,
@@ -26,7 +25,6 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     positive_number,
-    read_array,
     whole_vector,
 )
 
@@ -37,29 +35,12 @@ class PlainReports(Reports):
 
     kind: ClassVar[str] = "plain-reports"
 
-    leaves: IntArray
-    arms: IntArray
-    rewards: FloatArray
+    leaves: Annotated[IntArray, Shape("n"), Range(0)]
+    arms: Annotated[IntArray, Shape("n"), Range(0)]
+    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
 
     def __len__(self) -> int:
         return len(self.leaves)
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.origin_fields(),
-            "leaves": self.leaves.tolist(),
-            "arms": self.arms.tolist(),
-            "rewards": self.rewards.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(
-            **cls.read_origin(fields),
-            leaves=read_array(fields["leaves"], "leaves", "whole", 1),
-            arms=read_array(fields["arms"], "arms", "whole", 1),
-            rewards=read_array(fields["rewards"], "rewards", "number", 1),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +59,7 @@ class AbsePolicy(EliminationPolicy):
         )
 
     def release(self, noise: str) -> Release | None:
-        return Release(
-            mechanism="none: leaf, arm and reward as they are",
-            event=PureEvent(float("inf")),
-            sensitivity=1.0,
-            sensitivity_source="nothing is protected",
-            scale=0.0,
-            people=self.group,
-            data="the leaf of the context, the arm and the reward",
-            noise=NO_NOISE,
-        )
+        return self.as_it_is("the leaf of the context, the arm and the reward")
 
     def sums(self, reports: PlainReports) -> CellSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
@@ -97,24 +69,14 @@ class AbsePolicy(EliminationPolicy):
         leaves = whole_vector(reports.leaves, "reports.leaves", 0, leaves_count - 1, people)
         arms = whole_vector(reports.arms, "reports.arms", 0, self.arms - 1, people)
         self.check_active(leaves, arms)
-        rewards = reports.rewards
-        if rewards.shape != (people,) or not ((rewards >= 0.0) & (rewards <= 1.0)).all():
-            raise InvalidInput(
-                f"reports had rewards of shape {rewards.shape} or outside [0, 1]; send them as the "
-                "policy made them."
-            )
-        result = CellSums.zeros(len(self.tree), self.arms)
-        node = self.tree.leaves[leaves]
-        np.add.at(result.chosen, (node, arms), 1.0)
-        np.add.at(result.rewards, (node, arms), rewards)
-        result.times[self.tree.leaves] = people
-        return replace(result, reports=people)
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        header = cls.read_header(fields)
-        bins = Bins.from_fields(fields, header["domain"].dimension, header["arms"])
-        return cls(**header, **vars(bins))
+        tree = self.tree
+        times, shape = np.zeros(len(tree)), (len(tree), self.arms)
+        chosen, total = np.zeros(shape), np.zeros(shape)
+        node = tree.leaves[leaves]
+        np.add.at(chosen, (node, arms), 1.0)
+        np.add.at(total, (node, arms), reports.rewards)
+        times[tree.leaves] = people
+        return CellSums(times, chosen, total, reports=people)
 
 
 class Abse(EliminationLearner[AbsePolicy, PlainReports]):
@@ -146,13 +108,13 @@ class Abse(EliminationLearner[AbsePolicy, PlainReports]):
         batch_size: int = 100,
         **common: Unpack[Common],
     ) -> None:
+        super().__init__(domain, arms, budget, batch_size=batch_size, **common)
         self.smoothness = positive_number(smoothness, "smoothness")
         self.confidence_multiplier = positive_number(confidence_multiplier, "confidence_multiplier")
-        super().__init__(domain, arms, budget, batch_size=batch_size, **common)
 
     def _publish(self) -> AbsePolicy:
         self._decide()
-        return AbsePolicy(**self.policy_header(), tree=self._bins.tree, active=self._bins.active)
+        return AbsePolicy(**self.policy_header(), bins=self._bins)
 
     def _statistics(self, policy: AbsePolicy, reports: PlainReports) -> CellSums:
         return policy.sums(reports)
@@ -179,10 +141,3 @@ class Abse(EliminationLearner[AbsePolicy, PlainReports]):
         side = 2.0 ** (-self._bins.tree.depth[leaves] / self.domain.dimension)
         known: BoolArray = self._width(leaves, sums) <= 2.0 * self.smoothness * side
         return known
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            **super()._options(),
-            "smoothness": self.smoothness,
-            "confidence_multiplier": self.confidence_multiplier,
-        }

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
+from discreet.codec import Coded, Range, Shape
 from discreet.kernels import kernel_from_text
 from discreet.learners.gp_ucb.posterior import CENTRE
 from discreet.validation import FloatArray
@@ -41,7 +43,7 @@ MOST_REWARD_VARIANCE = 0.25
 
 
 @dataclass(frozen=True)
-class Prior:
+class Prior(Coded):
     """What is assumed before anyone comes.
 
     Attributes:
@@ -51,8 +53,8 @@ class Prior:
     """
 
     kernel: str
-    variance: float
-    reward_variance: float
+    variance: Annotated[float, Range(above=0.0)]
+    reward_variance: Annotated[float, Range(LEAST_REWARD_VARIANCE)]
 
     @cached_property
     def _kernel(self) -> Kernel:
@@ -78,34 +80,26 @@ class Solved:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactPosterior:
+class ExactPosterior(Coded):
     """The posterior after n observations.
+
+    On the wire it is prior and data; whoever reads it works the factor out, once, in O(n^3).
 
     Attributes:
         prior: the prior.
         points, rewards: see the module's table.
-        known: the factor, where somebody has it already; else it is worked out when needed.
     """
 
     prior: Prior
-    points: FloatArray
-    rewards: FloatArray
-    known: Solved | None = None
-
-    def __post_init__(self) -> None:
-        for array in (self.points, self.rewards):
-            array.setflags(write=False)
+    points: Annotated[FloatArray, Shape("n", "d")]
+    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
 
     @cached_property
     def solved(self) -> Solved:
-        """The factor, from the data alone if need be."""
-        if self.known is not None:
-            return self.known
+        """The factor, from the data alone; `GrowingPosterior` puts the one that it has here."""
         growing = GrowingPosterior(self.prior, len(self.points), self.points.shape[1])
         growing.append(self.points, self.rewards)
-        found = growing.posterior().known
-        assert found is not None
-        return found
+        return growing.posterior().solved
 
     def unit(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(m,) means and standard deviations of f on the scale [0, 1] at checked points (m, d)."""
@@ -182,9 +176,9 @@ class GrowingPosterior:
         inverse, whitened = self._inverse[:n, :n], self._whitened[:n]
         for array in (inverse, whitened):
             array.setflags(write=False)
-        return ExactPosterior(
-            self.prior, self._points[:n], self._rewards[:n], Solved(inverse, whitened)
-        )
+        posterior = ExactPosterior(self.prior, self._points[:n], self._rewards[:n])
+        vars(posterior)["solved"] = Solved(inverse, whitened)
+        return posterior
 
     def watched(self) -> tuple[FloatArray, FloatArray]:
         """(N,) means and standard deviations at the watched points."""
@@ -201,8 +195,8 @@ class GrowingPosterior:
         residuals = s2 * (self._whitened[:n] @ inverse)
         left = s2 * float(np.einsum("ij,ij->", inverse, inverse))
         squares = float(residuals @ residuals) + _START_COUNTS * MOST_REWARD_VARIANCE
-        found = squares / (left + _START_COUNTS)
-        return min(max(found, LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
+        estimate = squares / (left + _START_COUNTS)
+        return min(max(estimate, LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
 
 
 def _lower_product(lower: FloatArray, columns: FloatArray) -> FloatArray:

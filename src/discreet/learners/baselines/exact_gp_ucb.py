@@ -15,19 +15,28 @@ again.
 *Public points.* In a box the best of 2048 public points and the last policy's point is improved by
 long and short steps along the axes, one axis at a time and together. Everyone gets the one point
 until the next policy.
+
+| array    | shape      | meaning                                                        |
+|----------|------------|----------------------------------------------------------------|
+| rows     | (n, d + 1) | observations: the point, then the reward on the scale [0, 1]   |
+| choice   | (d,)       | the point that everyone is given; (0,) under decision sets     |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Unpack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.action_space import ActionSpace, DecisionSets, PublicBox, PublicSet
+from discreet.action_space import ActionSpace, Candidates, DecisionSets, PublicBox, PublicSet
+from discreet.codec import Range, Shape
 from discreet.domain import Box
-from discreet.kernels import public_points
+from discreet.kernels import kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
 from discreet.learners.baselines.exact_gp import (
     MOST_REWARD_VARIANCE,
@@ -35,18 +44,17 @@ from discreet.learners.baselines.exact_gp import (
     GrowingPosterior,
     Prior,
 )
-from discreet.learners.baselines.exact_gp_policy import (
-    ExactGPPolicy,
-    ObservedRows,
-    check_kernel,
-    check_reward_variance,
-)
+from discreet.learners.gp_ucb.learner import usual_kernel
 from discreet.learners.gp_ucb.mode import PointObservations
-from discreet.learners.schema import decode, encode
-from discreet.privacy import Adjacency, NonPrivate
+from discreet.learners.messages import Actions, Statistics
+from discreet.learners.points import PointPolicy, Visitors
+from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     FloatArray,
+    IntArray,
     InvalidInput,
+    TicketArray,
     finite_number,
     positive_number,
     whole_number,
@@ -61,6 +69,168 @@ _CANDIDATES = 2048
 # Steps along the axes from the best public point of a box, as shares of the width; and how often.
 _STEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256)
 _ROUNDS = 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObservedRows(Statistics):
+    """A multiset of observations (see the module's table), in sorted order."""
+
+    kind: ClassVar[str] = "observed-rows"
+
+    rows: Annotated[FloatArray, Shape("n", "columns")]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.rows) != self.reports:
+            raise InvalidInput(
+                f"statistics of {self.reports} reports had {len(self.rows)} observations; send "
+                "them as statistics() made them."
+            )
+        # Adding 0 leaves no negative zero, which would compare equal and print differently.
+        rows = self.rows + 0.0
+        rows = rows[np.lexsort(rows.T[::-1])] if rows.size else rows
+        rows.setflags(write=False)
+        object.__setattr__(self, "rows", rows)
+
+    def __add__(self, other: ObservedRows) -> ObservedRows:
+        parts = [sums.rows for sums in (self, other) if sums.reports]
+        if len({part.shape[1] for part in parts}) > 1:
+            raise InvalidInput(
+                f"statistics of {parts[0].shape[1]} and {parts[1].shape[1]} columns cannot be "
+                "added; they come from different learners."
+            )
+        rows = np.concatenate(parts) if parts else self.rows
+        return ObservedRows(**self.tally(other), rows=rows)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactGPPolicy(PointPolicy):
+    """The point with the largest upper confidence bound.
+
+    Attributes:
+        posterior: what is believed.
+        confidence: how many posterior deviations are added to the mean.
+        choice: see the module's table.
+    """
+
+    kind: ClassVar[str] = "exact-gp-policy"
+
+    posterior: ExactPosterior
+    confidence: float
+    choice: Annotated[FloatArray, Shape("d")]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_kernel(self.domain, self.posterior.prior.kernel)
+        wanted = self.domain.dimension, 0 if self.own_sets else self.domain.dimension
+        if (self.posterior.points.shape[1], len(self.choice)) != wanted:
+            raise InvalidInput(
+                f"a policy had points of shape {self.posterior.points.shape} and a choice of shape "
+                f"{self.choice.shape}; they must have {wanted[0]} and {wanted[1]} columns."
+            )
+        if len(self.choice):
+            self.domain.to_unit(self.choice[None])
+            assert self._place >= -1
+
+    @property
+    def own_sets(self) -> bool:
+        """Whether people bring decision sets; otherwise all are given the same point."""
+        return isinstance(self.offered, DecisionSets)
+
+    @cached_property
+    def _place(self) -> int:
+        """The place of the choice in the public set; -1 in a box."""
+        if not isinstance(self.offered, PublicSet):
+            return -1
+        same = np.flatnonzero((self.offered.array == self.choice).all(axis=1))
+        if not len(same):
+            raise InvalidInput(f"the choice {self.choice} of a policy is not in its public set.")
+        return int(same[0])
+
+    def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
+        """Where people are sent: the columns, points (1, d) and their probabilities (1,) of a
+        single group; none where everyone brings points of their own."""
+        if not self.choice.size:
+            return ()
+        return ((tuple(range(self.domain.dimension)), self.choice[None], np.ones(1)),)
+
+    def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        """Mean reward and its standard deviation at points of the domain.
+
+        Args:
+            X: (n, d), in the units of the domain.
+
+        Returns:
+            (n,) posterior means and (n,) posterior standard deviations of f, in units of rewards.
+
+        Raises:
+            InvalidInput: for a wrong shape, NaN, or a point outside the domain.
+        """
+        self.domain.to_unit(X)
+        mean, deviation = self.posterior.unit(np.asarray(X, dtype=np.float64))
+        width = self.reward_bounds.upper - self.reward_bounds.lower
+        return self.reward_bounds.lower + width * mean, width * deviation
+
+    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        n, c, d = people.points.shape
+        mean, deviation = self.posterior.unit(people.points.reshape(n * c, d))
+        score = (mean + self.confidence * deviation).reshape(n, c)
+        arms: IntArray = np.where(people.present, score, -np.inf).argmax(axis=1)
+        return arms, np.ones(n)
+
+    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        if self.own_sets:
+            raise InvalidInput("this policy takes decision sets; give each person's.")
+        n = len(tickets)
+        return np.full(n, self._place), np.tile(self.choice, (n, 1)), np.ones(n)
+
+    def _report(
+        self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> PointObservations:
+        points = self.chosen(people, actions)
+        own = self.own_sets
+        return PointObservations(
+            **self.origin(NO_NOISE),
+            points=points if own else np.zeros((len(rewards), 0)),
+            tickets=np.zeros(0, dtype=np.uint64) if own else actions.tickets,
+            rewards=rewards,
+        )
+
+    def rows(self, reports: PointObservations) -> FloatArray:
+        """(n, d + 1) the observations in reports; `InvalidInput` for any it cannot have made."""
+        count, own = len(reports), self.own_sets
+        wanted = (count, self.domain.dimension if own else 0), (0 if own else count,)
+        if count == 0 or (reports.points.shape, reports.tickets.shape) != wanted:
+            raise InvalidInput(
+                f"reports had points of shape {reports.points.shape} and tickets of shape "
+                f"{reports.tickets.shape}; for {count} people they must be {wanted[0]} and "
+                f"{wanted[1]}."
+            )
+        if own:
+            self.domain.to_unit(reports.points)
+        # Public points are the policy's own: a report cannot smuggle another one in.
+        points = reports.points if own else np.tile(self.choice, (count, 1))
+        return np.column_stack([points, reports.rewards])
+
+    def release(self, noise: str) -> Release | None:
+        own = "the point chosen from the decision set, and " if self.own_sets else ""
+        return self.as_it_is(f"{own}the reward")
+
+
+def check_kernel(domain: Box, kernel: Kernel | str | None) -> str:
+    """The kernel as text, `usual_kernel` by default, checked on two points of the domain."""
+    chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
+    text = kernel_to_text(chosen)
+    try:
+        fits = np.isfinite(read_kernel(text)(np.array([domain.lower, domain.upper]))).all()
+    except ValueError as error:
+        raise InvalidInput(
+            f"kernel was {text}, which does not fit a domain of {domain.dimension} columns "
+            f"({error})."
+        ) from error
+    if not fits:
+        raise InvalidInput(f"kernel was {text}; it is not finite on the domain.")
+    return text
 
 
 class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
@@ -90,6 +260,11 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
     reports_type = PointObservations
     statistics_type = ObservedRows
+    saved = ("_blocks", "_new")
+    # How many observations were appended together, since the last factorisation from scratch.
+    _blocks: tuple[Annotated[int, Range(1)], ...]
+    # What came since the last policy.
+    _new: ObservedRows
 
     def __init__(
         self,
@@ -106,24 +281,21 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, space, budget, **common)
-        self.confidence = finite_number(confidence_multiplier, "confidence_multiplier")
-        if self.confidence < 0.0:
+        self.confidence_multiplier = finite_number(confidence_multiplier, "confidence_multiplier")
+        if self.confidence_multiplier < 0.0:
             raise InvalidInput(
                 f"confidence_multiplier was {confidence_multiplier!r}; it must be 0 or more."
             )
         self._batch_size = whole_number(batch_size, "batch_size", minimum=1)
         self.most_points = whole_number(most_points, "most_points", minimum=1)
-        self._given_variance = (
-            None if reward_variance is None else check_reward_variance(reward_variance)
-        )
+        self.prior_variance = positive_number(prior_variance, "prior_variance")
+        self.reward_variance, self.kernel = reward_variance, check_kernel(domain, kernel)
         if self.horizon is not None:
             self._check_people(self.horizon, "the horizon was")
-        variance = positive_number(prior_variance, "prior_variance")
-        start = self._given_variance or MOST_REWARD_VARIANCE
         self._watched = self._public_points()
-        self._growing = self._room(Prior(check_kernel(domain, kernel), variance, start), 1)
-        # How many observations were appended together, since the last factorisation from scratch.
-        self._blocks: list[int] = []
+        start = MOST_REWARD_VARIANCE if reward_variance is None else reward_variance
+        self._growing = self._room(Prior(self.kernel, self.prior_variance, start), 1)
+        self._blocks = ()
         self._new = self._empty()
 
     def _public_points(self) -> FloatArray | None:
@@ -184,7 +356,7 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
             **self.policy_header(),
             offered=self.space,  # type: ignore[arg-type]
             posterior=posterior,
-            confidence=self.confidence,
+            confidence=self.confidence_multiplier,
             choice=self._best(posterior),
         )
 
@@ -199,19 +371,19 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
             before, prior = present.posterior(), present.prior
             known = np.column_stack([before.points, before.rewards])
             rows = np.concatenate([known, rows])
-            if self._given_variance is None and present.count:
+            if self.reward_variance is None and present.count:
                 prior = Prior(prior.kernel, prior.variance, present.reward_variance())
             self._growing = self._room(prior, len(rows))
-            self._blocks = []
+            self._blocks = ()
         self._growing.append(rows[:, :-1], rows[:, -1])
-        self._blocks.append(len(rows))
+        self._blocks = (*self._blocks, len(rows))
 
     def _best(self, posterior: ExactPosterior) -> FloatArray:
         """(d,) the public point with the largest bound; (0,) under decision sets."""
         if self._watched is None:
             return np.zeros(0)
         mean, deviation = self._growing.watched()
-        score = mean + self.confidence * deviation
+        score = mean + self.confidence_multiplier * deviation
         best = self._watched[int(score.argmax())]
         if isinstance(self.space, PublicSet):
             choice: FloatArray = best.copy()
@@ -219,42 +391,26 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
 
         def bound(points: FloatArray) -> FloatArray:
             mean, deviation = posterior.unit(points)
-            return mean + self.confidence * deviation
+            return mean + self.confidence_multiplier * deviation
 
         starts = [best, *(policy.choice for policy in self._policies[-1:])]
         return climb(bound, np.array(starts), self.domain)
 
-    def _options(self) -> dict[str, Any]:
-        prior = self._growing.prior
-        return {
-            "kernel": prior.kernel,
-            "prior_variance": prior.variance,
-            "reward_variance": self._given_variance,
-            "confidence_multiplier": self.confidence,
-            "batch_size": self._batch_size,
-            "most_points": self.most_points,
-        }
-
-    def _state(self) -> dict[str, Any]:
-        return {"blocks": self._blocks, "new": encode(self._new)}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
+    def _restore(self, saved: dict[str, Any]) -> None:
         """Append the same blocks again, so that even roundings are the same."""
-        self._new = decode(fields["new"], ObservedRows)
-        blocks = [whole_number(size, "blocks", minimum=1) for size in fields["blocks"]]
+        super()._restore(saved)
         seen = np.zeros((0, self.domain.dimension + 1))
         if self._policies:
             last = self._policies[-1].posterior
             seen = np.column_stack([last.points, last.rewards])
             self._growing = self._room(last.prior, max(len(seen), 1))
         known = ObservedRows(reports=len(seen), rows=seen) + self._new
-        if sum(blocks) != len(seen) or not np.array_equal(known.rows, self._sums.rows):
+        if sum(self._blocks) != len(seen) or not np.array_equal(known.rows, self._sums.rows):
             raise InvalidInput(
                 "the saved observations do not add up; read them as save() wrote them."
             )
-        for block in np.split(seen, np.cumsum(blocks)[:-1]) if blocks else []:
+        for block in np.split(seen, np.cumsum(self._blocks)[:-1]) if self._blocks else []:
             self._growing.append(block[:, :-1], block[:, -1])
-        self._blocks = blocks
 
 
 def climb(bound: Callable[[FloatArray], FloatArray], starts: FloatArray, domain: Box) -> FloatArray:

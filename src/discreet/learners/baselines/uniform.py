@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from discreet.action_space import (
     DecisionSets,
     PublicBox,
     PublicSet,
+    arm_count,
 )
+from discreet.codec import Range
 from discreet.learners.base import Learner
-from discreet.learners.messages import Actions, ArmPolicy, Reports, Statistics
-from discreet.learners.points import PointPolicy, Visitors
+from discreet.learners.messages import Actions, ArmPolicy, Policy, Reports, Statistics
+from discreet.learners.points import PointPolicy
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, whole_number
+from discreet.validation import FloatArray, IntArray, TicketArray
 
 
 @dataclass(frozen=True)
@@ -28,19 +30,10 @@ class EmptyReports(Reports):
 
     kind: ClassVar[str] = "empty-reports"
 
-    count: int
+    count: Annotated[int, Range(1)]
 
     def __len__(self) -> int:
         return self.count
-
-    def to_fields(self) -> dict[str, Any]:
-        return {**self.origin_fields(), "count": self.count}
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(
-            **cls.read_origin(fields), count=whole_number(fields["count"], "count", minimum=1)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +42,32 @@ class Count(Statistics):
 
     kind: ClassVar[str] = "count"
 
-    def __add__(self, other: Count) -> Count:
-        return Count(**self.tally(other))
 
-    def to_fields(self) -> dict[str, Any]:
-        return self.tally_fields()
+class _Silent(Policy[Any]):
+    """A policy under which nothing of a person leaves them."""
 
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(**cls.read_tally(fields))
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
+    def _report(
+        self, people: Any, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> EmptyReports:
+        return EmptyReports(**self.origin(noise.name), count=len(people))
+
+    def release(self, noise: str) -> Release | None:
+        return None
+
+    def _places(self, tickets: TicketArray, count: int | IntArray) -> IntArray:
+        """(n,) one of 0 .. count - 1 for each ticket."""
+        place = np.zeros(len(tickets), dtype=np.int64)
+        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
+        places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
+        return places
 
 
 @dataclass(frozen=True)
-class UniformPolicy(ArmPolicy):
+class UniformPolicy(_Silent, ArmPolicy):
     """Every arm with probability 1/K, whatever the context."""
 
     kind: ClassVar[str] = "uniform-policy"
@@ -70,33 +76,11 @@ class UniformPolicy(ArmPolicy):
         return np.full((len(unit), self.arms), 1.0 / self.arms)
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        place = np.zeros(len(unit), dtype=np.int64)
-        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
-        arms = np.minimum((uniforms * self.arms).astype(np.int64), self.arms - 1)
-        return arms, np.full(len(unit), 1.0 / self.arms)
-
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> EmptyReports:
-        return EmptyReports(**self.origin(noise.name), count=len(unit))
-
-    def release(self, noise: str) -> Release | None:
-        return None
-
-    def to_fields(self) -> dict[str, Any]:
-        return self.header()
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(**cls.read_header(fields))
+        return self._places(tickets, self.arms), np.full(len(unit), 1.0 / self.arms)
 
 
 @dataclass(frozen=True)
-class UniformPointPolicy(PointPolicy):
+class UniformPointPolicy(_Silent, PointPolicy):
     """Every point that is offered with the same probability (in a box: density)."""
 
     kind: ClassVar[str] = "uniform-point-policy"
@@ -108,37 +92,12 @@ class UniformPointPolicy(PointPolicy):
     def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
         if isinstance(self.offered, PublicSet):
             points = self.offered.array
-            arms = self._places(tickets, np.full(len(tickets), len(points)))
+            arms = self._places(tickets, len(points))
             return arms, points[arms], np.full(len(tickets), 1.0 / len(points))
         places = np.arange(self.domain.dimension)
         unit = public_uniforms(self.public_seed, self.version, tickets[:, None], places)
         arms = np.full(len(tickets), -1)
         return arms, self.domain.from_unit(unit), np.ones(len(tickets))
-
-    def _places(self, tickets: TicketArray, count: IntArray) -> IntArray:
-        place = np.zeros(len(tickets), dtype=np.int64)
-        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
-        places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
-        return places
-
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
-    def _report(
-        self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> EmptyReports:
-        return EmptyReports(**self.origin(noise.name), count=len(people))
-
-    def release(self, noise: str) -> Release | None:
-        return None
-
-    def to_fields(self) -> dict[str, Any]:
-        return self.header()
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(**cls.read_header(fields))
 
 
 class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
@@ -149,30 +108,21 @@ class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
     spaces = (int, ArmPoints, DecisionSets, PublicSet, PublicBox)
     reports_type = EmptyReports
     statistics_type = Count
+    batch_size = 2**31
+    secret = False
 
     def _empty(self) -> Count:
         return Count(reports=0)
-
-    @property
-    def batch_size(self) -> int:
-        return 2**31
-
-    @property
-    def secret(self) -> bool:
-        return False
 
     def _check_sums(self, statistics: Count) -> None:
         """There is nothing but a count."""
 
     def _publish(self) -> UniformPolicy | UniformPointPolicy:
         if isinstance(self.space, int | ArmPoints):
-            arms = self.space if isinstance(self.space, int) else len(self.space)
-            return UniformPolicy(**self.policy_header(), arms=arms)
+            return UniformPolicy(**self.policy_header(), arms=arm_count(self.space) or 0)
         return UniformPointPolicy(**self.policy_header(), offered=self.space)
 
     def _statistics(
         self, policy: UniformPolicy | UniformPointPolicy, reports: EmptyReports
     ) -> Count:
-        if reports.count < 1:
-            raise InvalidInput("reports was empty; pass at least one report.")
         return Count(reports=reports.count)
