@@ -175,7 +175,7 @@ def test_the_noise_is_as_printed_and_holds_what_the_formula_says() -> None:
     run_learner(learner, people, np.random.default_rng(1), noise)
     assert [policy.version for policy in learner._policies] == [0, 1, 2, 3, 4]
     assert (learner.active).all()
-    for drawn in learner._released[0]:
+    for drawn in learner._released.drawn:
         policy = learner.published(drawn.version)
         deviation = learner.calibration.deviation(learner, policy)
         printed = noise_deviation(BUDGET, 400, deviation)

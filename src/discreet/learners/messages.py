@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import ActionSpace
-from discreet.codec import Check, Range, Shape, fields_to_json, read_fields
-from discreet.learners.public_randomness import TICKETS
+from discreet.codec import Check, Range, Shape, fields_to_json
+from discreet.learners.public_randomness import TICKETS, public_uniforms
 from discreet.learners.schema import Message
 from discreet.learners.terms import Offer, Terms, check_reporting
 from discreet.privacy import NoiseSource, Release
@@ -41,7 +41,17 @@ from discreet.validation import (
 # Noise sources that exist; a report may not invent one.
 NoiseName = Annotated[str, Check(check_noise_name)]
 
-__all__ = ["TICKETS", "Actions", "ArmPolicy", "Message", "Policy", "Reports", "Statistics"]
+__all__ = [
+    "TICKETS",
+    "Actions",
+    "ArmPolicy",
+    "Message",
+    "Observations",
+    "Policy",
+    "Reports",
+    "Statistics",
+    "Totals",
+]
 
 H = TypeVar("H", bound=Sized)
 
@@ -117,17 +127,6 @@ class Reports(Message):
 
     @abstractmethod
     def __len__(self) -> int: ...
-
-    # For messages that are written by hand.
-
-    def origin_fields(self) -> dict[str, Any]:
-        """The fields that all reports share, as JSON values."""
-        return fields_to_json(self, Reports)
-
-    @staticmethod
-    def read_origin(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `origin_fields`, as keyword arguments."""
-        return read_fields(fields, Reports)
 
 
 @dataclass(frozen=True)
@@ -303,9 +302,46 @@ class ArmPolicy(Policy[FloatArray]):
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         """Probabilities of arms for checked contexts in [0, 1]^d."""
 
-    @abstractmethod
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         """Arms and propensities for checked contexts in [0, 1]^d."""
+        shares = self._probabilities(unit)
+        place = np.zeros(len(unit), dtype=np.int64)
+        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
+        # The last arm with a probability above 0 is reached whatever was lost in rounding.
+        beyond = np.cumsum(shares, axis=1) <= uniforms[:, None]
+        last = self.arms - 1 - np.argmax(shares[:, ::-1] > 0.0, axis=1)
+        arms = np.minimum(beyond.sum(axis=1), last)
+        return arms, shares[np.arange(len(unit)), arms]
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> Reports:
+        """The observation as it is, for a learner that people trust."""
+        origin = self.origin(NO_NOISE)
+        return Observations(**origin, contexts=unit, arms=actions.arms, rewards=rewards)
+
+    def release(self, noise: str) -> Release | None:
+        return self.as_it_is("the context, the arm and the reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Observations(Reports):
+    """What happened to n people as it was, for a learner that they trust.
+
+    Attributes:
+        contexts: (n, d) in [0, 1]^d.
+        arms: (n,) the arms given.
+        rewards: (n,) in [0, 1].
+    """
+
+    kind: ClassVar[str] = "plain-observations"
+
+    contexts: Annotated[FloatArray, Shape("n", "d"), Range(0.0, 1.0)]
+    arms: Annotated[IntArray, Shape("n"), Range(0)]
+    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
+
+    def __len__(self) -> int:
+        return len(self.arms)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -344,13 +380,11 @@ class Statistics(Message):
             "noise": tuple(sorted({*self.noise, *other.noise})),
         }
 
-    # For messages that are written by hand.
 
-    def tally_fields(self) -> dict[str, Any]:
-        """`reports` and `noise` as JSON values."""
-        return fields_to_json(self, Statistics)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Totals(Statistics):
+    """Sums of some numbers, (k,), whose meaning the learner knows."""
 
-    @staticmethod
-    def read_tally(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `tally_fields`, as keyword arguments."""
-        return read_fields(fields, Statistics)
+    kind: ClassVar[str] = "totals"
+
+    values: Annotated[FloatArray, Shape("k")]

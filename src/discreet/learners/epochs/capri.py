@@ -36,11 +36,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Shape
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
@@ -236,6 +237,8 @@ class Capri(EpochLearner):
 
     name: ClassVar[str] = "capri"
     calibrations = Elimination
+    saved = (*EpochLearner.saved, "_active")
+    _active: Annotated[BoolArray, Shape("N", "arms")]
 
     def __init__(
         self,
@@ -254,7 +257,7 @@ class Capri(EpochLearner):
                 f"horizon was {self.horizon}; {self.name} has epochs of ceil(sqrt(horizon)) people "
                 "and more, so give a horizon of at least 3."
             )
-        self._active: BoolArray = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
+        self._active = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
 
     @property
     def active(self) -> BoolArray:
@@ -285,15 +288,3 @@ class Capri(EpochLearner):
                 mean = np.where(self._active, table @ posterior.mean, -np.inf)
                 offers = np.eye(self.arms)[mean.argmax(axis=1)]
         return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), length
-
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "active": self._active.tolist()}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        active = np.array(fields["active"], dtype=np.bool_)
-        if active.shape != self._active.shape or not active.any(axis=1).all():
-            raise InvalidInput(
-                f"the saved active arms had shape {active.shape}; read them as save() wrote them."
-            )
-        self._active = active
