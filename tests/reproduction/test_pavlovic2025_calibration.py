@@ -298,8 +298,8 @@ def test_bad_input_is_refused() -> None:
         PublishedElimination(regulariser=-1.0)
     with pytest.raises(InvalidInput, match="failure"):
         PublishedElimination(failure=1.0)
-    with pytest.raises(InvalidInput, match="uniformly"):
-        PublishedElimination(design="optimal")
+    with pytest.raises(InvalidInput, match="must be 'uniform'"):
+        PublishedElimination(design="optimal")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="regulariser"):
         PublishedUsca(regulariser=0.0)
     with pytest.raises(InvalidInput, match="horizon"):

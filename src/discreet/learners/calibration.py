@@ -21,12 +21,13 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
+from discreet.codec import Coded
 from discreet.learners.base import Learner, check_options
 from discreet.validation import InvalidInput
 
 
-class Calibration(ABC):
-    """A frozen dataclass; its fields are its options.
+class Calibration(Coded, ABC):
+    """A frozen dataclass; its fields are its options, and say what they may be (codec).
 
     A direct subclass is the family of one algorithm and says what that leaves open. Each subclass
     with a `name` is known to its family from then on.

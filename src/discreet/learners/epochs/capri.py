@@ -41,15 +41,15 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 
 from discreet.action_space import ArmPoints
-from discreet.codec import Shape
+from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import DESIGNS, EpochPolicy, Offers, check_design, offers_of
+from discreet.learners.epochs.policy import Design, EpochPolicy, Offers, offers_of
 from discreet.learners.epochs.rows import BOUND, RowMap, full_rows
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
-from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, probability
+from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # Ridges that the rigorous rule chooses from, as multiples of n times the mean eigenvalue of Lambda.
 _RIDGES = 10.0 ** np.arange(-6.0, 1.0, 0.5)
@@ -63,7 +63,7 @@ class Elimination(Calibration):
         last_greedy: whether people who are left for an unfinished epoch get the best arm.
     """
 
-    design: str
+    design: Design
     last_greedy: ClassVar[bool] = True
 
     def noise_multiplier(self, learner: Capri, policy: EpochPolicy) -> float:
@@ -93,12 +93,8 @@ class PosteriorElimination(Elimination):
     """
 
     name: ClassVar[str] = "posterior"
-    deviations: float = 2.0
-    design: str = DESIGNS[0]
-
-    def __post_init__(self) -> None:
-        positive_number(self.deviations, "deviations")
-        check_design(self.design)
+    deviations: Annotated[float, Range(above=0.0)] = 2.0
+    design: Design = "optimal"
 
     def rows(
         self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
@@ -150,14 +146,9 @@ class BernsteinElimination(Elimination):
     """
 
     name: ClassVar[str] = "bernstein"
-    norm: float = 1.0
-    failure: float = 0.05
-    design: str = DESIGNS[0]
-
-    def __post_init__(self) -> None:
-        positive_number(self.norm, "norm")
-        probability(self.failure, "failure")
-        check_design(self.design)
+    norm: Annotated[float, Range(above=0.0)] = 1.0
+    failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
+    design: Design = "optimal"
 
     def rows(
         self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int

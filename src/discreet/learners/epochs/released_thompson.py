@@ -37,7 +37,6 @@ from discreet.domain import Box
 from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import (
-    DESIGNS,
     Decision,
     EpochPolicy,
     Offers,
@@ -145,7 +144,7 @@ class ReleasedThompson(EpochLearner):
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
             likely, others = (
-                offers_of(DESIGNS[0], table, weights, within(table, posterior, how_far))
+                offers_of("optimal", table, weights, within(table, posterior, how_far))
                 for how_far in (deviations, _SECOND_LOOK * self.deviations)
             )
             share = min(1.0, min(self._first, self.left / _PROFIT) / people)

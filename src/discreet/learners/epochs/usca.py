@@ -37,16 +37,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
-from discreet.codec import Range
+from discreet.codec import Range, from_json
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import (
-    DESIGNS,
+    Design,
     EpochPolicy,
     Offers,
     Thompson,
-    check_design,
     offers_of,
 )
 from discreet.learners.epochs.releases import DATA
@@ -153,14 +152,14 @@ class Usca(EpochLearner):
         budget: Budget,
         *,
         predictions: int | None = None,
-        design: str = DESIGNS[0],
+        design: Design = "optimal",
         calibration: UscaCalibration | None = None,
         **common: Unpack[EpochCommon],
     ) -> None:
         if predictions is not None:
             whole_number(predictions, "predictions", minimum=1)
         self.predictions = predictions
-        self.design = check_design(design)
+        self.design: Design = from_json(design, Design, "design")
         self.calibration: UscaCalibration = UscaCalibration.checked(calibration)
         super().__init__(domain, arms, budget, **common)
         if predictions is None:

@@ -58,7 +58,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -67,15 +67,7 @@ from discreet.learners.baselines.gradients.models import LARGEST
 from discreet.learners.calibration import Calibration
 from discreet.privacy import NoiseSource
 from discreet.privacy.vectors import PrivUnit, l2_ball
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    finite_number,
-    positive_number,
-    whole_number,
-)
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 MECHANISMS: dict[str, Callable[[int, float], PrivUnit]] = {"l2_ball": l2_ball, "privunit": PrivUnit}
 
@@ -216,30 +208,13 @@ class Descent(Calibration):
 
     name: ClassVar[str] = "descent"
 
-    step: float = 8.0
-    scale: float = 1.0
-    warm_up: float | None = None
-    averaging: float = 8.0
-    mechanism: str = "l2_ball"
-    batch: int = 200
-    growth: float = 0.02
-
-    def __post_init__(self) -> None:
-        for name in ("step", "scale", "growth"):
-            object.__setattr__(self, name, positive_number(getattr(self, name), name))
-        for name in ("warm_up", "averaging"):
-            value = getattr(self, name)
-            if value is None and name == "warm_up":
-                continue
-            number = finite_number(value, name, "a finite number, 0 or more")
-            if number < 0.0:
-                raise InvalidInput(f"{name} was {value!r}; it must be 0 or more.")
-            object.__setattr__(self, name, number)
-        object.__setattr__(self, "batch", whole_number(self.batch, "batch", minimum=1))
-        if self.mechanism not in MECHANISMS:
-            raise InvalidInput(
-                f"mechanism was {self.mechanism!r:.80}; it must be one of {', '.join(MECHANISMS)}."
-            )
+    step: Annotated[float, Range(above=0.0)] = 8.0
+    scale: Annotated[float, Range(above=0.0)] = 1.0
+    warm_up: Annotated[float, Range(0.0)] | None = None
+    averaging: Annotated[float, Range(0.0)] = 8.0
+    mechanism: Literal["l2_ball", "privunit"] = "l2_ball"
+    batch: Annotated[int, Range(1)] = 200
+    growth: Annotated[float, Range(above=0.0)] = 0.02
 
     def delay(self, arms: int, mean_square: float) -> float:
         """t0, with `mean_square` for v."""
