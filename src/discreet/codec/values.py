@@ -87,6 +87,9 @@ class Range:
         return " and ".join(f"{word} {bound!r}" for bound, word in bounds if bound is not None)
 
 
+_UNBOUNDED = Range()
+
+
 class Shape:
     """The shape of an array: numbers, letters, or attributes of the object that holds it."""
 
@@ -211,7 +214,8 @@ class Array(Form):
             )
         self._shape.check(array.shape, name, owner, sizes)
         if dtype.kind != "b":
-            inside = np.asarray(self._bounds.holds(array))
+            unbounded = self._bounds == _UNBOUNDED
+            inside = np.asarray(np.isfinite(array) if unbounded else self._bounds.holds(array))
             if not inside.all():
                 worst = np.unravel_index(int(np.argmin(inside)), array.shape)
                 place = ", ".join(map(str, worst))
