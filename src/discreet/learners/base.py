@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, get_type_
 import numpy as np
 
 from discreet.action_space import ActionSpace, ArmPoints
-from discreet.codec import from_json, to_json
+from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.messages import (
     Policy,
@@ -312,6 +312,7 @@ class Learner(ABC, Generic[P, R, S]):
                 f"statistics had type {type(statistics).__name__}; {self.name} adds "
                 f"{kind.__name__}."
             )
+        check_fields(statistics)
         self._target.check_noise(statistics.noise)
         with self.lock:
             self._check_sums(statistics)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -356,18 +357,25 @@ class Statistics(Message):
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Nothing: they add for every batch, and are checked when they are read or merged."""
+
     def __add__(self, other: Self) -> Self:
         """Numbers and arrays add; all other fields are the same in both."""
-        added = {field.name: self._added(other, field.name) for field in fields(self)}
-        return type(self)(**{**added, **self.tally(other)})
+        added = self.tally(other)
+        for name in _names(type(self)):
+            if name not in added:
+                added[name] = self._added(getattr(self, name), getattr(other, name), name)
+        return type(self)(**added)
 
-    def _added(self, other: Self, name: str) -> Any:
-        mine, theirs = getattr(self, name), getattr(other, name)
-        if isinstance(mine, np.ndarray) and mine.shape == theirs.shape:
+    @staticmethod
+    def _added(mine: Any, theirs: Any, name: str) -> Any:
+        if isinstance(mine, np.ndarray):
+            if mine.shape == theirs.shape:
+                return mine + theirs
+        elif isinstance(mine, int | float) and not isinstance(mine, bool):
             return mine + theirs
-        if isinstance(mine, int | float) and not isinstance(mine, bool):
-            return mine + theirs
-        if name == "noise" or (not isinstance(mine, np.ndarray) and mine == theirs):
+        elif mine == theirs:
             return mine
         raise InvalidInput(
             f"statistics whose {name} differs cannot be added; they come from different learners."
@@ -379,6 +387,12 @@ class Statistics(Message):
             "reports": self.reports + other.reports,
             "noise": tuple(sorted({*self.noise, *other.noise})),
         }
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass."""
+    return tuple(field.name for field in fields(kind))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -30,6 +30,7 @@ from discreet.privacy.budget import budget_from_fields
 from discreet.validation import InvalidInput
 
 _SECRET = "SECRET: holds data of people without protection. Do not share; share policies instead."
+_SEAL = ', "sha256": "'
 _PRIVATE_ALREADY = "Holds reports that were private when they left each person, and policies."
 
 
@@ -58,7 +59,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "state": learner.state_fields(),
         }
         text = json.dumps(content, allow_nan=False)
-        sealed = f'{text[:-1]}, "sha256": "{_sha256(text)}"}}'
+        sealed = f'{text[:-1]}{_SEAL}{_sha256(text)}"}}'
         write_bytes(target, sealed.encode(), private=True)
 
 
@@ -75,7 +76,8 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
             learner of this schema.
     """
     try:
-        content = json.loads(Path(path).read_text())
+        text = Path(path).read_text()
+        content = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(f"the learner in {path} cannot be read ({error}).") from error
     if not isinstance(content, dict) or content.get("kind") != "learner":
@@ -84,7 +86,8 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
         raise InvalidInput(
             f"{path} has schema {content.get('schema')!r}; this version reads schema {SCHEMA}."
         )
-    if content.pop("sha256", None) != _sha256(json.dumps(content)):
+    body, _, sealed = text.rpartition(_SEAL)
+    if sealed != f'{_sha256(body + "}")}"}}':
         raise InvalidInput(
             f"the learner in {path} is damaged: its checksum is that of another content. Load a "
             "file as save() wrote it."

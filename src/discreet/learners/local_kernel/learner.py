@@ -2,13 +2,12 @@
 
 Every report is a noisy linear measurement of the arms' functions (measurement.py), so a Gaussian
 posterior over all arms' coefficients (posterior.py) holds everything that was told, and what the
-next people are asked (questions.py) follows from it. All of it reads reports that are private
-already, so none of it costs privacy; a wrong density or prior costs regret, never privacy.
+next people are asked follows from it. All of it reads reports that are private already, so none of
+it costs privacy; a wrong density or prior costs regret, never privacy.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar, Unpack
 
 import numpy as np
@@ -135,31 +134,33 @@ class LocalKernel(HearsSources):
         phi = grid.phi[:, posterior.used]
         questions = Questions.draw(posterior, phi, mass, rng)
         questions = self._doubted(questions, smooth, phi, mass, rng)
-        policy = KernelPolicy(
-            **self.policy_header(),
-            used=posterior.used,
-            values=questions.values.astype(np.float32),
-            directions=questions.directions.astype(np.float32),
-            cells=Cells.whole(1),
-            density=self._density.shares,
-            epsilon=self.budget.epsilon,
-        )
+
+        def policy(cells: Cells) -> KernelPolicy:
+            return KernelPolicy(
+                **self.policy_header(),
+                used=posterior.used,
+                values=questions.values.astype(np.float32),
+                directions=questions.directions.astype(np.float32),
+                cells=cells,
+                density=self._density.shares,
+                epsilon=self.budget.epsilon,
+            )
 
         def cut(count: int) -> Cells:
             scales = np.array(self._likely.best.length_scales)
             return questions.cells(grid.points, count, scales, self.domain.levels, rng)
 
         def measured(cells: Cells) -> Measurements:
-            return Measurements(replace(policy, cells=cells))
+            return Measurements(policy(cells))
 
         if version % COUNT_EVERY == 0:
             now = self._cell_count if version > COUNT_EVERY else None
             allowed = [count for count in CELL_COUNTS if count <= most_cells(self.budget.epsilon)]
-            best = best_cells(allowed, now, cut, measured, questions, policy.used)
+            best = best_cells(allowed, now, cut, measured, questions, posterior.used)
             self._cell_count = best.count
         if version % CELLS_EVERY == 0:
             self._cells = cut(self._cell_count)
-        return replace(policy, cells=self._cells)
+        return policy(self._cells)
 
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).

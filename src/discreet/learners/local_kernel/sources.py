@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
@@ -192,16 +191,19 @@ class HearsSources(
         share = density[pair_bins(grid, self.arms)].reshape(-1, self.arms)
         mass = share.sum(axis=1) / share.sum()
         questions = Questions.draw(posterior, grid.phi[:, posterior.used], mass, rng)
-        policy = KernelSourcePolicy(
-            **self.source_header(source),
-            used=posterior.used,
-            directions=questions.directions.astype(np.float32),
-            cells=Cells.whole(1),
-            density=density,
-        )
+
+        def policy(cells: Cells) -> KernelSourcePolicy:
+            return KernelSourcePolicy(
+                **self.source_header(source),
+                used=posterior.used,
+                directions=questions.directions.astype(np.float32),
+                cells=cells,
+                density=density,
+            )
+
         before = source.policies[-1].cells if version else None
         if before is not None and version % CELLS_EVERY:
-            return replace(policy, cells=before)
+            return policy(before)
         # Cells are to weigh the same to whom they matter: contexts by their weight, and arms by how
         # often the people of the source there were given them.
         weights = (questions.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
@@ -212,14 +214,13 @@ class HearsSources(
             return Cells.split(points, weights, count, PARTITIONS, scales, levels, rng)
 
         def measured(cells: Cells) -> SourceMeasurements:
-            return SourceMeasurements(replace(policy, cells=cells))
+            return SourceMeasurements(policy(cells))
 
         if before is not None and version % COUNT_EVERY:
-            return replace(policy, cells=cut(before.count))
+            return policy(cut(before.count))
         now = before.count if before is not None and version > COUNT_EVERY else None
-        allowed = cell_counts(self.arms, policy.epsilon)
-        cells = best_cells(allowed, now, cut, measured, questions, policy.used)
-        return replace(policy, cells=cells)
+        allowed = cell_counts(self.arms, source.budget.epsilon)
+        return policy(best_cells(allowed, now, cut, measured, questions, posterior.used))
 
     @property
     def _pair_bins(self) -> int:
@@ -227,7 +228,7 @@ class HearsSources(
         return len(DensityBins(self.domain.levels)) * self.arms
 
     def _pair_density(self, source: SourceStream) -> Density:
-        """Moved towards where people were located since the last policy (grid.py).
+        """Moved towards where people were located since the last policy (features.py).
 
         Near the likeliest density a step of expectation maximisation goes p - b of the way. It is
         stretched, by no more than the root of that, because noise is stretched with it.

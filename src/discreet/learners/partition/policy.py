@@ -46,7 +46,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Shape, check_fields
 from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.public_randomness import public_uniforms
@@ -68,7 +68,7 @@ Counts = Annotated[FloatArray, Shape("N", "K"), Range(0.0)]
 
 
 @dataclass(frozen=True, eq=False)
-class NodeSums(Coded):
+class NodeSums:
     """The sums of one tree (see the module's table)."""
 
     offered: Counts
@@ -140,6 +140,7 @@ class NodeSums(Coded):
 
     def check(self, name: str, nodes: int, arms: int) -> None:
         """Refuse sums that no reports on a tree of so many nodes add up to."""
+        check_fields(self)
         if self.offered.shape[1] != arms or len(self) > nodes:
             raise InvalidInput(
                 f"the statistics of {name} had {len(self)} nodes and {self.offered.shape[1]} arms; "
