@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.codec import from_json, to_json
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.validation import InvalidInput
 
@@ -45,7 +46,7 @@ def test_box_round_trip(low: float, width: float, share: list[float]) -> None:
 
 
 def test_box_survives_json() -> None:
-    assert Box.from_dict(PEOPLE.to_dict()) == PEOPLE
+    assert from_json(to_json(PEOPLE), Box) == PEOPLE
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_people_stand_on_levels() -> None:
     with pytest.raises(InvalidInput, match="takes 2 values from 0 to 1 in steps of 1"):
         box.people_to_unit([[0.0, 20.0], [0.5, 20.0]])
     assert (box.text(0, 1.0), box.text(1, 25.0)) == ("yes", "25")
-    assert Box.from_dict(box.to_dict()) == box
+    assert from_json(to_json(box), Box) == box
     with pytest.raises(InvalidInput, match="categories"):
         Box((0.0,), (1.0,), levels=(2,), categories=(("no", "yes", "maybe"),))
 

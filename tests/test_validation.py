@@ -21,8 +21,6 @@ from discreet.validation import (
     ordered,
     positive_number,
     probability,
-    text_value,
-    truth_value,
     whole_number,
 )
 
@@ -34,8 +32,6 @@ PASSES: list[tuple[Callable[[Any], Any], Any, Any]] = [
     (lambda x: number_from(x, "it", 0.0), 0, 0.0),
     (lambda x: whole_number(x, "it", 1, 3), np.int64(3), 3),
     (lambda x: one_of(x, "it", ("a", "b")), "b", "b"),
-    (lambda x: truth_value(x, "it"), False, False),
-    (lambda x: text_value(x, "it"), "word", "word"),
     (lambda x: instance_of(x, "it", dict, "a table"), {}, {}),
     (lambda x: distinct(x, "they"), ["a", "b"], ("a", "b")),
 ]
@@ -54,9 +50,6 @@ REFUSES: list[tuple[Callable[[Any], Any], Any, str]] = [
     (lambda x: one_of(x, "it", ("left", "up")), "lefd", "'lefd'; it must be one of left, up. Did"),
     (lambda x: one_of(x, "it", (0, 1)), True, "it was True; it must be one of 0, 1."),
     (lambda x: one_of(x, "it", ("a",)), ["a"], "must be one of a."),
-    (lambda x: truth_value(x, "it"), 1, "it was 1; it must be true or false."),
-    (lambda x: text_value(x, "it", 5), "longer", "it must be text of 1 to 5 characters."),
-    (lambda x: text_value(x, "it"), "", "it was ''"),
     (lambda x: instance_of(x, "it", dict, "a table"), 3, "it was a int; give a table."),
     (lambda x: distinct(x, "they"), ["a", "a"], "they were ['a', 'a']; give at least one, each"),
     (lambda x: distinct(x, "they", 2), ["a"], "give at least two, each once."),

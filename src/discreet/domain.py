@@ -201,27 +201,6 @@ class Box:
             )
         return value
 
-    def to_dict(self) -> dict[str, Any]:
-        """The box as JSON values."""
-        return {
-            "lower": list(self.lower),
-            "upper": list(self.upper),
-            "names": list(self.names),
-            "levels": list(self.levels),
-            "categories": [list(labels) for labels in self.categories],
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Box:
-        """The inverse of `to_dict`."""
-        return cls(
-            lower=tuple(fields["lower"]),
-            upper=tuple(fields["upper"]),
-            names=tuple(fields["names"]),
-            levels=tuple(fields["levels"]),
-            categories=tuple(tuple(labels) for labels in fields["categories"]),
-        )
-
 
 def unit_cube(dimension: int, names: Sequence[str] = ()) -> Box:
     """The box [0, 1]^d of the papers."""

@@ -102,7 +102,7 @@ class StateFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """The state as it is; None where nothing was ever kept. Nothing is written.
+        """The state at one moment; None where nothing was ever kept. Nothing is written.
 
         Raises:
             InvalidInput: for a file that holds something else, or that is damaged.
@@ -111,6 +111,7 @@ class StateFile:
             yield None
             return
         with self._opened(wait=5.0) as state:
+            state.execute("BEGIN")
             yield state if self._is_begun(state) else None
 
     @contextmanager

@@ -8,7 +8,7 @@ checks run before any state is touched, so refused input leaves everything as it
 |------------------------------------------------------------|-----------------------------------|
 | finite_number, positive_number, probability, number_from   | one number                        |
 | whole_number                                               | one whole number                  |
-| one_of, truth_value, text_value, instance_of               | one of a few values, or of a kind |
+| one_of, instance_of                                        | one of a few values, or of a kind |
 | ordered, distinct, equally_long                            | values that fit together          |
 | number_matrix, finite_matrix, number_vector, finite_vector | float64 arrays of a shape         |
 | whole_vector, nearest_whole                                | int64 arrays of a shape           |
@@ -169,20 +169,6 @@ def one_of(value: Any, name: str, allowed: Iterable[Choice]) -> Choice:
     similar = nearest(value, map(str, choices)) if isinstance(value, str) else ""
     listed = ", ".join(map(str, choices))
     raise InvalidInput(f"{name} was {value!r:.80}; it must be one of {listed}.{similar}")
-
-
-def truth_value(value: Any, name: str) -> bool:
-    """`value` if it is True or False."""
-    if not isinstance(value, bool):
-        raise refused(value, name, "true or false")
-    return value
-
-
-def text_value(value: Any, name: str, most: int = 200) -> str:
-    """`value` if it is a text of 1 to `most` characters."""
-    if not isinstance(value, str) or not 0 < len(value) <= most:
-        raise refused(value, name, f"text of 1 to {most} characters")
-    return value
 
 
 def instance_of(value: Any, name: str, kind: type[Kind], wanted: str) -> Kind:

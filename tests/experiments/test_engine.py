@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from discreet.experiments.engine import Row, Seed, frame_of, grid, run_trials
-from discreet.experiments.frames import means
+from discreet.experiments.frames import mean_traces, means
 from discreet.validation import InvalidInput
 
 SETTINGS = grid(scale=(1.0, 10.0), people=(3, 4))
@@ -97,3 +97,21 @@ def test_means_have_errors_and_intervals_by_group() -> None:
     assert found["standard_error"].tolist()[:2] == pytest.approx([error, 0.0])
     assert math.isnan(found["standard_error"].iloc[2])
     assert found["half_width"].tolist() == pytest.approx([4.302653 * error, 0.0, 0.0])
+
+
+def test_traces_are_averaged_point_by_point() -> None:
+    at = np.array([1, 5])
+    rows = pd.DataFrame(
+        {
+            "case": [0, 0, 1, 1],
+            "metric": ["regret", "regret", "regret", "error"],
+            "along": [at, at, at, None],
+            "trace": [np.array([1.0, 2.0]), np.array([3.0, 2.0]), np.array([0.0, 7.0]), None],
+        }
+    )
+    curves = mean_traces(rows, ["case", "metric"])
+    assert curves["at"].tolist() == [1, 5, 1, 5]
+    assert curves["mean"].tolist() == [2.0, 2.0, 0.0, 7.0]
+    assert curves["trials"].tolist() == [2, 2, 1, 1]
+    assert curves["half_width"].tolist() == pytest.approx([12.7062047, 0.0, 0.0, 0.0])
+    assert mean_traces(rows[3:], ["case"]).empty

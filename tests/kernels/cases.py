@@ -10,6 +10,7 @@ from discreet.kernels import (
     Additive,
     AdditiveFeatures,
     FeatureMap,
+    LinearFeatures,
     feature_map,
     finite_features,
     nystrom_features,
@@ -36,7 +37,7 @@ def inside(domain: Box, count: int, seed: int = 0) -> np.ndarray:
 def all_maps() -> dict[str, FeatureMap]:
     rbf = quadrature_features(RBF(1.0), BOX, 13)
     matern = quadrature_features(Matern([1.0, 2.0], nu=1.5), BOX, 8)
-    linear = nystrom_features(DotProduct(0.5), BOX)
+    linear = LinearFeatures(BOX, 0.5)
     left = quadrature_features(RBF([1.0, 0.5]), sub_box(SLANTED, (0, 1)), 9)
     right = rotate(quadrature_features(Matern(3.0, nu=2.5), sub_box(SLANTED, (2,)), 31), 1e-2)
     grid = inside(BOX, 60)
@@ -48,7 +49,7 @@ def all_maps() -> dict[str, FeatureMap]:
         "random": random_features(Matern(1.0, nu=1.5), BOX, 40, seed=3),
         "rotated": rotate(rbf, 1e-2),
         "linear": linear,
-        "cubic": nystrom_features(DotProduct(0.7) ** 3, BOX),
+        "cubic": LinearFeatures(BOX, 0.7, 3),
         "additive": AdditiveFeatures(SLANTED, (((0, 1), left, 0.3), ((2,), right, 0.9))),
         "overlapping": AdditiveFeatures(BOX, (((0, 1), rbf, 0.5), ((1, 0), matern, 2.0))),
         "sum": sum_features([rbf, linear]),

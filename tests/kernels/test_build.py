@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from discreet.domain import unit_cube
+from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     Additive,
     AdditiveFeatures,
@@ -145,13 +145,26 @@ def test_a_finite_map_knows_its_points_only() -> None:
 )
 def test_polynomial_features_are_exact_and_as_few_as_monomials(sigma, degree, features) -> None:
     x = inside(BOX, 100)
-    given = feature_map(DotProduct(sigma) ** degree, BOX, rotated=False)
+    given = feature_map(DotProduct(sigma) ** degree, BOX)
     phi = given.transform(x)
     np.testing.assert_allclose(phi @ phi.T, (sigma**2 + x @ x.T) ** degree, atol=1e-9)
     assert given.features == features
     # The longest is that of a corner.
     assert given.norm_bound == pytest.approx((sigma**2 + 8.0) ** (degree / 2))
     assert np.linalg.norm(phi, axis=1).max() == pytest.approx(given.norm_bound)
+
+
+def test_linear_features_are_exact_whatever_the_units() -> None:
+    """A projection onto points lost the small columns beside an income in dollars."""
+    wide = Box((0.0, 0.0, 0.0), (1e6, 1.0, 50.0))
+    given = feature_map(DotProduct(1.0), wide)
+    x = inside(wide, 50)
+    x[:, 0] = 0.0
+    phi = given.transform(x)
+    assert np.abs(DotProduct(1.0)(x) - phi @ phi.T).max() <= 1e-11
+    # Where a projection is all there is, and rounding forbids the error, that is said.
+    with pytest.raises(InvalidInput, match="features reach"):
+        feature_map(DotProduct(1.0) ** 2 * RBF(1e6), wide)
 
 
 def test_scaling_a_map_scales_its_kernel_error_and_groups() -> None:
@@ -180,7 +193,7 @@ def test_kernels_without_fourier_features_are_projected() -> None:
         (lambda: feature_map(RBF(0.3) ** -0.5, SQUARE), "power of a kernel was -0.5"),
         (lambda: feature_map("RBF(0.3)", SQUARE), "scikit-learn kernels"),
         (
-            lambda: feature_map(DotProduct(), SQUARE, method="random", features=10),
+            lambda: feature_map(RationalQuadratic(), SQUARE, method="random", features=10),
             "is not an RBF or Matern kernel",
         ),
         (lambda: feature_map(RBF([1, 1, 1]), SQUARE), "length scales"),

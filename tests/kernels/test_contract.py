@@ -152,6 +152,8 @@ def damaged() -> list[tuple[str, dict]]:
         ("weight", {**added, "parts": [[*added["parts"][0][:2], True]]}),
         ("maps", {**added, "parts": 5}),
         ("factor", {**fields["scaled"], "parts": [[*fields["scaled"]["parts"][0][:2], "2"]]}),
+        ("degree", {**fields["cubic"], "degree": 1000}),
+        ("offset", {**fields["cubic"], "sigma_0": -1.0}),
         ("rows", {**fields["finite"], "values": fields["finite"]["values"][:-1]}),
     ]
 

@@ -16,7 +16,6 @@ from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import Format
 from discreet.outsourcing.proposal import Allowed
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
-from discreet.problems.columns import Column
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
 PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
@@ -25,7 +24,7 @@ PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
 def bounds(columns: int = 2, outcome: str | None = "expense", width: float = 10.0) -> PublicBounds:
     """Columns a, b, ... from 0 to `width` in units of 1."""
     names = "abcdefghijkl"[:columns]
-    made = tuple(PublicColumn(Column(name, 0.0, width), 1.0) for name in names)
+    made = tuple(PublicColumn(name=name, lower=0.0, upper=width, scale=1.0) for name in names)
     return PublicBounds(made, "citizen", outcome)
 
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.outsourcing.bounds import GRID, ROUNDING, PublicBounds, PublicColumn, read_bounds
-from discreet.problems.columns import Column
 from discreet.validation import InvalidInput
 
 FILE = """
@@ -46,7 +45,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def number(lower: float, upper: float, scale: float, log: bool = False) -> PublicColumn:
-    return PublicColumn(Column("x", lower, upper, outside="clip"), scale, log)
+    return PublicColumn(name="x", lower=lower, upper=upper, outside="clip", scale=scale, log=log)
 
 
 class TestCoordinates:
@@ -83,7 +82,8 @@ class TestCoordinates:
 
     def test_any_two_rows_are_within_the_diameter(self) -> None:
         columns = tuple(
-            PublicColumn(Column(f"c{i}", 0.0, 1.0), 3.0 + i / 7.0) for i in range(1, 40)
+            PublicColumn(name=f"c{i}", lower=0.0, upper=1.0, scale=3.0 + i / 7.0)
+            for i in range(1, 40)
         )
         bounds = PublicBounds(columns, "id")
         frame = pd.DataFrame({f"c{i}": [0.0, 1.0] for i in range(1, 40)})
@@ -170,7 +170,7 @@ class TestRounding:
     )
     def test_rows_of_two_columns(self, values: tuple[float, ...], scale: float) -> None:
         columns = tuple(
-            PublicColumn(Column(name, 1.0, 100.0, outside="clip"), scale, log)
+            PublicColumn(name=name, lower=1.0, upper=100.0, outside="clip", scale=scale, log=log)
             for name, log in (("a", False), ("b", True))
             if not (log and scale > 1e4)
         )
@@ -283,9 +283,9 @@ class TestFiles:
             (ID + "radius = 0\n" + COLUMN, "radius was 0"),
             (ID + "radius = -1\n" + COLUMN, "radius was -1"),
             (ID + "radius = true\n" + COLUMN, "radius was true"),
-            (ID + "[columns.x]\nupper = 1", "has no lower; give both"),
-            (ID + "[columns.x]\nlower = 1", "give both"),
-            (ID + "[columns.x]", "give both"),
+            (ID + "[columns.x]\nupper = 1", "has upper = 1 alone; declare both"),
+            (ID + "[columns.x]\nlower = 1", "declare both bounds"),
+            (ID + "[columns.x]", "declare both bounds"),
             (ID + "[columns.x]\nlower = 1\nupper = 1", "must be below"),
             (ID + "[columns.x]\nlower = 2\nupper = 1", "must be below"),
             (ID + "[columns.x]\nlower = nan\nupper = 1", "lower was nan"),
@@ -316,7 +316,7 @@ class TestFiles:
             (ID + COLUMN + "missing = 2", r"missing of column 'x' was 2; .* \[0, 1\]"),
             (ID + COLUMN + 'missing = "drop"', "missing of column 'x' was \"drop\"; .* a number"),
             (ID + COLUMN + "missing = true", "missing of column 'x' was true; .* a number"),
-            (ID + COLUMN + "missing = nan", "missing was nan"),
+            (ID + COLUMN + "missing = nan", "missing of column 'x' was nan"),
             (ID + "[columns.x]\nvalues = [0, 1]\nmissing = 2", "one of the labels: 0, 1"),
             (ID + '[columns.x]\nvalues = ["a", "b"]\nlower = 0', "either values or bounds"),
             (ID + '[columns.x]\nvalues = ["a", "b"]\nlog = true', "either values or bounds"),
@@ -343,7 +343,7 @@ class TestFiles:
         for words in (
             "5 things are wrong",
             "line 2: radius was true",
-            "'a' has no lower",
+            "'a' has upper = 1 alone",
             'line 6: lower was "x"',
             "line 7: mean is not a key",
             "at least two",
@@ -377,9 +377,12 @@ class TestFiles:
 
     def test_rows_are_never_left_out(self) -> None:
         """How many rows there are is public, so it may not depend on their values."""
-        for rule in ({"outside": "drop"}, {"missing": "drop"}):
-            with pytest.raises(InvalidInput, match="leaves rows out"):
-                PublicColumn(Column("x", 0.0, 1.0, **rule), 1.0)  # type: ignore[arg-type]
+        for rule, message in (
+            ({"outside": "drop"}, "leaves rows out"),
+            ({"missing": "drop"}, "must be a number"),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                PublicColumn(name="x", lower=0.0, upper=1.0, **rule)  # type: ignore[arg-type]
 
     def test_columns_must_differ(self) -> None:
         column = number(0.0, 1.0, 1.0)

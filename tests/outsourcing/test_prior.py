@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.outsourcing.posterior import FAMILIES, SMOOTHNESS, Family, RowPrior
+from discreet.outsourcing.posterior import FAMILIES, SMOOTHNESS, Family, RowPrior, mixture_of
 from discreet.validation import InvalidInput
 
 
@@ -76,7 +76,7 @@ def test_a_matern_kernel_is_a_mixture(family: Family, length: float) -> None:
 
 def test_mixtures_have_weight_one() -> None:
     for family in FAMILIES:
-        weights, factors = np.array(RowPrior(1.0, family=family).mixture).T
+        weights, factors = np.array(mixture_of(family)).T
         assert weights.sum() == pytest.approx(1.0, abs=1e-14)
         assert (weights > 0.0).all()
         # Both the Gamma distribution and its mixture have mean 1.
@@ -148,7 +148,7 @@ def test_computing_leaves_beliefs_alone() -> None:
         ({"length_scale": 0.0}, "length_scale was 0"),
         ({"length_scale": math.nan}, "length_scale was nan"),
         ({"length_scale": ()}, "were empty"),
-        ({"length_scale": (1.0, -1.0)}, "length scale was -1"),
+        ({"length_scale": (1.0, -1.0)}, "length_scale.* was -1"),
         ({"length_scale": "1"}, "length_scale was '1'"),
         ({"length_scale": True}, "length_scale was True"),
         ({"variance": 0.0}, "variance was 0"),
@@ -156,7 +156,7 @@ def test_computing_leaves_beliefs_alone() -> None:
         ({"noise": 0.0}, "noise was 0"),
         ({"noise": -1.0}, "noise was -1"),
         ({"mean": math.nan}, "mean was nan"),
-        ({"family": "matern"}, "kernel family was 'matern'"),
+        ({"family": "matern"}, "family was 'matern'"),
     ],
 )
 def test_bad_priors(change: dict[str, object], message: str) -> None:

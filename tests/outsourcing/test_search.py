@@ -472,7 +472,7 @@ class TestRefusals:
             parties.state.write_bytes(whole)
             with closing(sqlite3.connect(parties.state)) as state, state:
                 state.execute(statement)
-            message = "damaged|must be one of|every entry|could not be read"
+            message = "damaged|it must be|every entry|could not be read"
             self.refused(parties, message, parties.search)
 
     @pytest.mark.parametrize("name", ["thesis.csv", "thesis.parquet", "thesis.txt"])
@@ -525,7 +525,7 @@ class TestRefusals:
         ("change", "message"),
         [
             ({"acquisition": "guess"}, "acquisition was 'guess'"),
-            ({"family": "cubic"}, "kernel was 'cubic'"),
+            ({"family": "cubic"}, "family was 'cubic'"),
             ({"seed": -1}, "seed was -1"),
         ],
     )

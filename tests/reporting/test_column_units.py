@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from discreet.outsourcing.bounds import PublicColumn
-from discreet.problems.columns import Column
 from discreet.reporting.column_units import (
     aligned_texts,
     bound_texts,
@@ -19,9 +18,9 @@ from discreet.reporting.column_units import (
     values_at,
 )
 
-AGE = PublicColumn(Column("age", 18.0, 90.0), 10.0)
-INCOME = PublicColumn(Column("income", 1e3, 1e6), 2.0, log=True)
-REGION = PublicColumn(Column.category("region", ["north", "south", "west"]), 2.0)
+AGE = PublicColumn(name="age", lower=18.0, upper=90.0, scale=10.0)
+INCOME = PublicColumn(name="income", lower=1e3, upper=1e6, scale=2.0, log=True)
+REGION = PublicColumn(name="region", values=("north", "south", "west"), scale=2.0)
 
 
 @pytest.mark.parametrize("column", [AGE, INCOME, REGION])

@@ -99,7 +99,7 @@ def test_private_sets_count_regret_in_both_ways() -> None:
 
 
 def ends(rows: list[Row]) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in rows if row["at"] is None}
+    return {row["metric"]: row["value"] for row in rows}
 
 
 def test_trials_are_repeatable_and_methods_meet_the_same_people() -> None:
@@ -108,8 +108,8 @@ def test_trials_are_repeatable_and_methods_meet_the_same_people() -> None:
     first, second = (serve(Seed(5, 1), ours) for _ in range(2))
     assert [row["value"] for row in first] == [row["value"] for row in second]
     assert ends(serve(Seed(5, 2), ours)) != ends(first)
-    assert first[-1]["at"] == 64
-    assert first[-1]["value"] == pytest.approx(ends(first)["regret"])
+    assert first[0]["along"][-1] == 64
+    assert first[0]["trace"][-1] == pytest.approx(ends(first)["regret"])
     uniform = [case for case in cases if case.method == "uniform"]
     plan = plan_of([ours, *uniform], 2, 5)
     serial = frame_of(plan.run())
@@ -162,8 +162,8 @@ def test_figures_have_a_panel_for_each_kind_and_labels_apart(
     for place, trial in np.ndindex(len(cases), 2):
         trace = np.cumsum(rng.random(32)) * (1.0 + place % 7)
         same = {"case": place, "trial": trial, "metric": "regret"}
-        rows.append({**same, "at": None, "value": trace[-1], "final": False, **promise})
-        rows += [{**same, "at": t + 1, "value": value} for t, value in enumerate(trace)]
+        traced = {"along": np.arange(1, 33), "trace": trace}
+        rows.append({**same, "value": trace[-1], "final": False, **traced, **promise})
     figure = regret_figure(results_of(cases, pd.DataFrame(rows)), log_scale)
     figure.canvas.draw()
     assert len(figure.axes) == len({case.panel for case in cases} - {None, ""})

@@ -14,7 +14,7 @@ from discreet.reproduction.ma2025.grid import TransferFigure
 def regrets(what: TransferFigure, wish: dict[str, list[float]], trials: int) -> list[np.ndarray]:
     """(trials,) total regret of ours in each case, on the same people."""
     frame = frame_of(what.plan(trials, method=["ours"], **wish).run())
-    totals = frame[frame["at"].isna() & (frame["metric"] == "regret")]
+    totals = frame[frame["metric"] == "regret"]
     return [case["value"].to_numpy() for _, case in totals.groupby("case")]
 
 

@@ -110,7 +110,7 @@ def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) ->
             for number, case in enumerate(cases)
             if (case.method, case.setting["epsilon_auxiliary"]) == (method, auxiliary)
         ]
-        wanted = (frame["case"] == number) & (frame["metric"] == metric) & frame["at"].isna()
+        wanted = (frame["case"] == number) & (frame["metric"] == metric)
         return frame[wanted]["value"].to_numpy()
 
     def rewards(row: dict[Any, Any]) -> np.ndarray:

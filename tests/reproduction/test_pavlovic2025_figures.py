@@ -88,7 +88,7 @@ def test_rigorous_elimination_runs_when_it_is_named_or_wished() -> None:
 def test_every_number_of_rounds_has_its_own_cases() -> None:
     cases = CAPRI_REGRET.planned(rounds=(200, 300), method=["uniform"])
     assert [case.rounds for case in cases] == [200, 200, 300, 300]
-    last = [serve(Seed(1, 0), case)[-1]["at"] for case in cases]
+    last = [serve(Seed(1, 0), case)[0]["along"][-1] for case in cases]
     assert last == [200, 200, 300, 300]
     # A longer trial begins with the same function.
     few, _, many, _ = (case.problem.sample(9, np.random.default_rng(0)) for case in cases)

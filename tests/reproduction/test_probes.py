@@ -50,15 +50,15 @@ def test_shares_and_regret_are_means_over_people() -> None:
     decay = np.exp(-18.0 * (1 / 3 - np.array([0.25, 0.5, 0.75])) ** 2)
     means = 2.0 * decay / (1.0 + decay)
     np.testing.assert_allclose(trace_of(rows, "local_regret"), by_hand @ (means.max() - means))
-    np.testing.assert_allclose([trace_of(rows, f"mean_of_arm_{k}") for k in (1, 2, 3)],
-                               means[:, None])  # fmt: skip
+    np.testing.assert_allclose([row["mean_reward"] for row in rows[1:]], means)
     assert given_up(rows) == {1: 3, 2: 5}
     # Between the ends of batches too.
     np.testing.assert_allclose(shares_of(probe.rows(np.array([2, 4, 9]))), by_hand[[1, 3, 8]])
 
 
-def trace_of(rows: list[Row], metric: str) -> list[float]:
-    return [row["value"] for row in rows if row["metric"] == metric]
+def trace_of(rows: list[Row], metric: str) -> np.ndarray:
+    (trace,) = [row["trace"] for row in rows if row["metric"] == metric]
+    return np.asarray(trace)
 
 
 def shares_of(rows: list[Row]) -> np.ndarray:
@@ -67,11 +67,8 @@ def shares_of(rows: list[Row]) -> np.ndarray:
 
 def given_up(rows: list[Row]) -> dict[int, int]:
     """For each arm, from 0 on, that is never offered again how many were served by then."""
-    return {
-        int(row["metric"].split("_")[1]) - 1: row["at"]
-        for row in rows
-        if row["metric"].endswith("_given_up")
-    }
+    shares = [row for row in rows if row["metric"].startswith("share_of_arm")]
+    return {k: row["given_up"] for k, row in enumerate(shares) if row["given_up"] is not None}
 
 
 def test_an_arm_that_is_never_offered_is_given_up_at_once() -> None:
@@ -96,15 +93,15 @@ def case(learner: str) -> Case:
 def test_a_probe_changes_nothing_and_ends_in_the_records(learner: str) -> None:
     watched = serve(Seed(5, 0), case(learner))
     plain = serve(Seed(5, 0), replace(case(learner), probe=None))
-    regret = [(row["at"], row["value"]) for row in watched if row["metric"] == "regret"]
-    assert regret == [(row["at"], row["value"]) for row in plain]
-    np.testing.assert_allclose(shares_of(watched[5:]).sum(axis=1), 1.0)
-    ends = {row["metric"]: row["value"] for row in watched if row["at"] is None}
-    assert set(ends) == {"regret", "local_regret", *(f"share_of_arm_{k}" for k in (1, 2, 3))}
-    assert ends["local_regret"] == trace_of(watched, "local_regret")[-1]
-    assert ends["share_of_arm_1"] == trace_of(watched, "share_of_arm_1")[-1]
+    assert (trace_of(watched, "regret") == trace_of(plain, "regret")).all()
+    assert [row["metric"] for row in plain] == ["regret"]
+    np.testing.assert_allclose(shares_of(watched).sum(axis=1), 1.0)
+    finals = {row["metric"]: row["value"] for row in watched if row["final"]}
+    assert set(finals) == {"local_regret", *(f"share_of_arm_{k}" for k in (1, 2, 3))}
+    for metric, value in finals.items():
+        assert value == trace_of(watched, metric)[-1]
     if learner == "uniform":
-        np.testing.assert_allclose(shares_of(watched[5:]), 1 / 3)
+        np.testing.assert_allclose(shares_of(watched), 1 / 3)
 
 
 def test_what_cannot_be_probed_is_refused_before_anything_runs() -> None:

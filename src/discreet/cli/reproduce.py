@@ -30,132 +30,70 @@ from discreet.reproduction.registry import REPRODUCTIONS
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 
 
-def _times(kind: Any, help: str, *names: str, least: int | None = None) -> Any:
-    return Annotated[
-        list[kind] | None,
-        typer.Option(*names, min=least, help=f"{help}; may be given several times."),
-    ]
+def _option(kind: Any, help: str, *names: str, **limits: Any) -> Any:
+    return Annotated[kind, typer.Option(*names, help=help, **limits)]
 
 
-# For each option of a reproduction how commands call it, and what it is; `Reproduction.options`
-# names them with their defaults.
+def _list(kind: Any, help: str, *names: str, **limits: Any) -> Any:
+    text = f"{help}; may be given several times."
+    return _option(list[kind] | None, text, *names, **limits)
+
+
+_FILES = "Folder with lendingclub/ and singapore_property/; without it both are left out."
+_RELEASES = "Releases of each of two tables, and as many for the threshold."
+_DELTA = "Delta of every budget, unless delta is what is varied."
+_CONSTANT = "c of C_n = c log(n) in the published rules"
+_REWARDS = "Mean rewards: exponential (3 arms) or symmetric (2 arms)."
+_TRIALS = "Repetitions on fresh people."
+
+# For each option of a reproduction the parameter of its command, and what it is;
+# `Reproduction.options` names them with their defaults.
 OPTIONS: dict[str, tuple[str, Any]] = {
-    "trials": ("trials", Annotated[int, typer.Option(min=1, help="Repetitions on fresh people.")]),
-    "rounds": ("rounds", _times(int, "People in each trial", least=2)),
-    "delta": (
-        "delta",
-        Annotated[
-            float | None,
-            typer.Option(help="Delta of every budget, unless delta is what is varied."),
-        ],
-    ),
-    "log_scale": (
-        "log_scale",
-        Annotated[
-            bool, typer.Option("--log-scale", help="A logarithmic vertical axis in the figure.")
-        ],
-    ),
-    "published": (
-        "published",
-        Annotated[
-            bool,
-            typer.Option("--published", help="Also run the published method where it is slow."),
-        ],
-    ),
-    "method": ("method", _times(str, "Only this method, such as ours", "--method")),
-    "only": ("only", _times(str, "Only this data set", "--only")),
-    "repetitions": (
-        "repetitions",
-        Annotated[
-            int,
-            typer.Option("--repetitions", "--trials", min=1, help="Repetitions on fresh people."),
-        ],
-    ),
-    "targets": ("rounds", _times(int, "People of the target", "--rounds")),
-    "epsilon": ("epsilon", _times(float, "Of the target", "--epsilon")),
-    "auxiliary": ("auxiliary", _times(int, "People of each source", "--auxiliary")),
-    "auxiliary_epsilon": (
-        "auxiliary_epsilon",
-        _times(float, "Of the sources", "--auxiliary-epsilon"),
-    ),
-    "gamma": ("gamma", _times(float, "Shift of the sources' contexts", "--gamma")),
-    "kappa": ("kappa", _times(float, "Exploration of the sources", "--kappa")),
-    "sources": ("sources", _times(int, "How many sources", "--sources")),
-    "constant": (
-        "constant",
-        Annotated[
-            float | None,
-            typer.Option(help="c of C_n = c log(n) in the published rules; 1 if left out."),
-        ],
-    ),
-    "scale": (
-        "constant",
-        Annotated[float, typer.Option(help="c of C_n = c log(n) in the published rules.")],
-    ),
-    "rewards": (
-        "rewards",
-        Annotated[
-            str,
-            typer.Option(help="Mean rewards: exponential (3 arms) or symmetric (2 arms)."),
-        ],
-    ),
-    "folder": (
-        "data",
-        Annotated[Path, typer.Option("--data", help="Folder with adult/, jobs/ and taxi/.")],
-    ),
+    "trials": ("trials", _option(int, _TRIALS, min=1)),
+    "repetitions": ("repetitions", _option(int, _TRIALS, "--repetitions", "--trials", min=1)),
+    "runs": ("runs", _option(int, "Repetitions, each with its own function and first row.", min=1)),
+    "releases": ("trials", _option(int, _RELEASES, min=2)),
+    "rounds": ("rounds", _list(int, "People in each trial", min=2)),
+    "targets": ("rounds", _list(int, "People of the target", "--rounds")),
     "people": (
         "rounds",
-        Annotated[
-            int | None,
-            typer.Option("--rounds", min=8, help="People of the target; all if left out."),
-        ],
-    ),
-    "files": (
-        "data",
-        Annotated[
-            Path | None,
-            typer.Option(
-                "--data",
-                help="Folder with lendingclub/ and singapore_property/; without it both are left "
-                "out.",
-            ),
-        ],
-    ),
-    "runs": (
-        "runs",
-        Annotated[
-            int,
-            typer.Option(min=1, help="Repetitions, each with its own function and first row."),
-        ],
+        _option(int | None, "People of the target; all if left out.", "--rounds", min=8),
     ),
     "questions": (
         "rounds",
-        Annotated[
-            int | None,
-            typer.Option("--rounds", min=1, help="Questions; the paper's number if left out."),
-        ],
+        _option(int | None, "Questions; the paper's number if left out.", "--rounds", min=1),
     ),
-    "table": ("table", _times(int, "Only this table of the paper")),
-    "linear": (
-        "linear",
-        Annotated[bool, typer.Option("--linear", help="A linear vertical axis in the figure.")],
+    "epsilon": ("epsilon", _list(float, "Of the target", "--epsilon")),
+    "delta": ("delta", _option(float | None, _DELTA)),
+    "auxiliary": ("auxiliary", _list(int, "People of each source", "--auxiliary")),
+    "auxiliary_epsilon": (
+        "auxiliary_epsilon",
+        _list(float, "Of the sources", "--auxiliary-epsilon"),
     ),
-    "releases": (
-        "trials",
-        Annotated[
-            int,
-            typer.Option(
-                min=2, help="Releases of each of two tables, and as many for the threshold."
-            ),
-        ],
+    "gamma": ("gamma", _list(float, "Shift of the sources' contexts", "--gamma")),
+    "kappa": ("kappa", _list(float, "Exploration of the sources", "--kappa")),
+    "sources": ("sources", _list(int, "How many sources", "--sources")),
+    "constant": ("constant", _option(float | None, f"{_CONSTANT}; 1 if left out.")),
+    "scale": ("constant", _option(float, f"{_CONSTANT}.")),
+    "rewards": ("rewards", _option(str, _REWARDS)),
+    "method": ("method", _list(str, "Only this method, such as ours", "--method")),
+    "only": ("only", _list(str, "Only this data set", "--only")),
+    "table": ("table", _list(int, "Only this table of the paper")),
+    "published": (
+        "published",
+        _option(bool, "Also run the published method where it is slow.", "--published"),
     ),
+    "folder": ("data", _option(Path, "Folder with adult/, jobs/ and taxi/.", "--data")),
+    "files": ("data", _option(Path | None, _FILES, "--data")),
+    "log_scale": (
+        "log_scale",
+        _option(bool, "A logarithmic vertical axis in the figure.", "--log-scale"),
+    ),
+    "linear": ("linear", _option(bool, "A linear vertical axis in the figure.", "--linear")),
     "jobs": ("jobs", JobsOption),
     "json": ("json", RecordsOption),
     "plot": ("plot", PlotOption),
-    "drawing": (
-        "plot",
-        Annotated[Path, typer.Option("--plot", help="File for the figure (.png).")],
-    ),
+    "drawing": ("plot", _option(Path, "File for the figure (.png).", "--plot")),
 }
 
 

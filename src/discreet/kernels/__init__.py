@@ -5,6 +5,7 @@
 | `build`     | `feature_map`: from a scikit-learn kernel to a map with a stated error  |
 | `base`      | what every map owes: `FeatureMap`; public points; maps as JSON values   |
 | `fourier`   | Fourier features by quadrature and at random                            |
+| `linear`    | dot products and their powers                                           |
 | `nystrom`   | projection onto public points, for any kernel                           |
 | `finite`    | exact features on a finite public set                                   |
 | `compose`   | coordinate groups side by side, scaling, principal axes                 |
@@ -33,6 +34,7 @@ from discreet.kernels.compose import (
 )
 from discreet.kernels.finite import FiniteFeatures, finite_features
 from discreet.kernels.fourier import FourierFeatures, quadrature_features, random_features
+from discreet.kernels.linear import LinearFeatures
 from discreet.kernels.nystrom import NystromFeatures, nystrom_features
 from discreet.kernels.text import kernel_from_text, kernel_to_text, read_kernel
 
@@ -43,6 +45,7 @@ __all__ = [
     "FiniteFeatures",
     "FourierFeatures",
     "Group",
+    "LinearFeatures",
     "NystromFeatures",
     "OutOfReach",
     "RotatedFeatures",

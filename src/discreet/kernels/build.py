@@ -9,7 +9,9 @@ add up: |sum_i w_i e_i| <= sum_i w_i |e_i|.
 | RBF, Matern                   | quadrature or random Fourier features, rotated                 |
 | ConstantKernel                | one constant feature; as a factor it scales                    |
 | RBF * RBF, RBF ** p           | an RBF: exp(-r^2/2a^2) exp(-r^2/2b^2) has 1/a^2 + 1/b^2        |
-| Additive(kernel, groups)      | one map for each group; with other terms side by side          |
+| DotProduct, its whole powers  | exact polynomial features                                      |
+| a + b                         | features side by side, rotated                                 |
+| Additive(kernel, groups)      | one map for each group                                         |
 | every other                   | its projection onto public points (`nystrom_features`)         |
 
 The methods `finite` and `nystrom` need no such tree: they build every kernel without groups as one.
@@ -26,6 +28,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
+    DotProduct,
     Exponentiation,
     Kernel,
     Matern,
@@ -47,6 +50,7 @@ from discreet.kernels.fourier import (
     stationary_parts,
     tensor_rule,
 )
+from discreet.kernels.linear import LinearFeatures
 from discreet.kernels.nystrom import check_diagonal, nystrom_features
 from discreet.kernels.text import MOST_DEGREE
 from discreet.validation import (
@@ -164,10 +168,11 @@ class _Plan:
             return self._rotated("nystrom", self._nystrom, kernel, domain, error)
         if kind is Additive:
             return self._additive(kernel, domain, error)
-        if kind is Sum and _has_groups(kernel):
+        if kind is Sum:
             # Rotating all features together would mix the groups of an additive term.
-            terms = _flatten(kernel, Sum)
-            return sum_features([self.build(k, domain, error / len(terms)) for k in terms])
+            if _has_groups(kernel):
+                return self._sum(kernel, domain, error)
+            return self._rotated(self.method, self._sum, kernel, domain, error)
         constant, others = _merged(_factors(kernel))
         if not others:
             return constant_features(domain, constant)
@@ -175,6 +180,10 @@ class _Plan:
             return scaled(self.build(others[0], domain, error / constant), constant)
         if kind in (RBF, Matern):
             return self._rotated(self.method, self._stationary, kernel, domain, error)
+        if kind is DotProduct:
+            return LinearFeatures(domain, float(kernel.sigma_0))
+        if kind is Exponentiation and type(kernel.kernel) is DotProduct and _is_whole(kernel):
+            return LinearFeatures(domain, float(kernel.kernel.sigma_0), int(kernel.exponent))
         if self.features is not None:
             raise InvalidInput(
                 f"features was {self.features}, but {kernel} is not an RBF or Matern kernel, of "
@@ -189,6 +198,10 @@ class _Plan:
             (c, self._on(c).build(part, sub_box(domain, c), error), weight) for c, part in groups
         ]
         return AdditiveFeatures(domain, tuple(parts))
+
+    def _sum(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
+        terms = _flatten(kernel, Sum)
+        return sum_features([self.build(k, domain, error / len(terms)) for k in terms])
 
     def _rotated(
         self,
@@ -291,10 +304,13 @@ def _factors(kernel: Kernel) -> list[Kernel]:
     if type(kernel) is Product:
         return _factors(kernel.k1) + _factors(kernel.k2)
     if type(kernel) is Exponentiation and type(kernel.kernel) in (RBF, ConstantKernel):
-        power = kernel.exponent
-        if power == int(power) and 1 <= power <= MOST_DEGREE:
-            return [kernel.kernel] * int(power)
+        return [kernel.kernel] * int(kernel.exponent) if _is_whole(kernel) else [kernel]
     return [kernel]
+
+
+def _is_whole(power: Exponentiation) -> bool:
+    """Whether the exponent is a whole number from 1 to the largest degree."""
+    return bool(power.exponent == int(power.exponent) and 1 <= power.exponent <= MOST_DEGREE)
 
 
 def _merged(factors: list[Kernel]) -> tuple[float, list[Kernel]]:

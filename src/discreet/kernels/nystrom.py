@@ -60,6 +60,8 @@ CANDIDATES = 4096
 # A point of a given basis whose residual is below this part of the largest k(x, x) is spanned by
 # the others as far as float64 can tell; it is left out.
 SPANNED = 1e-10
+# Residuals below this part of the largest k(x, x) are rounding, from which no basis can be taken.
+ROUNDING = 1e-13
 # Rows are cut to this part of the bound, so that no order of summation finds them above it.
 JUST_BELOW = 1.0 - 1e-14
 # A coefficient times k beyond this could overflow, and what has no length cannot be shortened.
@@ -159,7 +161,7 @@ def nystrom_features(
     largest = largest_diagonal(kernel, domain)
     where = public_points(domain, CANDIDATES, seed) if points is None else _inside(domain, points)
     if basis is None:
-        candidates, allowed = where, error
+        candidates, allowed = where, max(error, ROUNDING * largest)
     else:
         candidates, allowed = _inside(domain, basis), SPANNED * largest
     diagonal = np.asarray(kernel.diag(candidates), dtype=np.float64)

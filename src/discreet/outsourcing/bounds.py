@@ -37,24 +37,18 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from discreet.problems.columns import Column, Label, label_text
+from discreet.problems.columns import Column, Label, Labels, Number, label_text
 from discreet.problems.tables import encode_columns
 from discreet.problems.toml_words import Place, checked, toml_value
-from discreet.validation import (
-    FloatArray,
-    InvalidInput,
-    Refusals,
-    finite_number,
-    positive_number,
-)
+from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number
 
 # Coordinates are multiples of this, so that how far rounding may carry a row is known.
 GRID = 2.0**-32
@@ -67,73 +61,69 @@ ROUNDING = 2.0 * GRID
 ROW = "row"
 
 
-class _ColumnEntry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    lower: float | None = None
-    upper: float | None = None
-    values: list[Label] | None = None
-    scale: float | None = None
-    log: bool = False
-    outside: Literal["error", "clip"] = "error"
-    missing: Label | None = None
-
-
-class _BoundsFile(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    id: str = Field(min_length=1)
-    outcome: str | None = Field(default=None, min_length=1)
-    radius: float | None = None
-    columns: dict[str, Any]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PublicColumn:
-    """One released column.
+    """One released column, as the bounds file and the certificate have it.
 
     Attributes:
-        column: its name, bounds and labels; rows are never left out, because how many there are
-            would then depend on the data.
-        scale: the length of one unit of distance, after the logarithm if there is one.
+        lower, upper: its bounds, for numbers.
+        values: its labels, instead of bounds.
+        scale: the length of one unit of distance, after the logarithm if there is one; the whole
+            width if left out.
         log: whether distances are those of logarithms.
-        missing: what an empty value counts as, a value within the bounds or a label's number; None
-            for an error. Never a mean or another figure of the table, which would not be public.
+        outside: whether values outside are an error or moved to the nearest bound. Rows are never
+            left out, because how many there are would then depend on the data.
+        missing: what an empty value counts as, a value within the bounds or a label; None for an
+            error. Never a mean or another figure of the table, which would not be public.
+        name: the column's name.
+        column: the same as tables are read by.
+        fill: `missing` as a number; of labels their place.
     """
 
-    column: Column
-    scale: float
-    log: bool = False
-    missing: float | None = None
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    lower: Number = math.nan
+    upper: Number = math.nan
+    values: Labels = ()
+    scale: Number = math.nan
+    log: Annotated[bool, Strict()] = False
+    outside: Literal["error", "clip"] = "error"
+    missing: Label | None = None
+    name: str
+    column: Column = field(init=False, repr=False, compare=False)
+    fill: float | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "scale", positive_number(self.scale, f"the scale of {self.name!r}")
-        )
-        if "drop" in (self.column.outside, self.column.missing):
+        bounded = self.lower == self.lower or self.upper == self.upper  # NaN: not given
+        if self.values and (bounded or self.log or self.outside != "error"):
+            raise InvalidInput(
+                f"column {self.name!r} has values and also lower, upper, log or outside; labels "
+                "are numbered 0, 1, ... and have no nearest bound, so give either values or "
+                "bounds, and among values every label that occurs."
+            )
+        if self.outside not in ("error", "clip"):
             raise InvalidInput(
                 f"column {self.name!r} leaves rows out; how many rows are released must not depend "
                 'on their values, so use "error" or "clip".'
             )
-        if self.missing is not None:
-            fill = finite_number(self.missing, f"missing of column {self.name!r}")
-            if not self.column.lower <= fill <= self.column.upper:
-                raise InvalidInput(
-                    f"missing of column {self.name!r} was {fill:g}; it must lie within the bounds "
-                    f"[{self.column.lower:g}, {self.column.upper:g}]."
-                )
-            object.__setattr__(self, "missing", fill)
-        if self.log and self.column.lower <= 0.0:
+        column = Column(self.name, self.lower, self.upper, None, self.values, self.outside)
+        low, high = column.lower, column.upper
+        known = {"values": column.values} if column.values else {"lower": low, "upper": high}
+        for key, value in {**known, "column": column}.items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "fill", self._filled())
+        if self.log and low <= 0.0:
             raise InvalidInput(
-                f"column {self.name!r} has log = true and the lower bound {self.column.lower:g}; "
-                "give a lower bound above 0."
+                f"column {self.name!r} has log = true and the lower bound {low:g}; give a lower "
+                "bound above 0."
             )
-        span = math.log(self.column.upper / self.column.lower) if self.log else 1.0
+        span = math.log(high / low) if self.log else 1.0
+        scale = self.scale if self.scale == self.scale else span if self.log else high - low
+        object.__setattr__(self, "scale", positive_number(scale, f"the scale of {self.name!r}"))
         if not _LEAST_LOG_SPAN <= span < math.inf:
             raise InvalidInput(
-                f"column {self.name!r} has log = true and spans [{self.column.lower:g}, "
-                f"{self.column.upper:g}]; logarithms need {'wider' if span < 1.0 else 'narrower'} "
-                "bounds, or leave log out."
+                f"column {self.name!r} has log = true and spans [{low:g}, {high:g}]; logarithms "
+                f"need {'wider' if span < 1.0 else 'narrower'} bounds, or leave log out."
             )
         if not GRID * 2.0**8 <= self.extent <= _MOST_EXTENT:
             raise InvalidInput(
@@ -142,10 +132,24 @@ class PublicColumn:
                 f"{self.extent * self.scale * 2.0**24:g}."
             )
 
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.column.name
+    def _filled(self) -> float | None:
+        """What an empty value counts as, as a number."""
+        missing, labels = self.missing, self.column.values
+        if missing is None:
+            return None
+        what = f"missing of column {self.name!r} was {toml_value(missing)}"
+        if labels:
+            if label_text(missing) not in labels:
+                raise InvalidInput(f"{what}; it must be one of the labels: {', '.join(labels)}.")
+            return float(labels.index(label_text(missing)))
+        if isinstance(missing, bool | str):
+            raise InvalidInput(f"{what}; it must be a number.")
+        if not self.column.lower <= missing <= self.column.upper:
+            raise InvalidInput(
+                f"{what}; it must lie within the bounds [{self.column.lower:g}, "
+                f"{self.column.upper:g}]."
+            )
+        return float(missing)
 
     @property
     def extent(self) -> float:
@@ -174,16 +178,11 @@ class PublicColumn:
 
     def to_fields(self) -> dict[str, Any]:
         """The column as JSON values."""
-        shown: dict[str, Any] = {"name": self.name}
-        if self.column.values:
-            shown["values"] = list(self.column.values)
-        else:
-            shown |= {"lower": self.column.lower, "upper": self.column.upper}
-        shown |= {"scale": self.scale, "log": self.log, "outside": self.column.outside}
-        if self.missing is not None:
-            labels = self.column.values
-            shown["missing"] = labels[int(self.missing)] if labels else self.missing
-        return shown
+        shown: dict[str, Any] = {"name": self.name, "values": list(self.values)}
+        if not self.values:
+            shown = {"name": self.name, "lower": self.lower, "upper": self.upper}
+        shown |= {"scale": self.scale, "log": self.log, "outside": self.outside}
+        return shown if self.missing is None else {**shown, "missing": self.missing}
 
 
 @dataclass(frozen=True)
@@ -255,13 +254,13 @@ class PublicBounds:
         """
         # A value may only be left empty where the column says what it counts as.
         read = [
-            one.column if one.missing is None else replace(one.column, missing="drop")
-            for one in self.columns
+            each.column if each.fill is None else replace(each.column, missing="drop")
+            for each in self.columns
         ]
         values = encode_columns(frame, read, may_drop=False).values
         points = np.empty_like(values)
         for place, column in enumerate(self.columns):
-            fill = math.nan if column.missing is None else column.missing
+            fill = math.nan if column.fill is None else column.fill
             filled = np.where(np.isnan(values[:, place]), fill, values[:, place])
             points[:, place] = column.coordinates(filled)
         return points
@@ -269,7 +268,7 @@ class PublicBounds:
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns of a table that hold ids or labels, so that `01` stays apart from `1`."""
-        labelled = (one.name for one in self.columns if one.column.values)
+        labelled = (column.name for column in self.columns if column.values)
         return (self.id, *labelled)
 
     def to_fields(self) -> dict[str, Any]:
@@ -281,11 +280,18 @@ class PublicBounds:
         cls, fields: Mapping[str, Any], id: str = "id", outcome: str | None = None
     ) -> PublicBounds:
         """The inverse of `to_fields`."""
-        columns = []
-        for given in fields["columns"]:
-            entry = dict(given)
-            columns.append(_column(entry.pop("name"), _ColumnEntry.model_validate(entry)))
+        place = Place("the public bounds")
+        columns = (checked(PublicColumn, column, place) for column in fields["columns"])
         return cls(tuple(columns), id, outcome)
+
+
+class _BoundsFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    id: str = Field(min_length=1)
+    outcome: str | None = Field(default=None, min_length=1)
+    radius: float | None = None
+    columns: dict[str, Any]
 
 
 def read_bounds(path: Path) -> PublicBounds:
@@ -320,55 +326,7 @@ def read_bounds(path: Path) -> PublicBounds:
                 raise InvalidInput(
                     where.message(f"columns.{name} was {toml_value(table)}; it must be a table.")
                 )
-            columns.append(_column(name, checked(_ColumnEntry, table, where)))
+            columns.append(checked(PublicColumn, {**table, "name": name}, where))
     refusals.raise_if_any()
     assert file is not None
     return PublicBounds(tuple(columns), file.id, file.outcome, file.radius)
-
-
-def _column(name: str, entry: _ColumnEntry) -> PublicColumn:
-    low, high = entry.lower, entry.upper
-    if entry.values is not None:
-        if low is not None or high is not None or entry.log:
-            raise InvalidInput(
-                f"column {name!r} has values and also lower, upper or log; labels are numbered "
-                "0, 1, ..., so give either values or bounds."
-            )
-        if entry.outside != "error":
-            raise InvalidInput(
-                f'column {name!r} has values and outside = "{entry.outside}"; labels have no '
-                "nearest bound, so add every label that occurs to values."
-            )
-        column = Column.category(name, entry.values)
-    elif low is None or high is None:
-        absent = [key for key, value in (("lower", low), ("upper", high)) if value is None]
-        raise InvalidInput(
-            f"column {name!r} has no {' and no '.join(absent)}; give both bounds for numbers, or "
-            "values = [...] for labels."
-        )
-    else:
-        column = Column(name, low, high, outside=entry.outside)
-    width = column.upper - column.lower
-    if entry.log and column.lower > 0.0:
-        width = math.log(column.upper / column.lower)
-    scale = width if entry.scale is None else entry.scale
-    return PublicColumn(column, scale, entry.log, _fill(column, entry.missing))
-
-
-def _fill(column: Column, missing: Label | None) -> float | None:
-    """What an empty value counts as, as a number; of labels their place."""
-    if missing is None:
-        return None
-    if not column.values:
-        if isinstance(missing, bool | str):
-            raise InvalidInput(
-                f"missing of column {column.name!r} was {toml_value(missing)}; it must be a number."
-            )
-        return float(missing)
-    text = label_text(missing)
-    if text not in column.values:
-        raise InvalidInput(
-            f"missing of column {column.name!r} was {text!r}; it must be one of the labels: "
-            f"{', '.join(column.values)}."
-        )
-    return float(column.values.index(text))

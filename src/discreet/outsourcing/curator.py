@@ -54,11 +54,14 @@ from discreet.outsourcing.proposal import (
     Proposal,
     finite_outcomes,
     ids_of,
-    propose,
 )
-from discreet.outsourcing.release import draw_rows
+from discreet.outsourcing.release import Projection, draw_rows, mechanism_for
 from discreet.privacy import NoiseSource, Outsourced
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import BoolArray, FloatArray, InvalidInput
+
+# The name of a release that was not drawn.
+_UNDRAWN = "0" * 32
 
 
 class Curator:
@@ -102,10 +105,42 @@ class Curator:
             InvalidInput: for a table that does not fit the bounds, a key of another table, and
                 whatever `allowed` does not name.
         """
+        if noise.name == NO_NOISE or noise.secure is not (seed is None):
+            raise InvalidInput(
+                f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, "
+                "or, to try something out, SimulatedNoise(seed) and the same seed."
+            )
         people, rules = People.of(frame, bounds), answers or AnswerRules()
-        proposal = propose(
-            people, bounds, budget, noise, projected, rules, form, seed, allowed or Allowed()
+        # All projections to this many columns have the same gain; which one it is, is drawn later.
+        projection = None
+        if projected is not None:
+            projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))
+        rows, reach = len(people.ids), bounds.reach(budget.radius)
+        plan = Certificate(
+            release=_UNDRAWN,
+            rows=rows,
+            bounds=bounds,
+            budget=budget,
+            mechanism=mechanism_for(budget, reach, bounds.extent, rows, projection, noise),
+            earlier=(),
+            projection=projection,
+            answers=rules.calibrated(noise),
+            repeats=rules.repeats,
+            file="rows.csv" if form == "csv" else "rows.parquet",
+            sha256="",
         )
+        asked = {
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "radius": budget.radius,
+            "noise": noise.name,
+            "seed": seed,
+            "projected": None if projected is None else int(projected),
+            "repeats": rules.repeats,
+            "answers": rules.bounds and [rules.epsilon, rules.delta, *rules.bounds],
+            "form": form,
+        }
+        proposal = Proposal(people, noise, seed, asked, allowed or Allowed(), plan, plan)
         check_folder(self.folder)
         return proposal.against(read_key(self.folder))
 

@@ -42,20 +42,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from functools import cache
+from typing import Annotated, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from discreet.codec import Coded, Range
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    finite_number,
-    positive_number,
 )
 
 Family = Literal["rbf", "matern32", "matern52"]
@@ -76,8 +75,24 @@ MOST_SEPARATE = 6
 _BLOCK = 16
 
 
+@cache
+def mixture_of(family: Family) -> tuple[tuple[float, float], ...]:
+    """(weight, factor) of the squared exponentials, with squared length scales factor l^2, of which
+    a kernel is a mixture."""
+    if family == "rbf":
+        return ((1.0, 1.0),)
+    from scipy.special import roots_genlaguerre
+
+    nu = SMOOTHNESS[family]
+    nodes, weights = roots_genlaguerre(_MIXTURE, nu - 1.0)
+    shares = weights / weights.sum()
+    kept = shares > _NEGLIGIBLE
+    shares = shares[kept] / shares[kept].sum()
+    return tuple(zip(shares.tolist(), (nodes[kept] / nu).tolist(), strict=True))
+
+
 @dataclass(frozen=True)
-class RowPrior:
+class RowPrior(Coded):
     """A Gaussian process over rows that are known up to noise (see the module).
 
     Attributes:
@@ -88,30 +103,16 @@ class RowPrior:
         family: `rbf` (squared exponential), `matern32` or `matern52`.
     """
 
-    length_scale: float | tuple[float, ...]
-    variance: float = 1.0
-    noise: float = 1e-5
+    length_scale: Annotated[float | tuple[float, ...], Range(above=0.0)]
+    variance: Annotated[float, Range(above=0.0)] = 1.0
+    noise: Annotated[float, Range(above=0.0)] = 1e-5
     mean: float = 0.0
     family: Family = "rbf"
 
     def __post_init__(self) -> None:
-        scales = self.length_scale
-        if isinstance(scales, tuple | list | np.ndarray):
-            found = tuple(positive_number(float(one), "a length scale") for one in scales)
-            if not found:
-                raise InvalidInput(
-                    "the length scales were empty; give one, or one for each column."
-                )
-            object.__setattr__(self, "length_scale", found)
-        else:
-            object.__setattr__(self, "length_scale", positive_number(scales, "length_scale"))
-        object.__setattr__(self, "variance", positive_number(self.variance, "variance"))
-        object.__setattr__(self, "noise", positive_number(self.noise, "noise"))
-        object.__setattr__(self, "mean", finite_number(self.mean, "mean"))
-        if self.family not in FAMILIES:
-            raise InvalidInput(
-                f"the kernel family was {self.family!r}; it must be one of {', '.join(FAMILIES)}."
-            )
+        super().__post_init__()
+        if self.length_scale == ():
+            raise InvalidInput("the length scales were empty; give one, or one for each column.")
 
     def scales(self, columns: int) -> FloatArray:
         """(columns,) length scales.
@@ -128,20 +129,6 @@ class RowPrior:
             )
         return np.array(self.length_scale)
 
-    @cached_property
-    def mixture(self) -> tuple[tuple[float, float], ...]:
-        """(weight, factor) of squared exponentials with squared length scale factor l^2."""
-        if self.family == "rbf":
-            return ((1.0, 1.0),)
-        from scipy.special import roots_genlaguerre
-
-        nu = SMOOTHNESS[self.family]
-        nodes, weights = roots_genlaguerre(_MIXTURE, nu - 1.0)
-        shares = weights / weights.sum()
-        kept = shares > _NEGLIGIBLE
-        shares = shares[kept] / shares[kept].sum()
-        return tuple(zip(shares.tolist(), (nodes[kept] / nu).tolist(), strict=True))
-
     def covariance(
         self, row: int, beliefs: RowBeliefs, others: IntArray | None = None
     ) -> FloatArray:
@@ -156,7 +143,7 @@ class RowPrior:
         gaps = [np.square(mean[:, k] - here[k]) for k in range(beliefs.columns)]
         found = np.zeros(len(mean))
         # Column by column: temporary arrays stay as small as one column.
-        for weight, factor in self.mixture:
+        for weight, factor in mixture_of(self.family):
             distance, shrink = np.zeros(len(mean)), np.ones(1 if shared else len(mean))
             for k, gap in enumerate(gaps):
                 spread = factor * squares[k] + unsure[k] + variance[:, k]
@@ -175,7 +162,7 @@ class RowPrior:
         """
         squares = self.scales(beliefs.columns) ** 2
         common = np.zeros(len(beliefs.variance))
-        for weight, factor in self.mixture:
+        for weight, factor in mixture_of(self.family):
             ratio = factor * squares / (factor * squares + 2.0 * beliefs.variance)
             common += weight * np.sqrt(np.prod(ratio, axis=1))
         own: FloatArray = self.variance * (1.0 - np.minimum(common, 1.0))
@@ -357,7 +344,7 @@ def _covariance(
     squares = np.square(np.exp(theta[:scales]) * data.spread)
     kernel = np.zeros(data.same.shape)
     slopes = np.zeros((scales, *data.same.shape))
-    for weight, factor in RowPrior(1.0, family=family).mixture:
+    for weight, factor in mixture_of(family):
         own = factor * squares
         spread = own + data.unsure
         ratio = own / spread

@@ -16,20 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answers import AnswerRules
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.exchange import Format
 from discreet.outsourcing.key import Key, fingerprint_of
 from discreet.outsourcing.release import Projection, mechanism_for
-from discreet.privacy import NoiseSource, Outsourced, check_protects
+from discreet.privacy import NoiseSource, check_protects
 from discreet.privacy.guarantee import rounded_up
-from discreet.privacy.noise import NO_NOISE
 from discreet.problems.tables import column_of, numbers_of
 from discreet.validation import FloatArray, InvalidInput, Refusals
-
-# The name of a release that was not drawn.
-UNDRAWN = "0" * 32
 
 
 @dataclass(frozen=True)
@@ -157,61 +151,6 @@ class Proposal:
         # What is drawn must be readable afterwards, here and by the modeler.
         Certificate.from_json(plan.to_json())
         return plan
-
-
-def propose(
-    people: People,
-    bounds: PublicBounds,
-    budget: Outsourced,
-    noise: NoiseSource,
-    projected: int | None,
-    rules: AnswerRules,
-    form: Format,
-    seed: int | None,
-    allowed: Allowed,
-) -> Proposal:
-    """What is asked for, as if it were the first release of the table.
-
-    Raises:
-        InvalidInput: for a source without noise, or one that does not fit the seed.
-    """
-    if noise.name == NO_NOISE or noise.secure is not (seed is None):
-        raise InvalidInput(
-            f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, or, "
-            "to try something out, SimulatedNoise(seed) and the same seed."
-        )
-    # All projections to this many columns have the same gain; which one it is, is drawn later.
-    projection = None
-    if projected is not None:
-        projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))
-    rows = len(people.ids)
-    plan = Certificate(
-        release=UNDRAWN,
-        rows=rows,
-        bounds=bounds,
-        budget=budget,
-        mechanism=mechanism_for(
-            budget, bounds.reach(budget.radius), bounds.extent, rows, projection, noise
-        ),
-        earlier=(),
-        projection=projection,
-        answers=rules.calibrated(noise),
-        repeats=rules.repeats,
-        file="rows.csv" if form == "csv" else "rows.parquet",
-        sha256="",
-    )
-    asked = {
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "radius": budget.radius,
-        "noise": noise.name,
-        "seed": seed,
-        "projected": None if projected is None else int(projected),
-        "repeats": rules.repeats,
-        "answers": None if rules.bounds is None else [rules.epsilon, rules.delta, *rules.bounds],
-        "form": form,
-    }
-    return Proposal(people, noise, seed, asked, allowed, plan, plan)
 
 
 def _check_worth(plan: Certificate, allowed: Allowed) -> None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from discreet import codec
+from discreet.codec import Coded, Range
+from discreet.codec.values import Check
 from discreet.durable import StateFile
 from discreet.outsourcing.answers import Answer, Question
 from discreet.outsourcing.beliefs import RowBeliefs
@@ -30,7 +32,7 @@ from discreet.outsourcing.exchange import (
     write_questions,
 )
 from discreet.outsourcing.modeler import ACQUISITIONS, Found, Modeler
-from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
+from discreet.outsourcing.posterior import Family, RowPrior
 from discreet.records import check_path
 from discreet.validation import InvalidInput, positive_number, whole_number
 
@@ -43,8 +45,16 @@ _SCHEMA = (
 )
 
 
+def _known(acquisition: str) -> str:
+    if acquisition not in ACQUISITIONS:
+        raise InvalidInput(
+            f"the acquisition was {acquisition!r}; it must be one of {', '.join(ACQUISITIONS)}."
+        )
+    return acquisition
+
+
 @dataclass(frozen=True)
-class SearchSettings:
+class SearchSettings(Coded):
     """What decides which rows are asked for; fixed when a search begins.
 
     Attributes:
@@ -55,23 +65,11 @@ class SearchSettings:
         seed: of the first rows, which are drawn at random.
     """
 
-    acquisition: str = "expected_improvement"
+    acquisition: Annotated[str, Check(_known)] = "expected_improvement"
     family: Family = "rbf"
     minimize: bool = False
     prior: RowPrior | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.acquisition not in ACQUISITIONS:
-            raise InvalidInput(
-                f"the acquisition was {self.acquisition!r}; it must be one of "
-                f"{', '.join(ACQUISITIONS)}."
-            )
-        if self.family not in FAMILIES:
-            raise InvalidInput(
-                f"the kernel was {self.family!r}; it must be one of {', '.join(FAMILIES)}."
-            )
-        whole_number(self.seed, "seed")
+    seed: Annotated[int, Range(0)] = 0
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,11 @@ class People(Crowd):
     rewards: FloatArray
     means: FloatArray | None = None
 
+    @classmethod
+    def bernoulli(cls, contexts: FloatArray, means: FloatArray, rng: np.random.Generator) -> People:
+        """People with rewards of 0 and 1 whose means (n, K) are known."""
+        return cls(contexts, (rng.random(means.shape) < means).astype(np.float64), means)
+
     def received(self, actions: Chosen, start: int) -> FloatArray:
         rows = np.arange(start, start + len(actions.arms))
         rewards: FloatArray = self.rewards[rows, actions.arms].astype(np.float64)
@@ -152,10 +157,11 @@ class Problem(ABC):
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     domain: Box
-    arm_names: tuple[str, ...]
-    reward_bounds: RewardBounds
-    size: int | None
+    arm_names: tuple[str, ...] = ()
+    reward_bounds: RewardBounds = RewardBounds(0.0, 1.0)
+    size: int | None = None
     source: str
+    _space: ActionSpace | None = None
 
     @property
     def arms(self) -> int:
@@ -164,8 +170,8 @@ class Problem(ABC):
 
     @property
     def space(self) -> ActionSpace:
-        """What people can be given."""
-        return self.arms
+        """What people can be given: one of K arms unless a problem says otherwise."""
+        return self.arms if self._space is None else self._space
 
     @property
     def offer(self) -> str:

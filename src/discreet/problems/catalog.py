@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
@@ -103,7 +104,7 @@ class Entry:
     build: Callable[..., Problem]
     meanings: Mapping[str, str]
 
-    @property
+    @cached_property
     def options(self) -> type[BaseModel]:
         """The pydantic model of the options: the parameters of `build`."""
         hints = get_type_hints(self.build, include_extras=True)
@@ -328,6 +329,7 @@ def _table(
 @dataclass(frozen=True)
 class _Weighting:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    form: ClassVar[str] = "{beta = [a, b]}"
 
     beta: list[Number]
 

@@ -92,15 +92,11 @@ class TableProblem(Problem):
         self.size = len(self._contexts)
         self.source = source
         self.rows = rows
-        self._points = points
+        self._space = points
 
     @property
     def metric(self) -> Metric:
         return "reward"
-
-    @property
-    def space(self) -> int | ArmPoints:
-        return self.arms if self._points is None else self._points
 
     @property
     def contexts(self) -> FloatArray:
@@ -282,7 +278,7 @@ def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
     either values repeat so often that this is no accident, or the labels change no more often
     along the column than there are classes.
     """
-    labels, found = problem.labels, []
+    labels, warnings = problem.labels, []
     if problem.size < _FEWEST_TO_TELL or len(np.unique(labels)) < 2:
         return ()
     for name, values in zip(problem.domain.names, problem.contexts.T, strict=True):
@@ -293,8 +289,8 @@ def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
             continue
         distinct = 1 + int((np.diff(sorted_values) != 0).sum())
         if distinct * _REPEATS <= problem.size or changes.sum() < problem.arms:
-            found.append(
+            warnings.append(
                 f"The {label} follows from column {name!r} without an exception: is that known "
                 "before the choice? If not, take it out of columns; the result would mean nothing."
             )
-    return tuple(found)
+    return tuple(warnings)

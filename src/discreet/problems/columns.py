@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Strict
 
@@ -48,15 +48,16 @@ def _is_label(value: object) -> bool:
     return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _with_texts(values: Any) -> Any:
-    given = isinstance(values, list | tuple)
-    return [label_text(v) if _is_label(v) else v for v in values] if given else values
+def _label_of(value: object) -> str:
+    if not _is_label(value):
+        raise ValueError("must be a text in quotation marks, or a number, or true or false")
+    return label_text(value)
 
 
 # What TOML holds: a number is no truth value and no text, and a whole number has no point.
 Number = Annotated[float, Strict(), AllowInfNan(False)]
 Whole = Annotated[int, Strict()]
-Labels = Annotated[tuple[str, ...], BeforeValidator(_with_texts)]
+Labels = tuple[Annotated[str, BeforeValidator(_label_of)], ...]
 
 
 @dataclass(frozen=True)
@@ -103,17 +104,20 @@ class Column:
             self._name_brackets(self.thresholds)
         elif self.values:
             self._number(label_texts(self.values, f"the values of column {self.name!r}"))
-        given = {"lower": self.lower, "upper": self.upper}
         # NaN, which equals nothing, says that a bound was not given.
-        shown = [f"{key} = {value!r}" for key, value in given.items() if value == value]
-        if len(shown) < 2:
-            declared = f"{shown[0]} alone" if shown else "no bounds"
+        bounds = {
+            key: finite_number(value, f"the {key} bound of column {self.name!r}")
+            for key, value in (("lower", self.lower), ("upper", self.upper))
+            if value == value
+        }
+        if len(bounds) < 2:
+            shown = [f"{key} = {value:g} alone" for key, value in bounds.items()]
+            declared = shown[0] if shown else "no bounds"
             raise InvalidInput(
                 f"column {self.name!r} has {declared}; declare both bounds for numbers, or "
                 "values = [...] for labels."
             )
-        for key, value in given.items():
-            bound = finite_number(value, f"the {key} bound of column {self.name!r}")
+        for key, bound in bounds.items():
             object.__setattr__(self, key, bound)
         ordered(self.lower, self.upper, f"column {self.name!r} had bounds")
         if self.levels is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.action_space import DecisionSets
-from discreet.domain import Box, RewardBounds
+from discreet.domain import Box
 from discreet.problems.base import People, Problem
 from discreet.validation import BoolArray, FloatArray, InvalidInput, whole_number
 
@@ -78,18 +78,12 @@ class BumpProblem(Problem):
         candidates: the number of points that each person brings, at least 2; 25 in the paper.
     """
 
-    size = None
-    arm_names = ()
     source = "Synthetic: sums of four Gaussian bumps of Dubey (2021), section 6.1."
 
     def __init__(self, candidates: int = 25) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
+        self._space = DecisionSets(self.candidates)
         self.domain = Box((-_RADIUS,) * 2, (_RADIUS,) * 2)
-        self.reward_bounds = RewardBounds(0.0, 1.0)
-
-    @property
-    def space(self) -> DecisionSets:
-        return DecisionSets(self.candidates)
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
@@ -101,7 +95,7 @@ class BumpProblem(Problem):
         sets[rows, place] = sets[:, 0]
         sets[:, 0] = displaced
         means = bumps(sets.reshape(-1, 2)).reshape(people, -1)
-        return _bernoulli(sets, means, rng)
+        return People.bernoulli(sets, means, rng)
 
 
 def _pools(
@@ -114,9 +108,9 @@ def _pools(
         points = _in_ball(_POOL, rng)
         values = bumps(points)
         for pool, chosen, side in ((good, values >= _HIGH, 0), (rest, values <= _LOW, 1)):
-            found = points[chosen][: max(missing[side], 0)]
-            pool.append(found)
-            missing[side] -= len(found)
+            taken = points[chosen][: max(missing[side], 0)]
+            pool.append(taken)
+            missing[side] -= len(taken)
     return np.concatenate(good), np.concatenate(rest)
 
 
@@ -129,10 +123,6 @@ def _polar(area: FloatArray, angle: FloatArray) -> FloatArray:
     """Points at an angle, on the circle that holds a share `area` of the ball of radius 2."""
     radius = _RADIUS * np.sqrt(area)
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-
-
-def _bernoulli(sets: FloatArray, means: FloatArray, rng: np.random.Generator) -> People:
-    return People(sets, (rng.random(means.shape) < means).astype(np.float64), means)
 
 
 # A sunflower: turning by the golden angle covers the ball evenly.
@@ -189,19 +179,13 @@ class DoseProblem(Problem):
         candidates: the number of doses for each patient, at least 2.
     """
 
-    size = None
-    arm_names = ()
     source = "Synthetic: dose finding with invented patients and an invented dose response."
 
     def __init__(self, candidates: int = 8) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
+        self._space = DecisionSets(self.candidates)
         low, high = zip((0.0, _DOSE_PER_KG * _WEIGHTS[1]), _AGES, _WEIGHTS, _KIDNEY, strict=True)
         self.domain = Box(low, high, ("dose_mg", "age_years", "weight_kg", "kidney_ml_min"))
-        self.reward_bounds = RewardBounds(0.0, 1.0)
-
-    @property
-    def space(self) -> DecisionSets:
-        return DecisionSets(self.candidates)
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
@@ -211,7 +195,7 @@ class DoseProblem(Problem):
         kidney = np.clip(usual * np.exp(0.3 * rng.standard_normal(people)), *_KIDNEY)
         patients = np.stack([age, weight, kidney], axis=1)
         sets = self.doses(patients)
-        return _bernoulli(sets, dose_means(sets), rng)
+        return People.bernoulli(sets, dose_means(sets), rng)
 
     def truth(self, points: FloatArray) -> FloatArray:
         return dose_means(points)

@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from discreet.action_space import PublicBox, PublicSet
-from discreet.domain import Box, RewardBounds
+from discreet.domain import Box
 from discreet.problems.base import Chosen, Crowd, Problem
 from discreet.validation import FloatArray, InvalidInput, number_from, whole_number
 
@@ -111,9 +111,6 @@ class FunctionProblem(Problem):
             function with values of another shape or outside [0, 1].
     """
 
-    size = None
-    arm_names = ()
-
     def __init__(
         self,
         function: Function,
@@ -132,7 +129,6 @@ class FunctionProblem(Problem):
         self.noise: Noise = _checked_noise(noise)
         self._space = PublicBox() if space is None else space
         self.best = self._best(best)
-        self.reward_bounds = RewardBounds(0.0, 1.0)
         self.source = source
 
     def _best(self, best: float | None) -> float:
@@ -147,10 +143,6 @@ class FunctionProblem(Problem):
             )
         allowed = "the largest value of the function over the domain, from 0 to 1"
         return number_from(best, "best", 0.0, 1.0, allowed)
-
-    @property
-    def space(self) -> PublicBox | PublicSet:
-        return self._space
 
     def truth(self, points: FloatArray) -> FloatArray:
         values: FloatArray = self.function(points)

@@ -151,7 +151,6 @@ class KernelGridProblem(Problem):
         InvalidInput: for arguments that are not allowed, and for grids of more than 4,096 points.
     """
 
-    size = None
     source = "Synthetic: a Gaussian process on a grid, the setting of Pavlovic et al. (2025)."
 
     def __init__(
@@ -182,10 +181,6 @@ class KernelGridProblem(Problem):
         self.arm_names = point_names(columns)
         self.grid: FloatArray = np.linspace(0.0, 1.0, rows)
         self.context_weights = _shares(context_weights, rows)
-
-    @property
-    def space(self) -> ArmPoints:
-        return self._space
 
     def sample(self, people: int, rng: np.random.Generator) -> GridCrowd:
         self.check_size(people)

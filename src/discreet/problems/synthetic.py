@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
-from discreet.domain import RewardBounds, unit_cube
+from discreet.domain import unit_cube
 from discreet.problems.base import People, Problem
 from discreet.problems.columns import Number
 from discreet.validation import (
@@ -43,8 +43,6 @@ class SyntheticProblem(Problem):
         source: one sentence for reports.
     """
 
-    size = None
-
     def __init__(
         self,
         means: MeanFunction,
@@ -58,7 +56,6 @@ class SyntheticProblem(Problem):
         self.domain = unit_cube(dimension)
         count = whole_number(arms, "arms", minimum=2)
         self.arm_names = tuple(f"arm {k + 1}" for k in range(count))
-        self.reward_bounds = RewardBounds(0.0, 1.0)
         self.source = source
 
     def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
@@ -74,9 +71,7 @@ class SyntheticProblem(Problem):
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         contexts = self._contexts(people, rng)
-        means = self._means(contexts)
-        rewards = (rng.random(means.shape) < means).astype(np.float64)
-        return People(contexts, rewards, means)
+        return People.bernoulli(contexts, self._means(contexts), rng)
 
 
 @dataclass(frozen=True)
@@ -171,6 +166,7 @@ class ContextLaw:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    form: ClassVar[str] = LAWS
 
     beta: list[list[Number]] | None = None
     corner: Number | None = None

@@ -23,7 +23,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,18 +129,9 @@ class _Csv:
         if not first:
             raise InvalidInput(f"the table {str(file)!r} is empty; give a table with a header.")
         separator = _separator(first)
-        made = cls(file, content, encoding, separator, ())
-        _, header = next(made.records())
-        return replace(made, header=tuple(name.strip() for name in header))
-
-    def records(self) -> Iterator[tuple[int, list[str]]]:
-        """The lines that are not empty as lists of fields, each with the number it ends at."""
-        with io.TextIOWrapper(io.BytesIO(self.content), self.encoding, newline="") as lines:
-            reader = csv.reader(lines, delimiter=self.separator, skipinitialspace=True)
-            try:
-                yield from ((reader.line_num, fields) for fields in reader if fields)
-            except csv.Error as error:
-                raise _unreadable(self.file, "CSV", error) from error
+        _, header = next(_records(file, content, encoding, separator))
+        names = tuple(name.strip() for name in header)
+        return cls(file, content, encoding, separator, names)
 
     def frame(self, text_columns: frozenset[str]) -> pd.DataFrame:
         """The rows under the names of the header as they stand there."""
@@ -168,7 +159,7 @@ class _Csv:
     def _longer_line(self) -> InvalidInput | None:
         """What is wrong where a line has more fields than the header."""
         wanted = len(self.header)
-        for line, fields in self.records():
+        for line, fields in _records(self.file, self.content, self.encoding, self.separator):
             if any(field.strip() for field in fields[wanted:]):
                 name = _SEPARATORS[self.separator]
                 return InvalidInput(
@@ -200,6 +191,18 @@ class _Csv:
             frame[place] = frame[place].str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
 
 
+def _records(
+    file: Path, content: bytes, encoding: str, separator: str
+) -> Iterator[tuple[int, list[str]]]:
+    """The lines that are not empty as lists of fields, each with the number it ends at."""
+    with io.TextIOWrapper(io.BytesIO(content), encoding, newline="") as lines:
+        reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+        try:
+            yield from ((reader.line_num, fields) for fields in reader if fields)
+        except csv.Error as error:
+            raise _unreadable(file, "CSV", error) from error
+
+
 def _has_commas(series: pd.Series[Any]) -> bool:
     """Whether a column holds text with commas, all of them in numbers."""
     if series.dtype.kind in "biuf":
@@ -218,19 +221,13 @@ def _encoding(file: Path, content: bytes) -> str:
             f"the table {str(file)!r} holds no text, whatever its name says; open it in the "
             "program that made it and export it as CSV."
         )
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError:
-        return _windows(content)
-    return "utf-8-sig"
-
-
-def _windows(content: bytes) -> str:
-    try:
-        content.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "cp1252"
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"
 
 
 def _separator(header: str) -> str:

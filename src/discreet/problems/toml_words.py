@@ -237,11 +237,17 @@ def _keys(table: type | None) -> dict[str, tuple[Any, bool]]:
     return {
         each.name: (hints[each.name], each.default is each.default_factory is MISSING)
         for each in fields(cast(Any, table))
+        if each.init
     }
 
 
 def _shape(table: type) -> str:
-    """The keys of a table; those with a question mark may be left out."""
+    """The keys of a table; those with a question mark may be left out.
+
+    A class whose keys exclude each other says in `form` how it is written.
+    """
+    if hasattr(table, "form"):
+        return str(table.form)
     keys = (name if required else f"{name}?" for name, (_, required) in _keys(table).items())
     return "{ " + ", ".join(keys) + " } (keys with ? may be left out)"
 

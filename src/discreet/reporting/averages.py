@@ -59,6 +59,8 @@ def average_figure(results: Results, context: Context) -> Figure:
     heights = ([_CURVE, _CURVE] + [_SHARES] * shown) * blocks
     figure, grid = sheet(len(heights), columns, heights=heights)
     place = place_name(context)
+    once = results.trials.drop_duplicates(["case", "trial", "given_up"])
+    given_up = once.dropna(subset="given_up").groupby("case")["given_up"]
     for number, name in enumerate(names):
         row, column = divmod(number, columns)
         axes = grid[row * (2 + shown) : (row + 1) * (2 + shown), column]
@@ -76,13 +78,14 @@ def average_figure(results: Results, context: Context) -> Figure:
             number_axis(panel.xaxis, Axis(whole=True))
             number_axis(panel.yaxis, Axis(most=4))
         probed = curves[curves["panel"] == name]
-        if probed["trials"].max() == 1:
-            _mark_given_up(axes[1], probed, strokes)
-        for panel, (_, case) in zip(axes[2:], probed.groupby("case"), strict=False):
-            _draw_shares(panel, case, place)
+        for panel, (key, case) in zip(axes[2:], probed.groupby("case"), strict=False):
+            last = given_up.get_group(key) if key in given_up.groups else pd.Series(dtype=float)
+            _draw_shares(panel, case, last, place)
+            if case["trials"].max() == 1 and len(last):
+                _mark_given_up(axes[1], case, last, strokes)
             number_axis(panel.xaxis, Axis(whole=True))
         axes[-1].set_xlabel("people served", fontsize=SMALL, color=INK)
-    legend_above(figure, _arms(curves, place))
+    legend_above(figure, _arms(results.trials, place))
     return finish(figure, _CURVE, note=f"mean of {counted(results.ends)}")
 
 
@@ -111,18 +114,19 @@ def _ceiling(frame: pd.DataFrame) -> float:
     return 1.15 * float(settled["mean"].max()) or 1.0
 
 
-def _mark_given_up(axes: Axes, curves: pd.DataFrame, strokes: dict[str, Stroke]) -> None:
+def _mark_given_up(
+    axes: Axes, curves: pd.DataFrame, given_up: pd.Series[float], strokes: dict[str, Stroke]
+) -> None:
     """A triangle on the curve of a single trial where an arm was offered for the last time."""
-    given_up = curves[curves["metric"].str.endswith("_given_up")]
-    for label, points in given_up.groupby("label"):
-        axes.plot(
-            points["at"], points["mean"], color=strokes[str(label)].color, marker="v",
-            markersize=6.0, markeredgecolor="white", markeredgewidth=0.6, linestyle="none",
-            clip_on=False, zorder=3.0,
-        )  # fmt: skip
+    regret = curves[curves["metric"] == LOCAL_REGRET]
+    axes.plot(
+        given_up, np.interp(given_up, regret["at"], regret["mean"]), marker="v", markersize=6.0,
+        color=strokes[str(curves["label"].iloc[0])].color, markeredgecolor="white",
+        markeredgewidth=0.6, linestyle="none", clip_on=False, zorder=3.0,
+    )  # fmt: skip
 
 
-def _draw_shares(axes: Axes, curves: pd.DataFrame, place: str) -> None:
+def _draw_shares(axes: Axes, curves: pd.DataFrame, given_up: pd.Series[float], place: str) -> None:
     """The mean over trials of the share of each arm, the first at the bottom, and a vertical line
     where an arm was offered for the last time, fainter for fewer trials."""
     shares = curves[curves["metric"].str.startswith("share_of_arm")]
@@ -135,17 +139,17 @@ def _draw_shares(axes: Axes, curves: pd.DataFrame, place: str) -> None:
     axes.set_ylim(0.0, 1.0)
     axes.set_yticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
     trials = shares["trials"].max()
-    for row in curves[curves["metric"].str.endswith("_given_up")].itertuples():
-        axes.axvline(row.at, alpha=max(row.trials / trials, 0.15), **_GIVEN_UP)  # type: ignore[arg-type]
+    for at, count in given_up.value_counts().items():
+        axes.axvline(at, alpha=max(count / trials, 0.15), **_GIVEN_UP)  # type: ignore[arg-type]
     label = curves["label"].iloc[0]
     axes.set_title(f"{label}: arms at {place}", loc="left", fontsize=SMALL, color=INK)
 
 
-def _arms(curves: pd.DataFrame, place: str) -> Sequence[Patch | Line2D]:
+def _arms(trials: pd.DataFrame, place: str) -> Sequence[Patch | Line2D]:
     """Which colour is which arm, and what the vertical lines are."""
-    means = curves[curves["metric"].str.startswith("mean_of_arm")]
-    best = means.drop_duplicates("metric")["mean"].to_numpy().argmax()
-    names = [f"arm {k + 1}" for k in range(means["metric"].nunique())]
+    means = trials.dropna(subset="mean_reward").drop_duplicates("metric")["mean_reward"]
+    best = means.to_numpy().argmax()
+    names = [f"arm {k + 1}" for k in range(len(means))]
     names[best] += f", the best at {place}"
     patches = [
         Patch(facecolor=color, label=name)

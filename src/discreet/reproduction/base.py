@@ -27,11 +27,13 @@ class Results:
         records: for files, one for each case and metric (`discreet.records.REPRODUCED`).
         ends: the same in order, with what tables and figures need besides.
         curves: how it came about; empty where nothing was traced.
+        trials: the rows that they are means of.
     """
 
     records: Sequence[Row]
     ends: pd.DataFrame
     curves: pd.DataFrame
+    trials: pd.DataFrame
 
 
 @dataclass(frozen=True, eq=False)

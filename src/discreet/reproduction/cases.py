@@ -2,13 +2,9 @@
 
 `RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
 
-| row of a trial         | at    | value                                                     |
-|------------------------|-------|-----------------------------------------------------------|
-| a metric, the main one | None  | summed over all people; or what is measured at the end    |
-| the main metric        | t     | summed over the first t people                            |
-| `local_regret`, ..     | t     | what a probe saw (probes.py)                              |
-
-Rows without `at` also say what was promised: see `_promise`.
+A trial gives rows as in `discreet.experiments.frames`: one for each way of counting regret, the
+main one first with its trace, and `final` ones for what else is measured at the end. All say what
+was promised (`_promise`).
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
-from discreet.experiments.frames import means
+from discreet.experiments.frames import mean_traces, means
 from discreet.experiments.serving import Source, run_with_sources, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class
@@ -161,25 +157,20 @@ def serve(seed: Seed, case: Case) -> list[Row]:
     counted = {case.metric: values}
     if isinstance(case.problem, Measured):
         counted = case.problem.metrics(people, values)
-    ends = {metric: float(each.sum()) for metric, each in counted.items()}
     finals = {} if case.measure is None else dict(case.measure(learner, people))
-    if case.metric in finals:
-        ends = {case.metric: finals.pop(case.metric)}
-    main, contributions = next(iter(counted.items()))
-    at, trace = trace_of(contributions)
     # What was measured may have cost privacy, too.
     promise = _promise(case.budget, learner, seconds)
-    seen = [] if probe is None else probe.rows(at)
-    finals |= {row["metric"]: row["value"] for row in seen if row["at"] == case.rounds}
+    at, trace = trace_of(next(iter(counted.values())))
+    ends = {metric: float(each.sum()) for metric, each in counted.items()}
+    if case.metric in finals:
+        ends = {case.metric: finals.pop(case.metric)}
     rows: list[Row] = [
-        {"metric": metric, "at": None, "value": value, "final": metric in finals, **promise}
+        {"metric": metric, "value": value, "final": metric in finals}
         for metric, value in (ends | finals).items()
     ]
-    rows += [
-        {"metric": main, "at": int(t), "value": float(value)}
-        for t, value in zip(at, trace, strict=True)
-    ]
-    return rows + seen
+    rows[0] |= {"along": at, "trace": trace}
+    rows += [] if probe is None else probe.rows(at)
+    return [{**row, **promise} for row in rows]
 
 
 def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) -> Row:
@@ -207,18 +198,14 @@ def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) ->
 
 def promises_of(frame: pd.DataFrame) -> dict[int, Row]:
     """What was promised by case, over its trials: the largest epsilon, the least noise."""
-    promises = (
-        frame[frame["at"].isna()]
-        .groupby("case")
-        .agg(
-            {
-                "true_epsilon": "max",
-                "excess_noise": "min",
-                "protects": "first",
-                "seconds": "mean",
-                "true_epsilon_auxiliary": "max",
-            }
-        )
+    promises = frame.groupby("case").agg(
+        {
+            "true_epsilon": "max",
+            "excess_noise": "min",
+            "protects": "first",
+            "seconds": "mean",
+            "true_epsilon_auxiliary": "max",
+        }
     )
     known = promises.astype(object).where(promises.notna(), None)
     return {int(row["case"]): row for row in known.reset_index().to_dict("records")}  # type: ignore[misc]
@@ -228,12 +215,10 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
     """Means over the trials of `serve`, by case and metric."""
     import pandas as pd
 
-    last = frame[frame["at"].isna()]
     promises = promises_of(frame)
     records: list[Row] = []
     ends: list[Row] = []
-    main = ""
-    for row in means(last, ["case", "metric", "final"]).to_dict("records"):
+    for row in means(frame, ["case", "metric", "final"]).to_dict("records"):
         number = row["case"]
         case, metric = cases[number], row["metric"]
         promised = promises[number]
@@ -257,7 +242,6 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
             "paper": case.paper.get(metric),
         }
         first = not ends or ends[-1]["case"] != number
-        main = metric if first else main
         records.append(record)
         ends.append(
             {
@@ -271,12 +255,12 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
                 **record,
             }
         )
-    curves = means(frame[frame["at"].notna()], ["case", "metric", "at"])
+    curves = mean_traces(frame, ["case", "metric"])
     for name in ("panel", "label", "method"):
         curves[name] = pd.Series([getattr(cases[n], name) for n in curves["case"]], dtype=object)
     for name in ("epsilon", "delta"):
         curves[name] = [getattr(cases[n].budget, name) for n in curves["case"]]
-    return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves)
+    return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves, frame)
 
 
 @dataclass(frozen=True)

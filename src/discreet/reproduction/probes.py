@@ -8,13 +8,11 @@ For a context x and policies pi_1, pi_2, .. that serve person 1, 2, .., which ar
 The paper draws an arm at x for each person and counts it; these are the means of what it counts,
 so nothing need be drawn.
 
-| metric of a row       | at  | value                                                        |
-|-----------------------|-----|--------------------------------------------------------------|
-| `local_regret`        | t   | regret(t)                                                    |
-| `share_of_arm_k`      | t   | share_k(t)                                                   |
-| `mean_of_arm_k`       | 0   | f_k(x)                                                       |
-| `arm_k_given_up`      | t   | regret there; the arm was offered at x to person t for the   |
-|                       |     | last time (0: never)                                         |
+| metric           | trace                | other columns                                       |
+|------------------|----------------------|-----------------------------------------------------|
+| `local_regret`   | regret(t)            |                                                     |
+| `share_of_arm_k` | share_k(t)           | `mean_reward` f_k(x); `given_up` after how many     |
+|                  |                      | people the arm was never offered again, None if not |
 """
 
 from __future__ import annotations
@@ -83,25 +81,17 @@ class Probe:
         columns = [np.interp(at, ends, np.concatenate([[0.0], column])) for column in sums.T]
         shares: FloatArray = np.stack(columns, axis=1) / at[:, None]
         regret = shares @ (self._means.max() - self._means)
-        traces = {LOCAL_REGRET: regret}
-        traces |= {f"share_of_arm_{k + 1}": share for k, share in enumerate(shares.T)}
-        rows: list[Row] = [
-            {"metric": metric, "at": int(t), "value": float(value)}
-            for metric, trace in traces.items()
-            for t, value in zip(at, trace, strict=True)
-        ]
-        rows += [
-            {"metric": f"mean_of_arm_{k + 1}", "at": 0, "value": float(mean)}
+        last_offered = (served[:, None] * (offers > 0.0)).max(axis=0)
+        traced: list[Row] = [{"metric": LOCAL_REGRET, "trace": regret}]
+        traced += [
+            {
+                "metric": f"share_of_arm_{k + 1}",
+                "trace": shares[:, k],
+                "mean_reward": float(mean),
+                "given_up": int(last_offered[k]) if last_offered[k] < served[-1] else None,
+            }
             for k, mean in enumerate(self._means)
         ]
-        last_offered = (served[:, None] * (offers > 0.0)).max(axis=0)
-        rows += [
-            {
-                "metric": f"arm_{k + 1}_given_up",
-                "at": int(last),
-                "value": float(np.interp(last, at, regret)),
-            }
-            for k, last in enumerate(last_offered)
-            if last < served[-1]
+        return [
+            {**row, "value": float(row["trace"][-1]), "along": at, "final": True} for row in traced
         ]
-        return rows

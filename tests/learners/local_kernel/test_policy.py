@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.codec import to_json
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments import run_learner
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
@@ -364,7 +365,7 @@ class TestAgainstALyingLearner:
     def test_domains_of_many_columns_are_refused_at_once(self) -> None:
         """Going through the features of 30 columns would take a device for ever."""
         fields = json.loads(encode(random_policy(SQUARE, 3, 1.0, 3, used=range(10))))
-        fields["domain"] = unit_cube(30).to_dict()
+        fields["domain"] = to_json(unit_cube(30))
         with pytest.raises(InvalidInput, match="density_bins"):
             decode_policy(fields)
 

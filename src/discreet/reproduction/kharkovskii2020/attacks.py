@@ -227,7 +227,8 @@ def _results(done: Sequence[Done[Sequence[Row]]]) -> Results:
     import pandas as pd
 
     records = [row for each in sorted(done, key=lambda each: each.case) for row in each.result]
-    return Results(records, pd.DataFrame(records), pd.DataFrame())
+    frame = pd.DataFrame(records)
+    return Results(records, frame, pd.DataFrame(), frame)
 
 
 def attacked(seed: Seed, name: str, branch: Taken | None, epsilon: float, trials: int) -> list[Row]:

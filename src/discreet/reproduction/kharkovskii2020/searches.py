@@ -3,9 +3,7 @@
 All methods of a run search for the same function and start from the same row; equal searches run
 once, however many tables they stand in.
 
-| row of a trial  | at   | value                                                        |
-|-----------------|------|--------------------------------------------------------------|
-| `simple regret` | 1..T | after so many questions, in units of sigma_y                 |
+A trial gives one row: the simple regret in units of sigma_y, traced over questions.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
-from discreet.experiments.frames import means
+from discreet.experiments.frames import mean_traces, means
 from discreet.reproduction.base import Plan, Reproduction, Results, check_known
 from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
 from discreet.reproduction.kharkovskii2020.methods import (
@@ -221,17 +219,16 @@ def plan_of(
 
 
 def search(seed: Seed, data: DataSet, method: Method, rounds: int) -> list[Row]:
-    """One run of a search; see the module's table."""
+    """One run of a search."""
     function, initial, release, choice = seed.streams(4)
     outcomes = data.draw(np.random.default_rng(function))
     first = int(np.random.default_rng(initial).integers(len(data.rows)))
     started = time.perf_counter()
     asked = method.search(Task(data, outcomes, first, rounds, release, choice))
     seconds = time.perf_counter() - started
-    return [
-        {"metric": REGRET, "at": t + 1, "value": float(regret), "seconds": seconds}
-        for t, regret in enumerate(outcomes.simple_regret(asked))
-    ]
+    regret = outcomes.simple_regret(asked)
+    traced = {"along": np.arange(1, rounds + 1), "trace": regret}
+    return [{"metric": REGRET, "value": float(regret[-1]), "seconds": seconds, **traced}]
 
 
 def results_of(
@@ -257,10 +254,7 @@ def results_of(
 
     runs = {key: frame[frame["case"] == number] for number, key in enumerate(searches)}
     runs = {key: rows for key, rows in runs.items() if len(rows)}
-    finals = {
-        key: rows[rows["at"] == rows["at"].max()].set_index("trial")["value"]
-        for key, rows in runs.items()
-    }
+    finals = {key: rows.set_index("trial")["value"] for key, rows in runs.items()}
     records: list[Row] = []
     ends: list[Row] = []
     curves = []
@@ -270,14 +264,14 @@ def results_of(
         table, mine, final = data[entry.data_set], runs[entry.search], finals[entry.search]
         free = (entry.data_set, NonPrivateSearch())
         # Run by run, in the runs that both finished.
-        above = (final - finals[free]).dropna() if free in finals and free != entry.search else []
         measured = {REGRET: final, RAW_REGRET: table.deviation * final}
-        measured |= {ABOVE: above} if len(above) else {}
+        if free in finals and free != entry.search:
+            measured[ABOVE] = (final - finals[free]).dropna()
         values = pd.concat(
             [pd.DataFrame({"metric": name, "value": part}) for name, part in measured.items()]
         )
         paper = entry.paper if rounds in (None, table.setting.rounds) else None
-        facts = _facts(entry, table, int(mine["at"].max()), float(mine["seconds"].mean()))
+        facts = _facts(entry, table, len(mine["trace"].iloc[0]), float(mine["seconds"].mean()))
         more = {"panel": entry.group, "label": entry.method.label(table), "data": table}
         for row in means(values, ["metric"]).to_dict("records"):
             # What tables print has no unit, so it stands beside both.
@@ -293,7 +287,7 @@ def results_of(
             }
             records.append(record)
             ends.append({"case": number, **more, "half_width": row["half_width"], **record})
-        traced = means(mine, ["metric", "at"])
+        traced = mean_traces(mine, ["metric"])
         names: Row = {
             "case": number,
             "panel": entry.group,
@@ -304,7 +298,8 @@ def results_of(
         for name, value in names.items():
             traced[name] = value
         curves.append(traced)
-    return Results(records, pd.DataFrame(ends).astype({"paper": float}), pd.concat(curves))
+    drawn = pd.concat(curves, ignore_index=True)
+    return Results(records, pd.DataFrame(ends).astype({"paper": float}), drawn, frame)
 
 
 def _facts(entry: SearchEntry, data: DataSet, rounds: int, seconds: float) -> Row:

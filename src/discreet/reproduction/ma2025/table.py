@@ -226,8 +226,7 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Resul
     """
     import pandas as pd
 
-    last = frame[frame["at"].isna()]
-    rewards = last.pivot(index="trial", columns=["case", "metric"], values="value")
+    rewards = frame.pivot(index="trial", columns=["case", "metric"], values="value")
     promises = promises_of(frame)
     bases = {str(cases[n].setting["dataset"]): n for n in promises if cases[n].method == ABSE}
     rows: list[Row] = []
@@ -288,7 +287,7 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Resul
             half_width(row["standard_error"], row["trials"]) if row["trials"] > 1 else 0.0
             for row in rows
         ]
-    return Results(rows, ends, pd.DataFrame())
+    return Results(rows, ends, pd.DataFrame(), frame)
 
 
 def ratio_of(values: FloatArray, below: FloatArray) -> tuple[float, float]:
