@@ -2,8 +2,8 @@
 
 Every report is a noisy linear measurement of the arms' functions (measurement.py), so a Gaussian
 posterior over all arms' coefficients (posterior.py) holds everything that was told, and what the
-next people are asked (questions.py) follows from it. All of it reads reports that are private
-already, so none of it costs privacy; a wrong density or prior costs regret, never privacy.
+next people are asked follows from it. All of it reads reports that are private already, so none of
+it costs privacy; a wrong density or prior costs regret, never privacy.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class RowMeasurements:
         )
 
     def _located(self, partition: IntArray, cell: IntArray) -> FloatArray:
-        """(Z,) how many of these people are likely to be in each bin (density.py)."""
+        """(Z,) how many of these people are likely to be in each bin (features.py)."""
         rows = self._rows
         bins = len(rows.density)
         if self._count == 1:

@@ -228,7 +228,7 @@ class HearsSources(
         return len(DensityBins(self.domain.levels)) * self.arms
 
     def _pair_density(self, source: SourceStream) -> Density:
-        """Moved towards where people were located since the last policy (grid.py).
+        """Moved towards where people were located since the last policy (features.py).
 
         Near the likeliest density a step of expectation maximisation goes p - b of the way. It is
         stretched, by no more than the root of that, because noise is stretched with it.

@@ -23,7 +23,7 @@ from discreet.validation import (
     whole_number,
 )
 
-# Deeper than this the closed form of the prior has lost its digits (smoothness.py).
+# Deeper than this the closed form of the prior has lost its digits (posterior.py).
 _DEEPEST = 16
 
 
