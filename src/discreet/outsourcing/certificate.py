@@ -20,7 +20,7 @@ from discreet import codec
 from discreet.codec import Coded, Range
 from discreet.outsourcing.answers import AnswerNoise
 from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.release import Mechanism, Projection, stretch
+from discreet.outsourcing.release import Mechanism, RowProjection, stretch
 from discreet.privacy import (
     Adjacency,
     Guarantee,
@@ -71,7 +71,7 @@ class Certificate(Coded):
     budget: Outsourced
     mechanism: Mechanism
     earlier: tuple[Mechanism, ...]
-    projection: Projection | None
+    projection: RowProjection | None
     answers: AnswerNoise | None
     repeats: Annotated[int, Range(1)]
     file: Literal["rows.csv", "rows.parquet"]

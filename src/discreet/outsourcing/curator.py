@@ -50,12 +50,12 @@ from discreet.outsourcing.key import (
 )
 from discreet.outsourcing.proposal import (
     Allowed,
-    People,
     Proposal,
+    Roster,
     finite_outcomes,
     ids_of,
 )
-from discreet.outsourcing.release import Projection, draw_rows, mechanism_for
+from discreet.outsourcing.release import RowProjection, draw_rows, mechanism_for
 from discreet.privacy import NoiseSource, Outsourced
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -110,11 +110,13 @@ class Curator:
                 f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, "
                 "or, to try something out, SimulatedNoise(seed) and the same seed."
             )
-        people, rules = People.of(frame, bounds), answers or AnswerRules()
+        people, rules = Roster.of(frame, bounds), answers or AnswerRules()
         # All projections to this many columns have the same gain; which one it is, is drawn later.
         projection = None
         if projected is not None:
-            projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))
+            projection = RowProjection.draw(
+                len(bounds.columns), projected, np.random.default_rng(0)
+            )
         rows, reach = len(people.ids), bounds.reach(budget.radius)
         plan = Certificate(
             release=_UNDRAWN,

@@ -46,8 +46,6 @@ from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from discreet.codec import Coded, Range
 from discreet.outsourcing.beliefs import RowBeliefs
@@ -290,6 +288,8 @@ def learn_prior(
             comes on top.
         separate: whether each column has a length scale of its own.
     """
+    from scipy.linalg import cho_factor, cho_solve
+
     centre, unit = float(answers.mean()), float(answers.std())
     if unit == 0.0:
         unit = max(math.sqrt(known_noise), 1.0)
@@ -366,6 +366,8 @@ def _objective(
     theta: FloatArray, data: _Data, family: Family, scales: int
 ) -> tuple[float, FloatArray]:
     """Minus the log posterior density of theta, and its gradient."""
+    from scipy.linalg import cho_factor, cho_solve
+
     covariance, slopes = _covariance(theta, data, family, scales)
     covariance[np.diag_indices(len(covariance))] += 1e-8
     factor = cho_factor(covariance, lower=True)
@@ -383,6 +385,8 @@ def _objective(
 
 
 def _descend(data: _Data, family: Family, scales: int, start: float) -> tuple[float, FloatArray]:
+    from scipy.optimize import minimize
+
     first = np.array([_SCALE[0] + start] * scales + [_VARIANCE[0], _NOISE[0]])
     result = minimize(
         _objective,

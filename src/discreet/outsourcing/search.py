@@ -31,7 +31,7 @@ from discreet.outsourcing.exchange import (
     refuse_foreign,
     write_questions,
 )
-from discreet.outsourcing.modeler import ACQUISITIONS, Found, Modeler
+from discreet.outsourcing.modeler import ACQUISITIONS, BestRow, Modeler
 from discreet.outsourcing.posterior import Family, RowPrior
 from discreet.records import check_path
 from discreet.validation import InvalidInput, positive_number, whole_number
@@ -112,7 +112,7 @@ class Turn:
     new_questions: int
     done: bool
     reason: str
-    best: Found | None
+    best: BestRow | None
     gain: float
 
     @property

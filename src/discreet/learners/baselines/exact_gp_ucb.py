@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -121,7 +121,7 @@ class ExactGPPolicy(PointPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_kernel(self.domain, self.posterior.prior.kernel)
+        _fitting(self.domain, self.posterior.prior.kernel)
         wanted = self.domain.dimension, 0 if self.own_sets else self.domain.dimension
         if (self.posterior.points.shape[1], len(self.choice)) != wanted:
             raise InvalidInput(
@@ -220,7 +220,12 @@ class ExactGPPolicy(PointPolicy):
 def check_kernel(domain: Box, kernel: Kernel | str | None) -> str:
     """The kernel as text, `usual_kernel` by default, checked on two points of the domain."""
     chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
-    text = kernel_to_text(chosen)
+    return _fitting(domain, kernel_to_text(chosen))
+
+
+@lru_cache(maxsize=64)
+def _fitting(domain: Box, text: str) -> str:
+    """The text of a kernel that is finite on the domain; every policy asks again."""
     try:
         fits = np.isfinite(read_kernel(text)(np.array([domain.lower, domain.upper]))).all()
     except ValueError as error:
