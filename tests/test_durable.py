@@ -118,6 +118,15 @@ class TestState:
         assert words(file) == ["rain", "sun"]
         assert [path.name for path in file.path.parent.iterdir()] == ["diary"]
 
+    def test_names_that_mean_something_in_addresses(self, tmp_path: Path) -> None:
+        folder = tmp_path / "50% #1 äöü?mode=memory"
+        folder.mkdir()
+        file = StateFile(folder / "my diary", *KIND)
+        with file.changing() as state:
+            state.execute(WRITE, ("rain",))
+        assert words(file) == ["rain"]
+        assert [path.name for path in folder.iterdir()] == ["my diary"]
+
     def test_reading_and_changing_nothing_leave_the_file_as_it_is(self, file: StateFile) -> None:
         with file.changing() as state:
             state.execute(WRITE, ("rain",))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from discreet.experiments.engine import Row, Seed, frame_of, grid, run_trials
-from discreet.experiments.frames import mean_traces, means
+from discreet.experiments.means import mean_traces, means
 from discreet.validation import InvalidInput
 
 SETTINGS = grid(scale=(1.0, 10.0), people=(3, 4))

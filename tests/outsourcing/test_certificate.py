@@ -14,7 +14,7 @@ import pytest
 
 from discreet.outsourcing.answers import AnswerNoise, AnswerRules
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.release import Mechanism, Projection, mechanism_for
+from discreet.outsourcing.release import Mechanism, RowProjection, mechanism_for
 from discreet.privacy import Guarantee, NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
@@ -39,7 +39,7 @@ def certificate(
     budget = Outsourced(epsilon, DELTA, radius)
     projection = None
     if projected is not None:
-        projection = Projection.draw(columns, projected, np.random.default_rng(1), "gaussian")
+        projection = RowProjection.draw(columns, projected, np.random.default_rng(1), "gaussian")
     reach = public.diameter if radius is None else min(radius, public.diameter)
     return Certificate(
         release="0123456789abcdef" * 2,

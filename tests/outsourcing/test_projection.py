@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.outsourcing.bounds import GRID
-from discreet.outsourcing.release import KINDS, Projection, ProjectionKind
+from discreet.outsourcing.release import KINDS, ProjectionKind, RowProjection
 from discreet.validation import InvalidInput
 
 SHAPES = [(1, 1), (3, 3), (5, 2), (40, 7), (200, 20)]
@@ -17,8 +17,8 @@ SHAPES = [(1, 1), (3, 3), (5, 2), (40, 7), (200, 20)]
 
 def projection(
     columns: int, kept: int, kind: ProjectionKind = "orthonormal", seed: int = 0
-) -> Projection:
-    return Projection.draw(columns, kept, np.random.default_rng(seed), kind)
+) -> RowProjection:
+    return RowProjection.draw(columns, kept, np.random.default_rng(seed), kind)
 
 
 class TestGain:
@@ -53,7 +53,7 @@ class TestGain:
         """In fractions: the longest image of a unit vector is no longer than the gain."""
         for matrix in ([[0.1], [0.2]], [[3.0, 4.0]], [[1e-9], [1e9]]):
             square = sum(Fraction(entry) ** 2 for row in matrix for entry in row)
-            assert Fraction(Projection(np.array(matrix)).gain) ** 2 >= square
+            assert Fraction(RowProjection(np.array(matrix)).gain) ** 2 >= square
 
     def test_what_kinds_promise(self) -> None:
         drawn = projection(30, 6)
@@ -73,7 +73,7 @@ class TestNoise:
         rng = np.random.default_rng(4)
         vector = rng.random(12)
         squares = [
-            float(np.square(vector @ Projection.draw(12, 3, rng, kind).matrix).sum())
+            float(np.square(vector @ RowProjection.draw(12, 3, rng, kind).matrix).sum())
             for _ in range(4000)
         ]
         error = np.std(squares) / math.sqrt(len(squares))
@@ -91,7 +91,7 @@ class TestNoise:
         vector = np.ones(12)
         totals, squares = [], []
         for _ in range(300):
-            drawn = Projection.draw(12, kept, rng, kind)
+            drawn = RowProjection.draw(12, kept, rng, kind)
             totals.append(kept * drawn.gain**2)
             squares.append(float(np.square(vector @ drawn.matrix).sum()))
         assert np.mean(totals) >= 12.0 * 0.95
@@ -165,7 +165,7 @@ class TestDrawing:
 
     def test_a_projection_cannot_be_changed(self) -> None:
         source = np.ones((3, 2))
-        made = Projection(source)
+        made = RowProjection(source)
         for matrix in (source, made.matrix):
             with pytest.raises(ValueError, match="read-only"):
                 matrix[0, 0] = 5.0
@@ -174,11 +174,11 @@ class TestDrawing:
     @pytest.mark.parametrize("kept", [0, -1, 4, 1.5, True, None])
     def test_bad_numbers_of_columns(self, kept: object) -> None:
         with pytest.raises(InvalidInput, match="number of projected columns"):
-            Projection.draw(3, kept, np.random.default_rng(0))  # type: ignore[arg-type]
+            RowProjection.draw(3, kept, np.random.default_rng(0))  # type: ignore[arg-type]
 
     def test_bad_kinds_and_matrices(self) -> None:
         with pytest.raises(InvalidInput, match="projection was 'sparse'"):
-            Projection.draw(3, 2, np.random.default_rng(0), "sparse")  # type: ignore[arg-type]
+            RowProjection.draw(3, 2, np.random.default_rng(0), "sparse")  # type: ignore[arg-type]
         for matrix in (np.ones(3), np.empty((0, 2)), np.array([[math.nan]]), np.ones((1, 1, 1))):
             with pytest.raises(InvalidInput, match="matrix had"):
-                Projection(matrix)
+                RowProjection(matrix)

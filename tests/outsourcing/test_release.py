@@ -16,7 +16,7 @@ from discreet.outsourcing.release import (
     AT_ONCE,
     DrawnRows,
     Mechanism,
-    Projection,
+    RowProjection,
     draw_rows,
     mechanism_for,
     noise_scale,
@@ -33,15 +33,15 @@ BUDGET = Outsourced(2.0, 1e-5, 1.0)
 UNLUCKY = 1e-6  # with words from a seed, so that such a test fails always or never
 
 
-def projections(columns: int) -> list[Projection | None]:
+def projections(columns: int) -> list[RowProjection | None]:
     rng = np.random.default_rng(3)
-    return [None, *(Projection.draw(columns, 2, rng, k) for k in ("orthonormal", "gaussian"))]
+    return [None, *(RowProjection.draw(columns, 2, rng, k) for k in ("orthonormal", "gaussian"))]
 
 
 def mechanism(
     public: PublicBounds,
     rows: int,
-    projection: Projection | None = None,
+    projection: RowProjection | None = None,
     noise: NoiseSource | None = None,
     budget: Outsourced = BUDGET,
     radius: float = 1.0,
@@ -61,7 +61,7 @@ def moved(values: np.ndarray, row: int, distance: float, rng: np.random.Generato
 
 
 def given(
-    values: np.ndarray, public: PublicBounds, made: Mechanism, projection: Projection | None
+    values: np.ndarray, public: PublicBounds, made: Mechanism, projection: RowProjection | None
 ) -> tuple[np.ndarray, DrawnRows]:
     """What the noise source is handed for a table of these values, in the order of the table."""
     frame = table(len(values), values.shape[1])
@@ -309,7 +309,7 @@ class TestAttack:
     def scores(
         self,
         made: Mechanism,
-        projection: Projection | None,
+        projection: RowProjection | None,
         row: np.ndarray,
         trials: int,
         seed: int,
@@ -321,7 +321,7 @@ class TestAttack:
             line, middle = line @ projection.matrix, middle @ projection.matrix
         return (drawn.points - middle) @ line / np.linalg.norm(line)
 
-    def line(self, projection: Projection | None) -> np.ndarray:
+    def line(self, projection: RowProjection | None) -> np.ndarray:
         """The direction in which neighbours lie furthest apart."""
         if projection is None:
             return np.array([1.0, 0.0])

@@ -222,7 +222,7 @@ def answer(
             raise typer.Exit(3) from unmeasured
         write_answers(name, given, answers)
         kept = 0 if frame is None else curator.kept_answers(frame)
-    impossible = sum(one.value is None for one in given)
+    impossible = sum(each.value is None for each in given)
     text = (
         f"{_count(len(questions), 'question')} answered; {answers} holds all {len(given)} answers"
     )

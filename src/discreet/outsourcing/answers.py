@@ -76,8 +76,8 @@ class AnswerNoise(Coded):
     @property
     def event(self) -> GaussianEvent:
         """What all answers about one person cost."""
-        one = gaussian_multiplier(self.noise, self.sensitivity, self.scale, 1)
-        return GaussianEvent(one / math.sqrt(self.repeats))
+        multiplier = gaussian_multiplier(self.noise, self.sensitivity, self.scale, 1)
+        return GaussianEvent(multiplier / math.sqrt(self.repeats))
 
     @property
     def release(self) -> Release:
@@ -139,7 +139,7 @@ class AnswerRules:
                 "epsilon, delta and bounds, unprotected ones none."
             )
         if self.bounds is not None:
-            low, high = (finite_number(one, "a bound of answers") for one in self.bounds)
+            low, high = (finite_number(bound, "a bound of answers") for bound in self.bounds)
             object.__setattr__(self, "bounds", (low, high))
             object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon of answers"))
             object.__setattr__(self, "delta", probability(self.delta, "delta of answers"))
@@ -299,8 +299,8 @@ def drawn_answers(
     """
     repeats, noise = rules
     turns: dict[int, dict[int, GivenAnswer]] = {}
-    for one in before:
-        turns.setdefault(one.person, {})[one.turn] = one
+    for each in before:
+        turns.setdefault(each.person, {})[each.turn] = each
     given = []
     for question, person in zip(questions, people.tolist(), strict=True):
         mine = turns.setdefault(person, {})

@@ -20,7 +20,7 @@ from discreet import codec
 from discreet.codec import Coded, Range
 from discreet.outsourcing.answers import AnswerNoise
 from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.release import Mechanism, Projection, stretch
+from discreet.outsourcing.release import Mechanism, RowProjection, stretch
 from discreet.privacy import (
     Adjacency,
     Guarantee,
@@ -70,7 +70,7 @@ class Certificate(Coded):
     budget: Outsourced
     mechanism: Mechanism
     earlier: tuple[Mechanism, ...]
-    projection: Projection | None
+    projection: RowProjection | None
     answers: AnswerNoise | None
     repeats: Annotated[int, Range(1)]
     file: Literal["rows.csv", "rows.parquet"]
@@ -99,7 +99,7 @@ class Certificate(Coded):
     @property
     def simulated(self) -> bool:
         """Whether this and all earlier releases were simulated, so that they protect nobody."""
-        return all(one.noise == SimulatedNoise.name for one in (*self.earlier, self.mechanism))
+        return all(each.noise == SimulatedNoise.name for each in (*self.earlier, self.mechanism))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class Certificate(Coded):
         return tuple(said)
 
     def _derived(self, distance: float, answers: bool) -> Guarantee:
-        releases = [self._release(one, distance) for one in (*self.earlier, self.mechanism)]
+        releases = [self._release(each, distance) for each in (*self.earlier, self.mechanism)]
         if answers and self.answers is not None:
             releases.append(self.answers.release)
         any_row = distance >= self.bounds.diameter

@@ -50,12 +50,12 @@ from discreet.outsourcing.key import (
 )
 from discreet.outsourcing.proposal import (
     Allowed,
-    People,
     Proposal,
+    Roster,
     finite_outcomes,
     ids_of,
 )
-from discreet.outsourcing.release import Projection, draw_rows, mechanism_for
+from discreet.outsourcing.release import RowProjection, draw_rows, mechanism_for
 from discreet.privacy import NoiseSource, Outsourced
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -110,11 +110,13 @@ class Curator:
                 f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, "
                 "or, to try something out, SimulatedNoise(seed) and the same seed."
             )
-        people, rules = People.of(frame, bounds), answers or AnswerRules()
+        people, rules = Roster.of(frame, bounds), answers or AnswerRules()
         # All projections to this many columns have the same gain; which one it is, is drawn later.
         projection = None
         if projected is not None:
-            projection = Projection.draw(len(bounds.columns), projected, np.random.default_rng(0))
+            projection = RowProjection.draw(
+                len(bounds.columns), projected, np.random.default_rng(0)
+            )
         rows, reach = len(people.ids), bounds.reach(budget.radius)
         plan = Certificate(
             release=_UNDRAWN,
@@ -218,8 +220,8 @@ class Curator:
         with self._opened() as (state, key):
             drawn = key.find(release)
             certificate = drawn.certificate
-            before = [one.answer for one in key.answers if one.release == release]
-            asked = [one.question for one in before]
+            before = [each.answer for each in key.answers if each.release == release]
+            asked = [each.question for each in before]
             new = new_questions(questions, asked, certificate.rows, certificate.repeats)
             known, tried = _known_outcomes(key, outcomes)
             people = drawn.order[[question.row for question in new]]
@@ -230,21 +232,21 @@ class Curator:
             given = drawn_answers(release, new, people, known, key.answers, rules, drawn.seed)
             keep_answers(state, given)
         # Nobody sees an answer before it is kept.
-        return sorted([*before, *(one.answer for one in given)], key=lambda one: one.question)
+        return sorted([*before, *(each.answer for each in given)], key=lambda each: each.question)
 
     def kept_answers(self, outcomes: pd.DataFrame) -> int:
-        """How many people in a table of outcomes have an answer that was made from another outcome.
+        """How many people in a table of outcomes have an answer drawn from another outcome.
 
         Such an answer stays as it is: a second one would tell more about the person than was
         promised.
         """
         key = self._key()
         known, tried = _known_outcomes(key, outcomes)
-        made = {one.person: one.outcome for one in key.answers if tried[one.person]}
+        used = {each.person: each.outcome for each in key.answers if tried[each.person]}
         then = np.array(
-            [np.nan if value is None else value for value in made.values()], dtype=float
+            [np.nan if value is None else value for value in used.values()], dtype=float
         )
-        now = known[list(made)]
+        now = known[list(used)]
         return int((~((then == now) | (np.isnan(then) & np.isnan(now)))).sum())
 
     def outcome_columns(self) -> tuple[str, str]:

@@ -127,7 +127,7 @@ class Key:
     @property
     def simulated(self) -> bool:
         """Whether all releases so far were simulated; real ones have a key of their own."""
-        return bool(self.drawn) and all(one.seed is not None for one in self.drawn)
+        return bool(self.drawn) and all(each.seed is not None for each in self.drawn)
 
     def find(self, release: str) -> Drawn:
         """The release of that name.
@@ -231,15 +231,15 @@ def mark_published(state: Connection, release: str) -> None:
 
 def keep_answers(state: Connection, answers: Sequence[GivenAnswer]) -> None:
     """More answers. A second, different draw for a turn of a person breaks the table's key."""
-    for one in answers:
+    for each in answers:
         state.execute(
             "INSERT INTO draws SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS "
             "(SELECT 1 FROM draws WHERE (person, turn) = (?1, ?2) AND value IS ?4)",
-            (one.person, one.turn, one.outcome, one.value),
+            (each.person, each.turn, each.outcome, each.value),
         )
         state.execute(
             "INSERT INTO answers VALUES (?, ?, ?, ?, ?)",
-            (one.release, one.question, one.row, one.person, one.turn),
+            (each.release, each.question, each.row, each.person, each.turn),
         )
 
 

@@ -172,7 +172,7 @@ def _log_improvement(u: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestRow:
     """The best of the rows that were answered.
 
     Attributes:
@@ -336,13 +336,13 @@ class Modeler:
         """(n,) means and standard deviations of the outcomes of all rows."""
         return self._sign * self._posterior.mean, self._posterior.deviation
 
-    def best(self) -> Found | None:
+    def best(self) -> BestRow | None:
         """The best answered row; None before the first answer."""
         if not self._rows:
             return None
         place = int(np.argmax(self._answers))
         row = self._rows[place]
-        return Found(
+        return BestRow(
             row,
             self._sign * self._answers[place],
             self._sign * float(self._posterior.mean[row]),

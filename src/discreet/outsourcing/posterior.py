@@ -46,8 +46,6 @@ from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from discreet.codec import Coded, Range
 from discreet.outsourcing.beliefs import RowBeliefs
@@ -141,7 +139,7 @@ class RowPrior(Coded):
         here = beliefs.mean[row]
         unsure = beliefs.variance[0 if shared else row]
         gaps = [np.square(mean[:, k] - here[k]) for k in range(beliefs.columns)]
-        found = np.zeros(len(mean))
+        covariance = np.zeros(len(mean))
         # Column by column: temporary arrays stay as small as one column.
         for weight, factor in mixture_of(self.family):
             distance, shrink = np.zeros(len(mean)), np.ones(1 if shared else len(mean))
@@ -149,10 +147,10 @@ class RowPrior(Coded):
                 spread = factor * squares[k] + unsure[k] + variance[:, k]
                 shrink = shrink * (factor * squares[k] / spread)
                 distance += gap / spread
-            found += weight * np.sqrt(shrink) * np.exp(-0.5 * distance)
-        found *= self.variance
-        found[row if others is None else np.asarray(others) == row] = self.variance
-        return found
+            covariance += weight * np.sqrt(shrink) * np.exp(-0.5 * distance)
+        covariance *= self.variance
+        covariance[row if others is None else np.asarray(others) == row] = self.variance
+        return covariance
 
     def own_variance(self, beliefs: RowBeliefs) -> FloatArray:
         """(n,) or (1,) the part of a row's prior variance that no other row says anything about.
@@ -290,24 +288,26 @@ def learn_prior(
             comes on top.
         separate: whether each column has a length scale of its own.
     """
+    from scipy.linalg import cho_factor, cho_solve
+
     centre, unit = float(answers.mean()), float(answers.std())
     if unit == 0.0:
         unit = max(math.sqrt(known_noise), 1.0)
     data = _data(beliefs, rows, (answers - centre) / unit, known_noise / unit**2)
     separate = separate and beliefs.columns <= MOST_SEPARATE
     scales = beliefs.columns if separate else 1
-    found = min(
-        (_descend(data, family, scales, start) for start in _STARTS), key=lambda one: one[0]
+    theta = min(
+        (_descend(data, family, scales, start) for start in _STARTS), key=lambda result: result[0]
     )[1]
-    covariance, _ = _covariance(found, data, family, scales)
+    covariance, _ = _covariance(theta, data, family, scales)
     factor = cho_factor(covariance, lower=True)
     ones = cho_solve(factor, np.ones(len(answers)))
     mean = float(ones @ data.answers) / float(ones.sum())
-    lengths = np.exp(found[:scales]) * data.spread
+    lengths = np.exp(theta[:scales]) * data.spread
     return RowPrior(
         length_scale=tuple(np.broadcast_to(lengths, (beliefs.columns,)).tolist()),
-        variance=unit**2 * math.exp(found[scales]),
-        noise=unit**2 * math.exp(found[scales + 1]) + known_noise,
+        variance=unit**2 * math.exp(theta[scales]),
+        noise=unit**2 * math.exp(theta[scales + 1]) + known_noise,
         mean=centre + unit * mean,
         family=family,
     )
@@ -366,6 +366,8 @@ def _objective(
     theta: FloatArray, data: _Data, family: Family, scales: int
 ) -> tuple[float, FloatArray]:
     """Minus the log posterior density of theta, and its gradient."""
+    from scipy.linalg import cho_factor, cho_solve
+
     covariance, slopes = _covariance(theta, data, family, scales)
     covariance[np.diag_indices(len(covariance))] += 1e-8
     factor = cho_factor(covariance, lower=True)
@@ -383,8 +385,10 @@ def _objective(
 
 
 def _descend(data: _Data, family: Family, scales: int, start: float) -> tuple[float, FloatArray]:
+    from scipy.optimize import minimize
+
     first = np.array([_SCALE[0] + start] * scales + [_VARIANCE[0], _NOISE[0]])
-    found = minimize(
+    result = minimize(
         _objective,
         first,
         args=(data, family, scales),
@@ -393,4 +397,4 @@ def _descend(data: _Data, family: Family, scales: int, start: float) -> tuple[fl
         bounds=[(at - _LIMIT, at + _LIMIT) for at in first],
         options={"maxiter": 100},
     )
-    return float(found.fun), np.asarray(found.x)
+    return float(result.fun), np.asarray(result.x)

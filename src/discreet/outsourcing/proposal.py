@@ -19,7 +19,7 @@ import pandas as pd
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.key import Key, fingerprint_of
-from discreet.outsourcing.release import Projection, mechanism_for
+from discreet.outsourcing.release import RowProjection, mechanism_for
 from discreet.privacy import NoiseSource, check_protects
 from discreet.privacy.guarantee import rounded_up
 from discreet.problems.tables import column_of, numbers_of
@@ -42,7 +42,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class Roster:
     """The people of a table, sorted by id.
 
     Attributes:
@@ -58,7 +58,7 @@ class People:
     fingerprint: str
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, bounds: PublicBounds) -> People:
+    def of(cls, frame: pd.DataFrame, bounds: PublicBounds) -> Roster:
         """The people of a table.
 
         Raises:
@@ -98,7 +98,7 @@ class Proposal:
         drawn: whether it was drawn before; then nothing is drawn for it.
     """
 
-    people: People
+    people: Roster
     noise: NoiseSource
     seed: int | None
     asked: dict[str, Any]
@@ -143,7 +143,7 @@ class Proposal:
         seed = self.noise.keys(4)
         if plan.projection is not None:
             rng = np.random.default_rng([int(word) for word in seed])
-            projection = Projection.draw(len(plan.bounds.columns), len(plan.names), rng)
+            projection = RowProjection.draw(len(plan.bounds.columns), len(plan.names), rng)
             reach, extent = plan.radius, plan.bounds.extent
             mechanism = mechanism_for(plan.budget, reach, extent, plan.rows, projection, self.noise)
             plan = replace(plan, projection=projection, mechanism=mechanism)
@@ -221,11 +221,11 @@ def _check_same_outcomes(key: Key, outcomes: FloatArray | None) -> None:
 def _refusal(key: Key, plan: Certificate) -> str:
     """What another release would cost."""
     last = key.drawn[-1].certificate
-    both, one = plan.guarantee, last.guarantee
+    both, before = plan.guarantee, last.guarantee
     text = (
         f"this table was released before with the key in {key.folder} (release {last.release}, "
-        f"epsilon = {rounded_up(one.epsilon)}, delta = {one.delta:g} {_covering(last)}). With the "
-        "release that you ask for, everybody's promise would become epsilon = "
+        f"epsilon = {rounded_up(before.epsilon)}, delta = {before.delta:g} {_covering(last)}). "
+        "With the release that you ask for, everybody's promise would become epsilon = "
         f"{rounded_up(both.epsilon)}, delta = {both.delta:g} {_covering(plan)}. If that is what "
         "you want, ask for a new release (--new-release); to get the earlier one again, repeat its "
         "own settings."

@@ -66,7 +66,7 @@ NoiseName = Annotated[str, Check(_of_noise)]
 
 
 @dataclass(frozen=True, eq=False)
-class Projection(Coded):
+class RowProjection(Coded):
     """A public linear map of rows.
 
     Attributes:
@@ -83,7 +83,7 @@ class Projection(Coded):
     @classmethod
     def draw(
         cls, columns: int, kept: int, rng: np.random.Generator, kind: ProjectionKind = "orthonormal"
-    ) -> Projection:
+    ) -> RowProjection:
         """A random projection of `columns` to `kept` columns.
 
         Raises:
@@ -194,7 +194,7 @@ def mechanism_for(
     radius: float,
     extent: FloatArray,
     rows: int,
-    projection: Projection | None,
+    projection: RowProjection | None,
     noise: NoiseSource,
 ) -> Mechanism:
     """How rows (n, d) will be released; a function of public facts alone.
@@ -215,7 +215,7 @@ def mechanism_for(
     return Mechanism(scale, gain, rounding, numbers, noise.name)
 
 
-def stretch(extent: FloatArray, projection: Projection | None) -> tuple[float, float]:
+def stretch(extent: FloatArray, projection: RowProjection | None) -> tuple[float, float]:
     """Gain and rounding (see `Mechanism`) of rows within `extent` (d,) that are projected."""
     gain = 1.0 if projection is None else projection.gain
     rounding = gain * math.sqrt(len(extent)) * ROUNDING
@@ -227,7 +227,7 @@ def stretch(extent: FloatArray, projection: Projection | None) -> tuple[float, f
 def draw_rows(
     coordinates: FloatArray,
     mechanism: Mechanism,
-    projection: Projection | None,
+    projection: RowProjection | None,
     noise: NoiseSource,
     progress: Callable[[int], None] | None = None,
 ) -> DrawnRows:

@@ -31,7 +31,7 @@ from discreet.outsourcing.exchange import (
     refuse_foreign,
     write_questions,
 )
-from discreet.outsourcing.modeler import ACQUISITIONS, Found, Modeler
+from discreet.outsourcing.modeler import ACQUISITIONS, BestRow, Modeler
 from discreet.outsourcing.posterior import Family, RowPrior
 from discreet.records import check_path
 from discreet.validation import InvalidInput, positive_number, whole_number
@@ -112,18 +112,18 @@ class Turn:
     new_questions: int
     done: bool
     reason: str
-    best: Found | None
+    best: BestRow | None
     gain: float
 
     @property
     def waiting(self) -> int:
         """How many questions wait."""
-        return sum(one.status == "waiting" for one in self.asked)
+        return sum(each.status == "waiting" for each in self.asked)
 
     @property
     def answered(self) -> int:
         """How many questions were answered."""
-        return sum(one.status == "answered" for one in self.asked)
+        return sum(each.status == "answered" for each in self.asked)
 
 
 class Search:
@@ -199,14 +199,14 @@ class Search:
             if not reason:
                 rows = self.modeler.ask(min(size, most - len(self.asked)))
                 asked_now = len(rows)
-                first = 1 + max((one.question.number for one in self.asked), default=0)
+                first = 1 + max((each.question.number for each in self.asked), default=0)
                 new = [Asked(Question(first + i, int(row))) for i, row in enumerate(rows)]
                 self.asked = (*self.asked, *new)
                 reason = "" if new else "every row has been asked for as often as is allowed"
         self._save()
         waiting = self._waiting()
         if waiting:
-            write_questions(self.release, [one.question for one in waiting], asking)
+            write_questions(self.release, [each.question for each in waiting], asking)
         elif asking.exists() and _is_ask_file(asking, self.release):
             asking.unlink()
         return Turn(
@@ -220,7 +220,7 @@ class Search:
         )
 
     def _waiting(self) -> list[Asked]:
-        return [one for one in self.asked if one.status == "waiting"]
+        return [each for each in self.asked if each.status == "waiting"]
 
     def _finished(self, most: int, least: float | None) -> str:
         if len(self.asked) >= most:
@@ -237,11 +237,11 @@ class Search:
                 "answers file of this release."
             )
         if not self.asked:
-            answers = sorted(answers, key=lambda one: one.question)
+            answers = sorted(answers, key=lambda each: each.question)
             self.asked = tuple(map(Asked.settled, answers))
             self._make_modeler()
             return len(answers)
-        known = {one.question.number: one for one in self.asked}
+        known = {each.question.number: each for each in self.asked}
         fresh: dict[int, Answer] = {}
         for answer in answers:
             number = answer.question.number
@@ -263,25 +263,25 @@ class Search:
                 )
         if not fresh:
             return 0
-        settled = [one.question.number for one in self.asked if one.status != "waiting"]
+        settled = [each.question.number for each in self.asked if each.status != "waiting"]
         self.asked = tuple(
-            Asked.settled(fresh[one.question.number]) if one.question.number in fresh else one
-            for one in self.asked
+            Asked.settled(fresh[each.question.number]) if each.question.number in fresh else each
+            for each in self.asked
         )
         if min(fresh) > max(settled, default=0):
-            self._tell([one for one in self.asked if one.question.number in fresh])
+            self._tell([each for each in self.asked if each.question.number in fresh])
         else:
             # Learn from answers in the order of their questions, as a search taken up again does.
             self._make_modeler()
         return len(fresh)
 
     def _tell(self, settled: list[Asked]) -> None:
-        good = [one for one in settled if one.answer is not None]
-        bad = [one.question.row for one in settled if one.status == "impossible"]
+        good = [each for each in settled if each.answer is not None]
+        bad = [each.question.row for each in settled if each.status == "impossible"]
         if good:
-            values = [one.answer for one in good]
+            values = [each.answer for each in good]
             self.modeler.tell(
-                np.array([one.question.row for one in good]), np.array(values, dtype=np.float64)
+                np.array([each.question.row for each in good]), np.array(values, dtype=np.float64)
             )
         if bad:
             self.modeler.close(np.array(bad))
@@ -300,23 +300,24 @@ class Search:
             minimize=self.settings.minimize,
             seed=self.settings.seed,
         )
-        self._tell([one for one in self.asked if one.status != "waiting"])
-        waiting = [one.question.row for one in self._waiting()]
+        self._tell([each for each in self.asked if each.status != "waiting"])
+        waiting = [each.question.row for each in self._waiting()]
         self.modeler.expect(np.array(waiting, dtype=np.int64))
 
     def _save(self) -> None:
         """The search as it is, if it has changed."""
         if self._kept == (self.settings, self.asked):
             return
-        asked = [
-            (one.question.number, one.question.row, one.status, one.answer) for one in self.asked
+        rows = [
+            (each.question.number, each.question.row, each.status, each.answer)
+            for each in self.asked
         ]
         with _state(self.path).changing() as state:
             state.execute("DELETE FROM search")
             state.execute("DELETE FROM asked")
             settings = json.dumps(codec.to_json(self.settings), allow_nan=False)
             state.execute("INSERT INTO search VALUES (?, ?)", (self.release, settings))
-            state.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", asked)
+            state.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", rows)
         self._kept = (self.settings, self.asked)
 
 

@@ -88,7 +88,10 @@ def audit_note(findings: Sequence[Finding], confidence: float) -> str:
     )
     if tried:
         each = 100.0 * tried[0].confidence
-        most, least = max(one.trials for one in tried), min(one.trials for one in tried)
+        most, least = (
+            max(finding.trials for finding in tried),
+            min(finding.trials for finding in tried),
+        )
         fewest = "" if most == least else f", down to {least:,} where each is a whole run"
         text += (
             " By trials: the least epsilon that counts of guesses prove, with "
@@ -103,11 +106,15 @@ def audit_note(findings: Sequence[Finding], confidence: float) -> str:
 def audit_reasons(findings: Sequence[Finding]) -> list[str]:
     """Why something was not audited, and how something was broken or missed; a line each."""
     lines = []
-    for one in findings:
-        if one.failed or one.verdict == "not audited":
-            ways = [one.fault, one.replayed and f"Replayed: {one.replayed}", one.attack]
-            told = ". ".join(way.rstrip(".") for way in ways if way)
-            lines.append(f"{one.name}: {one.verdict}. {told}.")
+    for finding in findings:
+        if finding.failed or finding.verdict == "not audited":
+            ways = [
+                finding.fault,
+                finding.replayed and f"Replayed: {finding.replayed}",
+                finding.attack,
+            ]
+            reason = ". ".join(way.rstrip(".") for way in ways if way)
+            lines.append(f"{finding.name}: {finding.verdict}. {reason}.")
     return lines
 
 
@@ -115,7 +122,7 @@ def audit_verdict(findings: Sequence[Finding]) -> str:
     """The outcome in one sentence."""
 
     def count(*verdicts: str) -> int:
-        return sum(one.verdict in verdicts for one in findings)
+        return sum(finding.verdict in verdicts for finding in findings)
 
     honest, specimens = count("holds", "BROKEN"), count("caught", "NOT CAUGHT")
     parts = []
@@ -137,25 +144,25 @@ def audit_records(findings: Sequence[Finding], confidence: float) -> list[AuditR
     """One record for each finding."""
     return [
         AuditRecord(
-            name=one.name,
-            kind=one.kind,
-            trust_model=one.trust_model,
-            verdict=one.verdict,
-            epsilon=None if one.claim is None else one.claim.epsilon,
-            delta=None if one.claim is None else one.claim.delta,
-            exact=one.exact,
-            replayed=one.replayed,
-            fault=one.fault,
-            lower_bound=one.epsilon,
-            bound=one.bound,
-            attack=one.attack,
-            trials=one.trials,
-            true_positive_rate=one.true_positive_rate,
-            false_positive_rate=one.false_positive_rate,
-            confidence=one.confidence,
+            name=finding.name,
+            kind=finding.kind,
+            trust_model=finding.trust_model,
+            verdict=finding.verdict,
+            epsilon=None if finding.claim is None else finding.claim.epsilon,
+            delta=None if finding.claim is None else finding.claim.delta,
+            exact=finding.exact,
+            replayed=finding.replayed,
+            fault=finding.fault,
+            lower_bound=finding.epsilon,
+            bound=finding.bound,
+            attack=finding.attack,
+            trials=finding.trials,
+            true_positive_rate=finding.true_positive_rate,
+            false_positive_rate=finding.false_positive_rate,
+            confidence=finding.confidence,
             overall_confidence=confidence,
         )
-        for one in findings
+        for finding in findings
     ]
 
 
@@ -168,7 +175,9 @@ def audit_figure(findings: Sequence[Finding], width: float = 7.2) -> Figure:
     the figure is narrow, names stand over their lines.
     """
     shown = [
-        (one, one.claim.epsilon) for one in findings if one.claim and 0.0 < one.claim.epsilon < 1e6
+        (finding, finding.claim.epsilon)
+        for finding in findings
+        if finding.claim and 0.0 < finding.claim.epsilon < 1e6
     ]
     left, right = _ends(shown)
     narrow = width < 5.0
@@ -193,11 +202,11 @@ def audit_figure(findings: Sequence[Finding], width: float = 7.2) -> Figure:
             fontsize=SMALL - 0.5 if narrow else _NAME,
             color=VERMILLION if finding.failed else INK,
         )
-    kinds = [one.kind for one, _ in shown]
+    kinds = [finding.kind for finding, _ in shown]
     for place in range(1, len(shown)):
         if kinds[place] != kinds[place - 1]:
             axes.axhline(place - (0.8 if narrow else 0.5), color=INK, linewidth=0.6)
-    names = [] if narrow else [one.name for one, _ in shown]
+    names = [] if narrow else [finding.name for finding, _ in shown]
     axes.set_yticks(range(len(names)), names, fontsize=_NAME)
     axes.set_ylim(len(shown) - 0.4, -0.9 if narrow else -0.6)
     axes.set_xscale("log")
@@ -217,7 +226,10 @@ def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
     """The least and the largest epsilon that the picture has room for."""
     promises = [promise for _, promise in shown] or [1.0]
     bounds = [
-        bound for one, _ in shown for bound in (one.exact, one.epsilon) if not math.isnan(bound)
+        bound
+        for finding, _ in shown
+        for bound in (finding.exact, finding.epsilon)
+        if not math.isnan(bound)
     ]
     finite = [bound for bound in bounds if math.isfinite(bound)]
     least = max(_LEAST * min(promises), min([*promises, *(x for x in finite if x > 0.0)]))
@@ -257,20 +269,20 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         confidence: with which all verdicts of trials hold together.
     """
     alt = f"Promises and findings: {audit_verdict(findings)}"
-    audited = [one for one in findings if one.claim is not None]
+    audited = [finding for finding in findings if finding.claim is not None]
     return render(
         "audit.html.j2",
         name=name,
-        promises=sum(one.kind != "specimen" for one in audited),
-        specimens=sum(one.kind == "specimen" for one in audited),
+        promises=sum(finding.kind != "specimen" for finding in audited),
+        specimens=sum(finding.kind == "specimen" for finding in audited),
         answer=audit_verdict(findings),
-        failed=[one.name for one in findings if one.failed],
+        failed=[finding.name for finding in findings if finding.failed],
         infinity=math.inf,
         figure=image(audit_figure(findings), audit_figure(findings, NARROW), alt),
         groups=_groups(findings),
         note=audit_note(findings, confidence),
         audited=audited,
-        unaudited=[one for one in findings if one.claim is None],
+        unaudited=[finding for finding in findings if finding.claim is None],
     )
 
 
@@ -280,9 +292,11 @@ def _groups(findings: Sequence[Finding]) -> list[dict[str, object]]:
         {
             "title": title,
             "rows": [
-                {"cells": _cells(one), "failed": one.failed} for one in findings if one.kind == kind
+                {"cells": _cells(finding), "failed": finding.failed}
+                for finding in findings
+                if finding.kind == kind
             ],
         }
         for kind, title in _HEADINGS.items()
-        if any(one.kind == kind for one in findings)
+        if any(finding.kind == kind for finding in findings)
     ]

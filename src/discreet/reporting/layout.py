@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,6 +45,7 @@ WIDE, NARROW, PAPER = 9.3, 3.8, 10.4  # inches: a page, a telephone, a reproduct
 _DOTS = 200  # to the inch, in PNG files
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
+_ROUNDS, _CLOSE = 4, 0.01  # of a layout, until heights are as close as this in inches
 _END = "end label"
 _NAMES = 0.31  # of the width of a figure, for the names of lines
 _LEADER = 11.0  # points between the axes and the names of lines
@@ -188,19 +190,21 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
     assert layout is not None
     for axes in panels:
         _part(axes, height)
-    for _ in range(3):
-        for text in figure.findobj(Text):
-            text.set_parse_math(False)
-        layout.execute(figure)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    for _ in range(_ROUNDS):
+        with rc_context({"text.parse_math": False}):  # of numbers along axes, which come and go
+            layout.execute(figure)
         sizes = [figure.get_size_inches() * axes.get_position().size for axes in panels]
         width, have = sizes[0]
         needed = [_stacked(axes) * have / size[1] for axes, size in zip(panels, sizes, strict=True)]
         wanted = max(min(height, aspect * width), *needed)
+        if abs(wanted - have) < _CLOSE:
+            break
         for axes, size in zip(panels, sizes, strict=True):
             _part(axes, size[1] * wanted / have)
         figure.set_figheight(figure.get_figheight() + (wanted - have) * sum(ratios) / ratios[0])
-    layout.execute(figure)
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)
     for axes in panels:
         _thin_out(axes)
     return figure

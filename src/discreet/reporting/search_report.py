@@ -28,7 +28,7 @@ from discreet.reporting.column_units import (
     value_text,
 )
 from discreet.reporting.layout import NARROW, WIDE
-from discreet.reporting.page import Image, image, render, unbroken, write_page
+from discreet.reporting.page import Image, image, render, write_page
 from discreet.reporting.row_figures import (
     MOST_DOTS,
     MOST_TICKS,
@@ -47,7 +47,7 @@ _ROWS, _PLACES, _COLUMNS, _NAMED = 10, 6, 30, 6
 
 
 @dataclass(frozen=True)
-class Grid:
+class TextTable:
     """A table.
 
     Attributes:
@@ -118,7 +118,6 @@ def render_search_report(
         expected=expected_text,
         number=number_text,
         times=times_text,
-        unbroken=unbroken,
         up=rounded_up,
     )
 
@@ -148,7 +147,7 @@ def _map(view: SearchView) -> Image:
     return image(rows_figure(view, WIDE), rows_figure(view, NARROW), alt)
 
 
-def _best_answers(view: SearchView) -> Grid:
+def _best_answers(view: SearchView) -> TextTable:
     """The best answered rows, best first."""
     columns = [(place, view.columns[place]) for place in sorted(view.by_relevance[:_PLACES])]
     columns = [(place, column) for place, column in columns if column is not None]
@@ -169,10 +168,10 @@ def _best_answers(view: SearchView) -> Grid:
         rows.append((f"{row}", answer, *expected, *places))
     names = [view.certificate.names[place] for place, _ in columns]
     left_out = len(set(view.rows)) - len(rows)
-    return Grid(("row", "answer", "expected", "±", *names), tuple(rows), left_out)
+    return TextTable(("row", "answer", "expected", "±", *names), tuple(rows), left_out)
 
 
-def _length_scales(view: SearchView) -> Grid:
+def _length_scales(view: SearchView) -> TextTable:
     """How far outcomes reach in each column: in units of distance, its own, and of its width."""
     scales = view.search.modeler.prior.scales(len(view.columns)).tolist()
     own = view.certificate.projection is None
@@ -186,7 +185,7 @@ def _length_scales(view: SearchView) -> Grid:
     return _cut(head if own else (*head[:2], head[3]), rows)
 
 
-def _columns(view: SearchView) -> Grid:
+def _columns(view: SearchView) -> TextTable:
     """The public columns: bounds, the unit of distance, the radius and the noise in it."""
     certificate, rows = view.certificate, []
     released, scale = certificate.projection is None, certificate.mechanism.scale
@@ -205,8 +204,8 @@ def _reach(column: PublicColumn, radius: float) -> str:
     return "any value" if radius >= column.extent else f"up to {length_text(column, radius)}"
 
 
-def _cut(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Grid:
-    return Grid(head, tuple(rows[:_COLUMNS]), max(len(rows) - _COLUMNS, 0))
+def _cut(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> TextTable:
+    return TextTable(head, tuple(rows[:_COLUMNS]), max(len(rows) - _COLUMNS, 0))
 
 
 def expected_text(mean: float, deviation: float) -> str:

@@ -96,7 +96,7 @@ class SearchView:
     def questions(self) -> IntArray:
         """(m,) see the module's table."""
         return np.array(
-            [one.question.number for one in self.turn.asked if one.status == "answered"],
+            [each.question.number for each in self.turn.asked if each.status == "answered"],
             dtype=np.int64,
         )
 
@@ -108,7 +108,7 @@ class SearchView:
     @cached_property
     def answers(self) -> FloatArray:
         """(m,) see the module's table."""
-        values = [one.answer for one in self.turn.asked if one.status == "answered"]
+        values = [each.answer for each in self.turn.asked if each.status == "answered"]
         return np.array(values, dtype=np.float64)
 
     @cached_property
@@ -127,7 +127,7 @@ class SearchView:
     def not_asked(self) -> BoolArray:
         """(n,) whether nobody asked for a row."""
         others = np.ones(self.search.beliefs.count, dtype=np.bool_)
-        others[[one.question.row for one in self.turn.asked]] = False
+        others[[each.question.row for each in self.turn.asked]] = False
         return others
 
     @cached_property
@@ -158,12 +158,12 @@ class SearchView:
 
     def rows_that(self, status: Status) -> IntArray:
         """Rows of the questions with this status, in their order."""
-        found = [one.question.row for one in self.turn.asked if one.status == status]
-        return np.array(found, dtype=np.int64)
+        rows = [each.question.row for each in self.turn.asked if each.status == status]
+        return np.array(rows, dtype=np.int64)
 
     def count(self, status: Status) -> int:
         """How many questions have this status."""
-        return sum(one.status == status for one in self.turn.asked)
+        return sum(each.status == status for each in self.turn.asked)
 
     def regret(self, answers: FloatArray) -> FloatArray:
         """How far answers (m,) are from the optimum; negative for what is better than it."""

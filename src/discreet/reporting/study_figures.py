@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from discreet.experiments import BEST_FIXED, ORACLE, UNIFORM, Outcome
-from discreet.intervals import mean_and_band
+from discreet.experiments.means import mean_and_band
 from discreet.reporting.figures import Axis, lines
 from discreet.reporting.layout import WIDE
 from discreet.reporting.palette import FAMILIES, GREY, Dashes, Stroke, budget_strokes, shade

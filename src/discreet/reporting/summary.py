@@ -31,7 +31,7 @@ import pandas as pd
 
 from discreet.action_space import arm_count
 from discreet.experiments import BEST_FIXED, Outcome, Setting, simulate
-from discreet.intervals import CONFIDENCE, half_width, holm, mean_and_error, p_value
+from discreet.experiments.means import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric
 from discreet.studies import Study
@@ -289,11 +289,11 @@ def _difference(gains: pd.DataFrame, label: str, rival: str) -> Difference | Non
 
 def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Lines whose p-values allow for all comparisons of private learners."""
-    made = [(a, b) for a, line in enumerate(lines) if line.private for b in line.over]
-    alone = [lines[place].over[rival].p_value for place, rival in made]
+    compared = [(a, b) for a, line in enumerate(lines) if line.private for b in line.over]
+    alone = [lines[place].over[rival].p_value for place, rival in compared]
     adjusted = iter(holm([math.nan if p is None else p for p in alone]))
     over: list[dict[Rival, Difference]] = [dict(line.over) for line in lines]
-    for place, rival in made:
+    for place, rival in compared:
         p = next(adjusted)
         over[place][rival] = replace(over[place][rival], p_value=None if math.isnan(p) else p)
     return tuple(replace(line, over=own) for line, own in zip(lines, over, strict=True))

@@ -113,7 +113,7 @@ def _settings(lines: Sequence[Line]) -> str:
     texts = []
     for family in families:
         epsilons = sorted(line.epsilon or 0.0 for line in lines if line.family == family)
-        texts.append(f"{family} at epsilon = {listed([f'{one:g}' for one in epsilons])}")
+        texts.append(f"{family} at epsilon = {listed([f'{epsilon:g}' for epsilon in epsilons])}")
     return "; ".join(texts)
 
 

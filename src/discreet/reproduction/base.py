@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What the finished trials of a plan gave; frames as in `discreet.experiments.frames`.
+    """What the finished trials of a plan gave; frames as in `discreet.experiments.means`.
 
     Attributes:
         records: for files, one for each case and metric (`discreet.records.REPRODUCED`).

@@ -2,7 +2,7 @@
 
 `RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
 
-A trial gives rows as in `discreet.experiments.frames`: one for each way of counting regret, the
+A trial gives rows as in `discreet.experiments.means`: one for each way of counting regret, the
 main one first with its trace, and `final` ones for what else is measured at the end. All say what
 was promised (`_promise`).
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
-from discreet.experiments.frames import mean_traces, means
+from discreet.experiments.means import mean_traces, means
 from discreet.experiments.serving import Source, run_with_sources, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class

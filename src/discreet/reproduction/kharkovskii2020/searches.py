@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
-from discreet.experiments.frames import mean_traces, means
+from discreet.experiments.means import mean_traces, means
 from discreet.reproduction.base import Plan, Reproduction, Results, check_known
 from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
 from discreet.reproduction.kharkovskii2020.methods import (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scipy.stats import wilcoxon
 
 from discreet.experiments.engine import Row
-from discreet.intervals import half_width, mean_and_error
+from discreet.experiments.means import half_width, mean_and_error
 from discreet.learners.registry import LEARNERS
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Local, NonPrivate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.intervals import half_width, holm, mean_and_band, mean_and_error, p_value
+from discreet.experiments.means import half_width, holm, mean_and_band, mean_and_error, p_value
 
 VALUES = [1.0, 2.0, 6.0]
 
