@@ -45,6 +45,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
+from discreet.codec import register
 from discreet.problems.columns import Column, Label, Labels, Number, label_text
 from discreet.problems.tables import encode_columns
 from discreet.problems.toml_words import Place, checked, toml_value
@@ -283,6 +284,9 @@ class PublicBounds:
         place = Place("the public bounds")
         columns = (checked(PublicColumn, column, place) for column in fields["columns"])
         return cls(tuple(columns), id, outcome)
+
+
+register(PublicBounds, PublicBounds.to_fields, PublicBounds.from_fields, "table's public bounds")
 
 
 class _BoundsFile(BaseModel):

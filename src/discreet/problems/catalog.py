@@ -61,7 +61,7 @@ from discreet.problems.synthetic import (
 )
 from discreet.problems.table_files import read_table
 from discreet.problems.toml_words import Place, checked
-from discreet.validation import InvalidInput, nearest
+from discreet.validation import InvalidInput, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
 
@@ -145,12 +145,7 @@ def entries() -> tuple[Entry, ...]:
 
 def find_entry(name: str) -> Entry:
     """The entry called `name`; `InvalidInput` listing those which exist."""
-    if name in _ENTRIES:
-        return _ENTRIES[name]
-    known = ", ".join(_ENTRIES)
-    raise InvalidInput(
-        f"the problem was {name!r}; it must be one of {known}.{nearest(name, _ENTRIES)}"
-    )
+    return _ENTRIES[one_of(name, "the problem", _ENTRIES)]
 
 
 def load_problem(
