@@ -126,7 +126,9 @@ class TestDamage:
             "UPDATE source SET bounds = 'x'",
             "UPDATE releases SET asked = 'x'",
             "UPDATE releases SET people = x'00'",
-            "ALTER TABLE people RENAME TO others",
+            "UPDATE source SET ids = '[]'",
+            "UPDATE source SET ids = 'x'",
+            "UPDATE source SET outcomes = x'00'",
             "ALTER TABLE answers DROP COLUMN row",
         ],
     )

@@ -256,10 +256,12 @@ class Curator:
     @contextmanager
     def _opened(self) -> Iterator[tuple[Connection, Key]]:
         """The key, for this process alone; what is done with it is kept together, or not at all."""
-        self._key()
+        if not self.folder.is_dir():
+            self._key()
         with open_folder(self.folder) as state:
             key = key_in(state, self.folder)
-            assert key is not None
+            if key is None:
+                raise self._absent()
             leave_notice(self.folder)
             yield state, key
 
@@ -268,10 +270,13 @@ class Curator:
             check_folder(self.folder)
         key = read_key(self.folder)
         if key is None:
-            raise InvalidInput(
-                f"there is no key in {self.folder}; give the folder that `discreet curate` made."
-            )
+            raise self._absent()
         return key
+
+    def _absent(self) -> InvalidInput:
+        return InvalidInput(
+            f"there is no key in {self.folder}; give the folder that `discreet curate` made."
+        )
 
 
 def _outcome_columns(key: Key) -> tuple[str, str]:

@@ -6,8 +6,7 @@
 
 | table      | a row is                                                                         |
 |------------|----------------------------------------------------------------------------------|
-| source     | the one table that is released: its fingerprint, its bounds, its secret columns    |
-| people     | a person: their place in the order of ids, their id, their outcome               |
+| source     | the one table that is released: its fingerprint, bounds, ids and outcomes        |
 | releases   | a release as it was drawn, the secret order of its rows, whether others saw it   |
 | draws      | noise that was drawn for a person's outcome: at most once for each of their turns |
 | answers    | a question that was asked, and the draw that answered it                         |
@@ -22,7 +21,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,14 +46,14 @@ _SIMULATED = "-simulated"
 _APPLICATION = 0x6B657932
 _SCHEMA = (
     """CREATE TABLE source (
-        fingerprint TEXT NOT NULL, bounds TEXT NOT NULL, id TEXT NOT NULL, outcome TEXT)""",
-    "CREATE TABLE people (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, outcome)",
+        fingerprint TEXT NOT NULL, bounds TEXT NOT NULL, id TEXT NOT NULL, outcome TEXT,
+        ids TEXT NOT NULL, outcomes BLOB)""",
     """CREATE TABLE releases (
         number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, asked TEXT NOT NULL,
         certificate TEXT NOT NULL, rows BLOB NOT NULL, people BLOB NOT NULL,
         published INTEGER NOT NULL DEFAULT 0)""",
     """CREATE TABLE draws (
-        person INTEGER NOT NULL REFERENCES people, turn INTEGER NOT NULL, outcome, value,
+        person INTEGER NOT NULL, turn INTEGER NOT NULL, outcome, value,
         PRIMARY KEY (person, turn))""",
     """CREATE TABLE answers (
         release TEXT NOT NULL REFERENCES releases (release), question INTEGER NOT NULL,
@@ -161,13 +159,13 @@ def read_key(folder: Path) -> Key | None:
 
 def key_in(state: Connection, folder: Path) -> Key | None:
     """The key as its tables have it."""
-    source = state.execute("SELECT fingerprint, bounds, id, outcome FROM source").fetchone()
+    source = state.execute(
+        "SELECT fingerprint, bounds, id, outcome, ids, outcomes FROM source"
+    ).fetchone()
     if source is None:
         return None
     try:
-        fingerprint, bounds, id, outcome = source
-        people = state.execute("SELECT id, outcome FROM people ORDER BY place").fetchall()
-        measured = [math.nan if value is None else value for _, value in people]
+        fingerprint, bounds, id, outcome, ids, outcomes = source
         releases = state.execute(
             "SELECT release, asked, certificate, people, published FROM releases ORDER BY number"
         )
@@ -179,8 +177,8 @@ def key_in(state: Connection, folder: Path) -> Key | None:
             folder,
             fingerprint,
             PublicBounds.from_fields(json.loads(bounds), id, outcome),
-            tuple(name for name, _ in people),
-            None if outcome is None else np.array(measured, dtype=np.float64),
+            tuple(json.loads(ids)),
+            None if outcomes is None else np.frombuffer(outcomes, "<f8"),
             tuple(
                 Drawn(name, json.loads(asked), text, np.frombuffer(order, "<i8"), bool(published))
                 for name, asked, text, order, published in releases
@@ -194,15 +192,11 @@ def key_in(state: Connection, folder: Path) -> Key | None:
 def keep_source(state: Connection, key: Key) -> None:
     """The table that is released, once and for all."""
     bounds = key.bounds
-    outcomes = [None] * len(key.ids) if key.outcomes is None else key.outcomes.tolist()
+    secret = key.fingerprint, json.dumps(bounds.to_fields()), bounds.id, bounds.outcome
+    outcomes = None if key.outcomes is None else key.outcomes.astype("<f8").tobytes()
     state.execute(
-        "INSERT INTO source VALUES (?, ?, ?, ?)",
-        (key.fingerprint, json.dumps(bounds.to_fields()), bounds.id, bounds.outcome),
-    )
-    # SQLite keeps NaN as NULL.
-    state.executemany(
-        "INSERT INTO people VALUES (?, ?, ?)",
-        zip(range(len(key.ids)), key.ids, outcomes, strict=True),
+        "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?)",
+        (*secret, json.dumps(key.ids), outcomes),
     )
 
 

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -88,7 +89,7 @@ class Place:
 def checked(model: type[Model], content: Any, place: Place) -> Model:
     """`content` as a model or dataclass; `InvalidInput` with a sentence for each value refused."""
     try:
-        return TypeAdapter(model).validate_python(content)
+        return cast(Model, _adapter(cast(Any, model)).validate_python(content))
     except ValidationError as error:
         messages = [
             text
@@ -96,6 +97,11 @@ def checked(model: type[Model], content: Any, place: Place) -> Model:
             for text in _sentences(model, content, location, details, place)
         ]
         raise InvalidInput(*dict.fromkeys(messages)) from error
+
+
+@cache
+def _adapter(model: type) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
 
 
 def toml_value(value: object) -> str:
