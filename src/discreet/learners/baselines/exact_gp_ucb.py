@@ -310,6 +310,10 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         return public_points(self.domain, _CANDIDATES) if self.space == PublicBox() else None
 
     def _empty(self) -> ObservedRows:
+        return self._nobody
+
+    @cached_property
+    def _nobody(self) -> ObservedRows:
         return ObservedRows(reports=0, rows=np.zeros((0, self.domain.dimension + 1)))
 
     @property
@@ -350,7 +354,7 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
 
     def merge(self, statistics: ObservedRows) -> None:
         super().merge(statistics)
-        self._new = self._new + statistics
+        self._new = self._new + statistics if self._new.reports else statistics
 
     def _publish(self) -> ExactGPPolicy:
         if self._new.reports:
