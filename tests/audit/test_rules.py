@@ -11,8 +11,8 @@ from discreet.audit import joint as rules
 from discreet.audit.games import Check
 from discreet.audit.learners import _maker
 from discreet.audit.releases import composition_checks
-from discreet.learners.base import Learner
 from discreet.learners.saving import save
+from discreet.learners.stream import Stream
 from discreet.learners.terms import Terms
 from discreet.privacy import SecureNoise, SimulatedNoise, guarantee
 
@@ -31,7 +31,7 @@ def test_honest_learners_keep_the_rules() -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "instead", "said"),
     [
-        (Learner, "_check_noise", lambda self, names: None, "nothing protects them"),
+        (Stream, "check_noise", lambda self, names: None, "nothing protects them"),
         (Terms, "check", lambda self, policy, noise="": None, "larger epsilon"),
         (SecureNoise, "secure", False, "without terms"),
     ],
