@@ -58,11 +58,11 @@ def is_draft(name: str) -> bool:
 
 def sweep_drafts(folder: Path, name: str) -> None:
     """Take away what was left of `name` by whoever was killed before it was whole."""
-    for each in folder.glob(f".{glob.escape(name)}.{'[0-9a-f]' * 8}.draft"):
-        if each.is_dir():
-            shutil.rmtree(each)
+    for draft in folder.glob(f".{glob.escape(name)}.{'[0-9a-f]' * 8}.draft"):
+        if draft.is_dir():
+            shutil.rmtree(draft)
         else:
-            each.unlink()
+            draft.unlink()
 
 
 def sync_folder(folder: Path) -> None:

@@ -253,13 +253,7 @@ def _settings(entry: LearnerEntry) -> list[Setting]:
                 "trust_model and non_private."
             )
         return [Setting(entry.name, label, NonPrivate(), entry.options)]
-    if entry.name not in LEARNERS:
-        known = sorted([*LEARNERS, *REFERENCES])
-        raise InvalidInput(
-            f"the learner {entry.name!r} is unknown; known are {', '.join(known)}."
-            f"{nearest(entry.name, known)}"
-        )
-    allowed = learner_class(entry.name).trust_models
+    allowed = learner_class(entry.name, REFERENCES).trust_models
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
     settings, refusals = [], Refusals()
     for epsilon in epsilons:

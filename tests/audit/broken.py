@@ -25,8 +25,8 @@ class HalvedNoise(Usca):
     def guarantee(self) -> Any:
         honest = super()._multiplier(None)  # type: ignore[arg-type]
         kept = self._released
-        shown = tuple(replace(one, multiplier=honest) for one in kept[0])
-        self._released = shown, kept[1]
+        shown = tuple(replace(one, multiplier=honest) for one in kept.drawn)
+        self._released = replace(kept, drawn=shown)
         found = super().guarantee()
         self._released = kept
         return found

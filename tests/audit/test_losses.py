@@ -8,9 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.audit.ledger import Draw
 from discreet.audit.losses import (
+    Draw,
+    GaussianDraw,
+    LaplaceDraw,
     Loss,
+    SelectionDraw,
+    SubsetDraw,
+    VectorDraw,
     cap_ratios,
     gaussian_epsilon,
     loss_between,
@@ -23,11 +28,15 @@ from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import InvalidInput
 
+KINDS: dict[str, type[Draw]] = {
+    draw.kind: draw for draw in (GaussianDraw, LaplaceDraw, SubsetDraw, VectorDraw, SelectionDraw)
+}
+
 
 def draw(
     kind: str, mechanism: object, value: object, outcome: object = 0.0, **more: object
 ) -> Draw:
-    return Draw(kind, mechanism, np.asarray(value, dtype=float), outcome, **more)  # type: ignore[arg-type]
+    return KINDS[kind](mechanism, np.asarray(value, dtype=float), outcome, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

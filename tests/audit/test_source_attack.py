@@ -20,8 +20,8 @@ import pytest
 
 from discreet.audit.lower_bound import Attack, attack
 from discreet.domain import RewardBounds, unit_cube
-from discreet.learners.partition.source_reports import CellReports, PartitionSourcePolicy
-from discreet.learners.partition.tree import Tree
+from discreet.learners.partition.policy import PartitionReports, PartitionSourcePolicy
+from discreet.learners.partition.tree import Bins, Tree
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
@@ -83,8 +83,7 @@ def policy(
         arms=ARMS,
         epsilon=epsilon,
         public_seed=1,
-        tree=tree,
-        active=active,
+        bins=Bins(tree, active),
     )
 
 
@@ -97,7 +96,7 @@ def value(made: PartitionSourcePolicy, person: Person) -> tuple[int, int]:
 
 def drawn(
     made: PartitionSourcePolicy, person: Person, seed: int, trials: int = TRIALS
-) -> CellReports:
+) -> PartitionReports:
     """So many reports of one person, of which the adversary sees one."""
     reports = made.report(
         np.tile(person.context, (trials, 1)),
@@ -105,14 +104,14 @@ def drawn(
         np.full(trials, person.reward),
         SimulatedNoise(seed),
     )
-    assert isinstance(reports, CellReports)
+    assert isinstance(reports, PartitionReports)
     return reports
 
 
-def contains(reports: CellReports, held: tuple[int, int]) -> FloatArray:
+def contains(reports: PartitionReports, held: tuple[int, int]) -> FloatArray:
     """(n,) whether reports have that cell with that sign."""
     cell, sign = held
-    found: FloatArray = ((reports.cells == cell) & (reports.signs == sign)).any(axis=1)
+    found: FloatArray = ((reports.bins == cell) & (reports.signs == sign)).any(axis=1)
     return found.astype(np.float64)
 
 
@@ -126,7 +125,7 @@ def attacked(
     made: PartitionSourcePolicy,
     one: Person,
     other: Person,
-    score: Callable[[CellReports], FloatArray],
+    score: Callable[[PartitionReports], FloatArray],
     threshold: float,
 ) -> Attack:
     first, second = score(drawn(made, one, 1)), score(drawn(made, other, 2))
@@ -147,7 +146,7 @@ def test_the_score_is_the_ratio_of_likelihoods(epsilon: float) -> None:
         reports = drawn(made, one, 3, trials=40)
         scores = log_ratio(made, one, other)(reports)
         for row in range(40):
-            chosen, signs = reports.cells[row], reports.signs[row]
+            chosen, signs = reports.bins[row], reports.signs[row]
             exact = [
                 made.mechanism.log_probability(chosen, signs, *value(made, person))
                 for person in (one, other)
@@ -170,11 +169,13 @@ class SignsInTheClear(PartitionSourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> CellReports:
+    ) -> PartitionReports:
         signs = round_to_signs(rewards, noise)
         hidden = super()._report(unit, arms, rewards, noise)
-        shown = np.repeat(signs[:, None], hidden.cells.shape[1], axis=1)
-        return CellReports(**self.origin(noise.name), cells=hidden.cells, signs=shown)
+        shown = np.repeat(signs[:, None], hidden.bins.shape[1], axis=1)
+        return PartitionReports(
+            **self.origin(noise.name), tickets=None, bins=hidden.bins, signs=shown
+        )
 
 
 class ArmsInTheClear(PartitionSourcePolicy):
@@ -182,12 +183,12 @@ class ArmsInTheClear(PartitionSourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> CellReports:
+    ) -> PartitionReports:
         leaves = self.tree.leaf_position[self.tree.locate(unit)]
         bins = SignedSubsetSelection.best(len(self.tree.leaves), self.epsilon)
         chosen, signs = bins.privatise(leaves, round_to_signs(rewards, noise), noise)
         cells = self.arms * chosen + arms[:, None]
-        return CellReports(**self.origin(noise.name), cells=cells, signs=signs)
+        return PartitionReports(**self.origin(noise.name), tickets=None, bins=cells, signs=signs)
 
 
 class TooLittleNoise(PartitionSourcePolicy):
@@ -211,8 +212,8 @@ def test_arms_in_the_clear_are_caught(epsilon: float) -> None:
     one, other = PAIRS["another arm"]
     made = policy(epsilon, ArmsInTheClear)
 
-    def is_arm(reports: CellReports) -> FloatArray:
-        found: FloatArray = (reports.cells[:, 0] % ARMS == one.arm).astype(np.float64)
+    def is_arm(reports: PartitionReports) -> FloatArray:
+        found: FloatArray = (reports.bins[:, 0] % ARMS == one.arm).astype(np.float64)
         return found
 
     found = attacked(made, one, other, is_arm, 0.5)

@@ -71,7 +71,7 @@ def test_python_runs(
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for _, text in code:
-        exec(compile(text, name, "exec"), namespace)
+        exec(compile(text, name, "exec", dont_inherit=True), namespace)
     printed = capsys.readouterr().out
     for sentence in PRINTED.get(name, ()):
         assert sentence in printed

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.learners.messages import Actions
-from discreet.learners.sources import SourcePolicy, SourceReports
+from discreet.learners.messages import Actions, Reports
+from discreet.learners.sources import SourcePolicy
 from discreet.privacy import SimulatedNoise
 
 from .contract import ARMS, ArmScene, Row, state, visit
@@ -51,7 +51,7 @@ def people_of(count: int, seed: int, arm: int | None = None) -> tuple[np.ndarray
     return contexts, arms, SCENE.rewards(contexts, Actions(arms, tickets, "none"), seed)
 
 
-def told(policy: SourcePolicy, count: int, seed: int, arm: int | None = None) -> SourceReports:
+def told(policy: SourcePolicy, count: int, seed: int, arm: int | None = None) -> Reports:
     """Reports of so many people of a source."""
     return policy.report(*people_of(count, seed, arm), SimulatedNoise(seed))
 

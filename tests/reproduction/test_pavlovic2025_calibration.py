@@ -175,7 +175,7 @@ def test_the_noise_is_as_printed_and_holds_what_the_formula_says() -> None:
     run_learner(learner, people, np.random.default_rng(1), noise)
     assert [policy.version for policy in learner._policies] == [0, 1, 2, 3, 4]
     assert (learner.active).all()
-    for drawn in learner._released[0]:
+    for drawn in learner._released.drawn:
         policy = learner.published(drawn.version)
         deviation = learner.calibration.deviation(learner, policy)
         printed = noise_deviation(BUDGET, 400, deviation)
@@ -298,8 +298,8 @@ def test_bad_input_is_refused() -> None:
         PublishedElimination(regulariser=-1.0)
     with pytest.raises(InvalidInput, match="failure"):
         PublishedElimination(failure=1.0)
-    with pytest.raises(InvalidInput, match="uniformly"):
-        PublishedElimination(design="optimal")
+    with pytest.raises(InvalidInput, match="must be 'uniform'"):
+        PublishedElimination(design="optimal")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="regulariser"):
         PublishedUsca(regulariser=0.0)
     with pytest.raises(InvalidInput, match="horizon"):

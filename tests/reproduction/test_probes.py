@@ -9,8 +9,8 @@ import pytest
 
 from discreet.domain import RewardBounds, unit_cube
 from discreet.experiments.engine import Row, Seed
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.published_policy import PublishedPolicy
+from discreet.learners.partition.published import PublishedPolicy
+from discreet.learners.partition.tree import Bins
 from discreet.privacy import Local, NonPrivate
 from discreet.problems.synthetic import exponential, symmetric
 from discreet.reproduction.cases import Case, plan_of, serve
@@ -31,8 +31,7 @@ def policy(version: int, *active: bool) -> PublishedPolicy:
         reward_bounds=RewardBounds(),
         public_seed=0,
         arms=3,
-        tree=bins.tree,
-        active=np.array([active]),
+        bins=Bins(bins.tree, np.array([active])),
         epsilon=1.0,
     )
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.ledger import Draw, Ledger
-from discreet.audit.losses import Loss, additive, distance, loss_between, shared_noise
+from discreet.audit.ledger import Ledger
+from discreet.audit.losses import AddedNoise, Draw, Loss, loss_between, shared_noise
 from discreet.privacy import Release
 from discreet.privacy.accounting import Event, composed_epsilon
 from discreet.validation import InvalidInput
@@ -334,9 +334,10 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
     for release in releases:
         declared[release.scale] = max(declared.get(release.scale, 0.0), release.sensitivity)
     for number, draws in enumerate(zip(*(run.draws for run in runs), strict=True)):
-        if not additive(draws[0]):
+        first = draws[0]
+        if not isinstance(first, AddedNoise):
             continue
-        scale = draws[0].mechanism
+        scale = first.mechanism
         known = [
             sensitivity
             for recorded, sensitivity in declared.items()
@@ -344,7 +345,7 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
         ]
         if not known:
             return f"draw {number + 1} has noise of scale {scale:.6g}, which no record has"
-        moved = max(distance(draws[0], draw) for draw in draws[1:])
+        moved = max(first.distance(draw) for draw in draws[1:])
         if moved > max(known) * (1.0 + _RECORDED):
             return (
                 f"draw {number + 1} moves by {moved:.6g}, more than the sensitivity of "

@@ -41,7 +41,8 @@ import numpy as np
 
 from discreet.audit.classifier import Arrays, Classifier, arrays_of
 from discreet.audit.exact import Claim, Exact, Facts
-from discreet.audit.ledger import Draw, Ledger
+from discreet.audit.ledger import Ledger
+from discreet.audit.losses import Draw
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.budget import TrustModel
 from discreet.validation import FloatArray
@@ -131,24 +132,8 @@ def log_ratio(seen: Sequence[Draw], other: Sequence[Draw], rows: int = 1) -> Flo
         return np.full(rows, np.inf)
     ratio = np.zeros(rows)
     for mine, theirs in zip(seen, other, strict=True):
-        ratio += _log_density(mine, rows) - _log_density(theirs, rows)
+        ratio += mine.log_density(rows) - theirs.log_density(rows)
     return np.round(ratio, _DIGITS)
-
-
-def _log_density(draw: Draw, rows: int) -> FloatArray:
-    if draw.kind == "selection":
-        logs = draw.mechanism.log_probabilities(draw.value, draw.public)
-        chosen: FloatArray = logs[np.arange(len(logs)), draw.outcome].reshape(rows, -1).sum(axis=1)
-        return chosen
-    away = (np.asarray(draw.outcome) - draw.value).reshape(rows, -1)
-    scale = draw.mechanism
-    lost = (
-        np.square(away).sum(axis=1) / (2.0 * scale**2)
-        if draw.kind == "gaussian"
-        else np.abs(away).sum(axis=1) / scale
-    )
-    density: FloatArray = -lost - away.shape[1] * np.log(scale)
-    return density
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,8 +54,9 @@ from discreet.validation import InvalidInput
 AnyLearner = Learner[Any, Any, Any]
 Variant = Literal["plain", "late", "saved", "secure"]
 _SEED = 5
-# Public names that are no facts: objects of the audit's own, and a policy that would be made anew.
-_NO_FACTS = ("noise", "policy")
+# Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
+# what goes into a file that says that it is secret (`open_file`).
+_NO_FACTS = ("noise", "policy", "state_fields")
 # Certificates are looked at once, at the end: they take as long as all else.
 _DEAR = ("guarantee",)
 # Terms that a policy is over: by a hundredth.

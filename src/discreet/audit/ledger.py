@@ -29,39 +29,25 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
+from discreet.audit.losses import (
+    Draw,
+    GaussianDraw,
+    LaplaceDraw,
+    SelectionDraw,
+    SubsetDraw,
+    VectorDraw,
+)
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import FloatArray
-
-Kind = Literal["gaussian", "laplace", "subset", "vector", "selection"]
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """One mechanism, applied once.
-
-    Attributes:
-        kind: of the mechanism.
-        mechanism: the scale of additive noise; else the mechanism itself.
-        value: (n, ...) what was private: values before noise, (bin, sign), vectors, or scores.
-        outcome: what came back.
-        public: what the mechanism was told besides, as the ranges of scores.
-        secure: whether noise came from SecureNoise, whose grid makes equal numbers by chance.
-    """
-
-    kind: Kind
-    mechanism: Any
-    value: FloatArray
-    outcome: Any
-    public: FloatArray | None = None
-    secure: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +122,8 @@ class Ledger:
 
     def _seams(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         for source in (SimulatedNoise, SecureNoise):
-            yield source, "add_gaussian", self._gaussian
-            yield source, "add_laplace", self._laplace
+            yield source, "add_gaussian", partial(self._added, GaussianDraw)
+            yield source, "add_laplace", partial(self._added, LaplaceDraw)
             yield source, "coins", self._coins
             yield source, "below", self._below
             yield source, "keys", self._keys
@@ -173,7 +159,7 @@ class Ledger:
 
     def _drawn(
         self,
-        kind: Kind,
+        kind: type[Draw],
         mechanism: Any,
         value: FloatArray,
         fresh: Callable[[], Any],
@@ -181,9 +167,9 @@ class Ledger:
         secure: bool = False,
     ) -> Any:
         exact = np.array(value, dtype=np.float64)
-        before = self._next(kind, (exact.shape,))
+        before = self._next(kind.kind, (exact.shape,))
         outcome = fresh() if before is None else before.outcome
-        draw = Draw(kind, mechanism, exact, outcome, public, secure)
+        draw = kind(mechanism, exact, outcome, public, secure)
         self._entries.append(draw)
         self.draws.append(draw)
         return _copied(outcome)
@@ -194,13 +180,9 @@ class Ledger:
         self._entries.append(_Chance(name, asked, outcome))
         return _copied(outcome)
 
-    def _gaussian(self, original: Any, source: Any, values: Any, scale: float) -> Any:
-        return self._added("gaussian", original, source, values, scale)
-
-    def _laplace(self, original: Any, source: Any, values: Any, scale: float) -> Any:
-        return self._added("laplace", original, source, values, scale)
-
-    def _added(self, kind: Kind, original: Any, source: Any, values: Any, scale: float) -> Any:
+    def _added(
+        self, kind: type[Draw], original: Any, source: Any, values: Any, scale: float
+    ) -> Any:
         def fresh() -> Any:
             return original(source, values, scale)
 
@@ -239,21 +221,21 @@ class Ledger:
         anyone = self._rng.integers(mechanism.bins, size=len(value))
         either = self._rng.choice(np.array([-1, 1], dtype=np.int8), size=len(value))
         fresh = self._inner(lambda inner: original(mechanism, anyone, either, inner))
-        return self._drawn("subset", mechanism, value, fresh)
+        return self._drawn(SubsetDraw, mechanism, value, fresh)
 
     def _vector(
         self, original: Any, mechanism: Any, directions: Any, lengths: Any, noise: NoiseSource
     ) -> Any:
         value = np.asarray(directions) * np.asarray(lengths)[:, None]
         fresh = self._inner(lambda inner: original(mechanism, directions, lengths, inner))
-        return self._drawn("vector", mechanism, value, fresh)
+        return self._drawn(VectorDraw, mechanism, value, fresh)
 
     def _selection(
         self, original: Any, mechanism: Any, scores: Any, score_range: Any, noise: NoiseSource
     ) -> Any:
         ranges = np.broadcast_to(np.asarray(score_range, dtype=np.float64), len(scores))
         fresh = self._inner(lambda inner: original(mechanism, scores, score_range, inner))
-        return self._drawn("selection", mechanism, scores, fresh, ranges)
+        return self._drawn(SelectionDraw, mechanism, scores, fresh, ranges)
 
     def _inner(self, draw: Callable[[NoiseSource], Any]) -> Callable[[], Any]:
         """Mechanisms whose law has a check of its own draw from a source that costs little."""

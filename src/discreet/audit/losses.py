@@ -33,16 +33,17 @@ points of PrivUnit are uniform is compared with the masses of caps.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betainc, log_ndtr
 
-from discreet.audit.ledger import Draw
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.privacy.noise import Probability, Shape, SimulatedNoise
 from discreet.privacy.vectors import PrivUnit
@@ -106,6 +107,131 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return float(brentq(excess, 0.0, highest, xtol=1e-12, rtol=1e-14))
 
 
+@dataclass(frozen=True, eq=False)
+class Draw(ABC):
+    """One mechanism, applied once.
+
+    Attributes:
+        kind: what it is called.
+        mechanism: the scale of additive noise; else the mechanism itself.
+        value: (n, ...) what was private: values before noise, (bin, sign), vectors, or scores.
+        outcome: what came back.
+        public: what the mechanism was told besides, as the ranges of scores.
+        secure: whether noise came from SecureNoise, whose grid makes equal numbers by chance.
+    """
+
+    kind: ClassVar[str]
+    mechanism: Any
+    value: FloatArray
+    outcome: Any
+    public: FloatArray | None = None
+    secure: bool = False
+
+    def __str__(self) -> str:
+        return str(self.mechanism)
+
+    @abstractmethod
+    def loss(self, other: Self) -> Loss:
+        """What the same mechanism loses between this value and the other one."""
+
+    def log_density(self, rows: int) -> FloatArray:
+        """(rows,) the log-likelihood of the outcome, of trials along the first axis."""
+        raise InvalidInput(f"the audit knows no likelihood of {self}; attack it by a statistic.")
+
+    def moved(self, other: Self) -> IntArray:
+        """The rows in which two values differ."""
+        apart = (self.value != other.value).reshape(len(self.value), -1)
+        return np.flatnonzero(apart.any(axis=1))
+
+
+class AddedNoise(Draw):
+    """Noise on every number; `norm` is that in which its sensitivity is measured."""
+
+    norm: ClassVar[int]
+
+    def __str__(self) -> str:
+        return f"{self.kind} noise of scale {self.mechanism!r}"
+
+    def distance(self, other: Draw) -> float:
+        """How far apart two values are."""
+        return float(np.linalg.norm((self.value - other.value).ravel(), self.norm))
+
+    def _away(self, rows: int) -> FloatArray:
+        """(rows, numbers) the noise that came out."""
+        away: FloatArray = (np.asarray(self.outcome) - self.value).reshape(rows, -1)
+        return away
+
+
+class GaussianDraw(AddedNoise):
+    """mu = |x - x'|_2 / scale."""
+
+    kind, norm = "gaussian", 2
+
+    def loss(self, other: Self) -> Loss:
+        return Loss(squared=self.distance(other) ** 2 / self.mechanism**2)
+
+    def log_density(self, rows: int) -> FloatArray:
+        away, scale = self._away(rows), self.mechanism
+        lost = np.square(away).sum(axis=1) / (2.0 * scale**2)
+        density: FloatArray = -lost - away.shape[1] * np.log(scale)
+        return density
+
+
+class LaplaceDraw(AddedNoise):
+    """|x - x'|_1 / scale."""
+
+    kind, norm = "laplace", 1
+
+    def loss(self, other: Self) -> Loss:
+        return Loss(pure=self.distance(other) / self.mechanism)
+
+    def log_density(self, rows: int) -> FloatArray:
+        away, scale = self._away(rows), self.mechanism
+        lost = np.abs(away).sum(axis=1) / scale
+        density: FloatArray = -lost - away.shape[1] * np.log(scale)
+        return density
+
+
+class SubsetDraw(Draw):
+    """Signed subset selection of (bin, sign)."""
+
+    kind = "subset"
+
+    def loss(self, other: Self) -> Loss:
+        return Loss(pure=len(self.moved(other)) * subset_ratio(self.mechanism))
+
+
+class VectorDraw(Draw):
+    """PrivUnit of vectors."""
+
+    kind = "vector"
+
+    def loss(self, other: Self) -> Loss:
+        rows = self.moved(other)
+        pairs = ((self.value[row], other.value[row]) for row in rows)
+        return Loss(pure=sum(_of_vectors(self.mechanism, *pair) for pair in pairs))
+
+
+class SelectionDraw(Draw):
+    """The exponential mechanism on scores."""
+
+    kind = "selection"
+
+    def loss(self, other: Self) -> Loss:
+        with np.errstate(invalid="ignore"):
+            away = np.abs(self._logs() - other._logs())
+        return Loss(pure=float(np.where(np.isnan(away), 0.0, away).max(axis=1).sum()))
+
+    def log_density(self, rows: int) -> FloatArray:
+        logs = self._logs()
+        chosen: FloatArray = logs[np.arange(len(logs)), self.outcome].reshape(rows, -1).sum(axis=1)
+        return chosen
+
+    def _logs(self) -> FloatArray:
+        logs: FloatArray = self.mechanism.log_probabilities(self.value, self.public)
+        return logs
+
+
 def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
     """The loss of everything that two runs drew, the one with the other's outcomes."""
     squared = pure = 0.0
@@ -113,55 +239,19 @@ def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
         return Loss(reason=f"there are {len(mine)} draws on one, {len(theirs)} on the other")
     for number, (draw, other) in enumerate(zip(mine, theirs, strict=True)):
         if (draw.kind, draw.mechanism) != (other.kind, other.mechanism):
-            return Loss(
-                reason=f"draw {number + 1} is {_named(draw)} on one, {_named(other)} on the other"
-            )
+            return Loss(reason=f"draw {number + 1} is {draw} on one, {other} on the other")
         if not _same_public(draw, other):
             return Loss(reason=f"the ranges of draw {number + 1} differ")
-        if np.array_equal(draw.value, other.value):
-            continue
-        if draw.kind == "gaussian":
-            squared += distance(draw, other) ** 2 / draw.mechanism**2
-        elif draw.kind == "laplace":
-            pure += distance(draw, other) / draw.mechanism
-        else:
-            pure += _finite(draw, other)
+        if not np.array_equal(draw.value, other.value):
+            loss = draw.loss(other)
+            squared, pure = squared + loss.squared, pure + loss.pure
     return Loss(squared, pure)
-
-
-def distance(draw: Draw, other: Draw) -> float:
-    """How far apart two values are, in the metric of additive noise."""
-    away = (draw.value - other.value).ravel()
-    return float(np.linalg.norm(away, 2 if draw.kind == "gaussian" else 1))
-
-
-def _named(draw: Draw) -> str:
-    return (
-        f"{draw.kind} noise of scale {draw.mechanism!r}" if additive(draw) else str(draw.mechanism)
-    )
-
-
-def additive(draw: Draw) -> bool:
-    """Whether noise was added to numbers."""
-    return draw.kind in ("gaussian", "laplace")
 
 
 def _same_public(draw: Draw, other: Draw) -> bool:
     if draw.public is None or other.public is None:
         return draw.public is other.public
     return np.array_equal(draw.public, other.public)
-
-
-def _finite(draw: Draw, other: Draw) -> float:
-    rows = np.flatnonzero((draw.value != other.value).reshape(len(draw.value), -1).any(axis=1))
-    if draw.kind == "subset":
-        return len(rows) * subset_ratio(draw.mechanism)
-    if draw.kind == "vector":
-        return sum(_of_vectors(draw.mechanism, draw.value[row], other.value[row]) for row in rows)
-    logs = [each.mechanism.log_probabilities(each.value, each.public) for each in (draw, other)]
-    with np.errstate(invalid="ignore"):
-        away = np.abs(logs[0] - logs[1])
-    return float(np.where(np.isnan(away), 0.0, away).max(axis=1).sum())
 
 
 def _of_vectors(mechanism: PrivUnit, vector: FloatArray, other: FloatArray) -> float:
@@ -198,11 +288,11 @@ def shared_noise(draws: Sequence[Draw]) -> str:
 
     Losses add because each number has noise of its own. Noise that is 0, or that two numbers share,
     is found in the recorded run itself: the difference of two such numbers has no noise. (Of
-    SecureNoise no two calls share anything, and sources.py tests that it draws.)
+    SecureNoise no two calls share anything, and samplers.py tests that it draws.)
     """
     noises, tolerances = [], []
     for draw in draws:
-        if draw.secure or not additive(draw):
+        if draw.secure or not isinstance(draw, AddedNoise):
             continue
         value, outcome = draw.value.ravel()[:_NUMBERS], np.ravel(draw.outcome)[:_NUMBERS]
         noises.append(np.abs(outcome - value) / draw.mechanism)

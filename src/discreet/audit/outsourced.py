@@ -74,7 +74,7 @@ class Wish:
         budgets = [EPSILON] * self.releases + ([] if self.answers is None else [self.answers])
         if len(budgets) == 1:
             return Claim(EPSILON, DELTA)
-        mu = math.hypot(*(1.0 / gaussian_noise_multiplier(one, DELTA) for one in budgets))
+        mu = math.hypot(*(1.0 / gaussian_noise_multiplier(epsilon, DELTA) for epsilon in budgets))
         return Claim(gaussian_epsilon(mu, DELTA), DELTA)
 
 
@@ -115,16 +115,16 @@ def _table(person: Person) -> pd.DataFrame:
     rng = np.random.default_rng(_SEED)
     rows, outcomes = rng.random((_ROWS, len(_EXTENT))) * _EXTENT, rng.random(_ROWS)
     rows[0], outcomes[0] = person
-    made = {"id": [f"p{row:02d}" for row in range(_ROWS)], "outcome": outcomes}
-    return pd.DataFrame({**made, **dict(zip("abc", rows.T, strict=True))})
+    columns = {"id": [f"p{row:02d}" for row in range(_ROWS)], "outcome": outcomes}
+    return pd.DataFrame({**columns, **dict(zip("abc", rows.T, strict=True))})
 
 
 def _exact(wish: Wish) -> Exact:
     reach = float(np.linalg.norm(_EXTENT)) if wish.budget.radius is None else wish.budget.radius
     outcomes = (_LOW, _HIGH, 1.0, float("nan"), 50.0) if wish.answers else (1.0,)
     groups = []
-    for words, one, two in islice(_neighbours(wish, reach), 1 if wish.answers else None):
-        ends = [(f"row {words[0]}", one), (f"row {words[1]}", two)]
+    for words, first, second in islice(_neighbours(wish, reach), 1 if wish.answers else None):
+        ends = [(f"row {words[0]}", first), (f"row {words[1]}", second)]
         groups.append(
             [(f"{name}, outcome {y:g}", (row, y)) for y in outcomes for name, row in ends]
         )
@@ -145,9 +145,9 @@ def _neighbours(
         far = float((_EXTENT / np.maximum(np.abs(longest), 1e-12)).min())
         start = np.where(longest < 0.0, _EXTENT, 0.0)
         ends.append((start, start + min(far, reach) * longest))
-    for one, two in ends:
+    for first, second in ends:
         # Towards zero, so that rounding never carries a pair beyond the radius.
-        rows = [np.trunc(row / step) * step for row in (one, two)]
+        rows = [np.trunc(row / step) * step for row in (first, second)]
         yield (f"at {_words(rows[0])}", f"at {_words(rows[1])}"), rows[0], rows[1]
 
 
@@ -157,9 +157,9 @@ def _words(row: FloatArray) -> str:
 
 def _drawn_projection(wish: Wish) -> FloatArray:
     with tempfile.TemporaryDirectory() as folder:
-        made = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
-    assert made.projection is not None
-    return np.asarray(made.projection.matrix)
+        certificate = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
+    assert certificate.projection is not None
+    return np.asarray(certificate.projection.matrix)
 
 
 def _released(wish: Wish, curator: Curator, person: Person, number: int = 0) -> Certificate:
@@ -188,26 +188,26 @@ def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
     with tempfile.TemporaryDirectory() as folder:
         curator, releases = Curator(Path(folder) / "key"), []
         for number in range(wish.releases):
-            made = _released(wish, curator, person, number)
-            curator.publish(made.release, Path(folder) / f"out{number}")
+            certificate = _released(wish, curator, person, number)
+            curator.publish(certificate.release, Path(folder) / f"out{number}")
             for path in sorted((Path(folder) / f"out{number}").iterdir()):
                 facts.add(f"the published file {path.name}", path.read_bytes())
-            releases.append(made)
-            facts.rule("" if wish.secure else _plain_order(curator, made))
+            releases.append(certificate)
+            facts.rule("" if wish.secure else _plain_order(curator, certificate))
         facts.rule(_released_unasked(wish, curator, person))
         if wish.answers is not None:
-            for made in releases:
-                _answered(curator, made, facts)
-    held = made.with_answers if wish.answers else made.guarantee
+            for certificate in releases:
+                _answered(curator, certificate, facts)
+    held = certificate.with_answers if wish.answers else certificate.guarantee
     assert held is not None
-    return Promise(wish.asked, Claim(held.epsilon, held.delta), _records(made))
+    return Promise(wish.asked, Claim(held.epsilon, held.delta), _records(certificate))
 
 
-def _plain_order(curator: Curator, made: Certificate) -> str:
+def _plain_order(curator: Curator, certificate: Certificate) -> str:
     """Whether rows stand in the order of the table; one in 720 secret orders does by chance."""
     key = read_key(curator.folder)
     assert key is not None
-    order = key.find(made.release).order
+    order = key.find(certificate.release).order
     return "rows are released in the order of the table" if (np.diff(order) > 0).all() else ""
 
 
@@ -221,13 +221,15 @@ def _released_unasked(wish: Wish, curator: Curator, person: Person) -> str:
     return "a table is released again unasked"
 
 
-def _answered(curator: Curator, made: Certificate, facts: Facts) -> None:
+def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
     frame = pd.DataFrame({"id": ["p00"], "outcome": [None]})
     asked = [
         Question(1 + number, row)
         for number, row in enumerate(np.repeat(np.arange(_ROWS), _REPEATS).tolist())
     ]
-    for answer in curator.answer(made.release, asked, frame if _unmeasured(curator) else None):
+    for answer in curator.answer(
+        certificate.release, asked, frame if _unmeasured(curator) else None
+    ):
         facts.add(f"the answer to question {answer.question.number}", repr(answer.value))
 
 
@@ -236,28 +238,29 @@ def _unmeasured(curator: Curator) -> bool:
     return key is not None and key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
 
 
-def _records(made: Certificate) -> list[Any]:
-    found = [made._release(one, made.radius) for one in (*made.earlier, made.mechanism)]
-    return found if made.answers is None else [*found, made.answers.release]
+def _records(certificate: Certificate) -> list[Any]:
+    rows = (*certificate.earlier, certificate.mechanism)
+    releases = [certificate._release(mechanism, certificate.radius) for mechanism in rows]
+    return releases if certificate.answers is None else [*releases, certificate.answers.release]
 
 
 def _trials(wish: Wish, exact: Exact) -> Game:
     """Many trials of the row that moves, drawn as the rows of one table."""
     with tempfile.TemporaryDirectory() as folder:
-        made = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
-    first, second = (one.data[0] for one in exact.pair)
-    side = partial(_rows, made, first, second)
+        certificate = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
+    first, second = (value.data[0] for value in exact.pair)
+    side = partial(_rows, certificate, first, second)
     return Additive(claim=exact.claim, attack=f"likelihood ratio; {exact.attack}", side=side)
 
 
 def _rows(
-    made: Certificate,
-    one: FloatArray,
-    two: FloatArray,
+    certificate: Certificate,
+    row: FloatArray,
+    other: FloatArray,
     first: bool,
     trials: int,
     noise: NoiseSource,
 ) -> FloatArray:
-    table = np.tile(one if first else two, (trials, 1))
-    whole = replace(made.mechanism, numbers=table.size)
-    return draw_rows(table, whole, made.projection, noise).points
+    table = np.tile(row if first else other, (trials, 1))
+    whole = replace(certificate.mechanism, numbers=table.size)
+    return draw_rows(table, whole, certificate.projection, noise).points

@@ -23,7 +23,7 @@ through the same constructor. A field can be
 | X or None                           | X; null                                                    |
 | X or Y, both dataclasses            | an object with `kind`: that of the class, else its name    |
 | a class that was registered         | what its functions make of it (`register`)                 |
-| a class with to_fields, from_fields | what these make of it                                      |
+| a class with to_fields()            | what this makes of it, under the names of its fields       |
 
 Equal letters of a shape are equal numbers. A letter that is an attribute of the object is that
 attribute: "arms" above, or "domain.dimension".
@@ -119,8 +119,8 @@ def decode(text: str | bytes, expected: type[T]) -> T:
             f"the message has schema {schema!r:.80}; this version reads schema {SCHEMA}. Use the "
             "same version of discreet on both sides."
         )
-    found = class_of(fields.pop("kind"), expected, "the message")
-    return object_of(fields, found, f"the {found.kind}", 0)  # type: ignore[attr-defined]
+    message = class_of(fields.pop("kind"), expected, "the message")
+    return object_of(fields, message, f"the {message.kind}", 0)  # type: ignore[attr-defined]
 
 
 def _no_constant(name: str) -> None:

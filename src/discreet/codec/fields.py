@@ -51,9 +51,9 @@ def class_of(kind: object, expected: type[T], name: str) -> type[T]:
                 f"{name} has kind {kind!r}, which cannot be read here ({error}); run pip install "
                 "discreet, with its dependencies."
             ) from error
-    for found in _descendants(expected):
-        if isinstance(kind, str) and vars(found).get("kind") == kind:
-            return found  # type: ignore[no-any-return]
+    for candidate in _descendants(expected):
+        if isinstance(kind, str) and vars(candidate).get("kind") == kind:
+            return candidate  # type: ignore[no-any-return]
     raise InvalidInput(
         f"{name} has kind {kind!r:.80}; expected here is {expected.__name__}. Send a message of "
         "that class as encode() made it, to the side that it is for."
@@ -62,7 +62,7 @@ def class_of(kind: object, expected: type[T], name: str) -> type[T]:
 
 def _descendants(base: Any) -> list[Any]:
     """A class and everything derived from it."""
-    return [base, *(found for child in base.__subclasses__() for found in _descendants(child))]
+    return [base, *(kind for child in base.__subclasses__() for kind in _descendants(child))]
 
 
 def register(
@@ -125,13 +125,13 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
         )
     values = read_fields(fields, kind, depth)
     try:
-        made = kind(**values)
-        check_fields(made)  # of classes whose constructor does not
+        owner = kind(**values)
+        check_fields(owner)  # of classes whose constructor does not
     except InvalidInput:
         raise
     except _DAMAGE as error:
         raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
-    return made
+    return owner
 
 
 def _name_of(kind: type) -> str:
@@ -147,20 +147,7 @@ def object_of(fields: Any, kind: type[T], name: str, depth: int) -> T:
     """The inverse of `fields_of`."""
     if depth > MOST_DEPTH:
         raise InvalidInput(f"{name} was nested more than {MOST_DEPTH} deep; send it as made.")
-    own = getattr(kind, "from_fields", None)
-    if own is None:
-        return fields_from_json(fields, kind, name, depth)
-    if not isinstance(fields, dict):
-        raise InvalidInput(f"{name} was {fields!r:.80}; it must be an object of its fields.")
-    try:
-        made: T = own(fields)
-        return made
-    except InvalidInput:
-        raise
-    except KeyError as error:
-        raise InvalidInput(f"{name} lacks the field {error}; send it as it was made.") from error
-    except _DAMAGE as error:
-        raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
+    return fields_from_json(fields, kind, name, depth)
 
 
 @functools.cache
@@ -296,8 +283,8 @@ class _Object(Form):
         if not any("kind" in vars(kind) for kind in _descendants(self._kind)):
             return object_of(value, self._kind, name, depth)
         fields = dict(value)
-        found: Any = class_of(fields.pop("kind", None), self._kind, name)
-        return object_of(fields, found, name, depth)
+        message: Any = class_of(fields.pop("kind", None), self._kind, name)
+        return object_of(fields, message, name, depth)
 
     def matches(self, value: Any) -> bool:
         return isinstance(value, self._kind)

@@ -8,8 +8,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,26 +101,29 @@ class Shape:
         self, shape: tuple[int, ...], name: str, owner: object, sizes: dict[str, int]
     ) -> None:
         """`InvalidInput` unless `shape` fits; new letters enter `sizes`."""
-        wanted = [_size(size, owner, sizes) for size in self.sizes]
-        if len(shape) != len(wanted) or any(
-            size is not None and size != given for size, given in zip(wanted, shape, strict=False)
-        ):
-            known = [
-                f"{size} = {number}"
-                for size, number in zip(self.sizes, wanted, strict=True)
-                if isinstance(size, str) and number is not None
+        known: dict[str, int] = {}
+        fits = len(shape) == len(self.sizes)
+        for size, given in zip(self.sizes, shape, strict=False):
+            wanted = size if isinstance(size, int) else sizes.get(size)
+            if wanted is None and _is_attribute(cast(Any, type(owner)), str(size)):
+                wanted = int(attrgetter(str(size))(owner))
+            if wanted is not None:
+                known[str(size)] = wanted
+            fits = fits and wanted in (None, given)
+            sizes[str(size)] = given
+        if not fits:
+            letters = [
+                f"{size} = {number}" for size, number in known.items() if size != str(number)
             ]
-            where = f" with {', '.join(known)}" if known else ""
+            where = f" with {', '.join(letters)}" if letters else ""
             raise InvalidInput(f"{name} had shape {shape}; it must have shape {self}{where}.")
-        sizes.update({str(s): n for s, n in zip(self.sizes, shape, strict=True)})
 
 
-def _size(size: int | str, owner: object, sizes: dict[str, int]) -> int | None:
-    if isinstance(size, int):
-        return size
-    if size in sizes or not hasattr(owner, size.split(".")[0]):
-        return sizes.get(size)
-    return int(attrgetter(size)(owner))
+@cache
+def _is_attribute(kind: type, letter: str) -> bool:
+    """Whether a letter of a shape is an attribute of objects of that class."""
+    first = letter.partition(".")[0]
+    return hasattr(kind, first) or first in getattr(kind, "__dataclass_fields__", ())
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,9 @@ class Plain(Form):
     def __init__(self, kind: type, bounds: Range | None) -> None:
         self._kind, self._bounds = kind, bounds or Range()
         self._infinite = kind is float and self._bounds.infinite
+        whole = (int, np.integer)
+        numbers = {int: whole, float: (*whole, float, np.floating), bool: (bool, np.bool_)}
+        self._accepted: tuple[type, ...] = numbers.get(kind, (kind,))
 
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
         if self.matches(value):
@@ -182,11 +189,8 @@ class Plain(Form):
         return self.check(read, name, None, {})
 
     def matches(self, value: Any) -> bool:
-        if self._kind in (bool, str):
-            return isinstance(value, self._kind | np.bool_ if self._kind is bool else str)
-        whole = int | np.integer
-        number = whole if self._kind is int else whole | float | np.floating
-        return isinstance(value, number) and not isinstance(value, bool)
+        truth = isinstance(value, bool) and self._kind is not bool
+        return isinstance(value, self._accepted) and not truth
 
 
 class Array(Form):
@@ -210,7 +214,8 @@ class Array(Form):
                 f"{' or '.join(str(kind) for kind in self._dtypes.values())}."
             )
         self._shape.check(array.shape, name, owner, sizes)
-        if dtype.kind != "b":
+        # NaN is its own least and largest value.
+        if dtype.kind != "b" and array.size and not self._ends(array):
             inside = np.asarray(self._bounds.holds(array))
             if not inside.all():
                 worst = np.unravel_index(int(np.argmin(inside)), array.shape)
@@ -226,6 +231,11 @@ class Array(Form):
             raise InvalidInput(f"{name} had numbers that {dtype} does not hold; send it as made.")
         cast.setflags(write=False)
         return cast
+
+    def _ends(self, array: NDArray[Any]) -> bool:
+        """Whether the least and the largest number are within the bounds, and so are all."""
+        ends = array.min(), array.max()
+        return bool(self._bounds.holds(ends[0]) and self._bounds.holds(ends[1]))
 
     def _dtype(self, array: NDArray[Any]) -> np.dtype[Any] | None:
         """Which of the types that are allowed an array gets."""

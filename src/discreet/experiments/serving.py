@@ -97,7 +97,10 @@ class Source:
 
 
 def feed_source(
-    learner: SourceLearner[Any, Any], name: str, data: AuxiliaryData, noise: SimulatedNoise
+    learner: SourceLearner[Any, Any, Any, Any],
+    name: str,
+    data: AuxiliaryData,
+    noise: SimulatedNoise,
 ) -> None:
     """Let the people of an open source report in order, batch by batch under its policies."""
     policy, under, start = None, 0, 0
@@ -139,7 +142,10 @@ def feed_sources(
 
 
 def _in_step(
-    learner: SourceLearner[Any, Any], sources: Sequence[Source], people: int, noise: SimulatedNoise
+    learner: SourceLearner[Any, Any, Any, Any],
+    sources: Sequence[Source],
+    people: int,
+    noise: SimulatedNoise,
 ) -> AfterBatch:
     """Lets the people of sources report in step with `people` of the target."""
     reported = [0] * len(sources)

@@ -30,14 +30,14 @@ import inspect
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, get_type_hints
 
 import numpy as np
 
 from discreet.action_space import ActionSpace, ArmPoints
-from discreet.codec import from_json
+from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.messages import (
     Policy,
@@ -45,8 +45,7 @@ from discreet.learners.messages import (
     Statistics,
 )
 from discreet.learners.public_randomness import TICKETS
-from discreet.learners.restoring import check_counts, check_policies
-from discreet.learners.schema import Message
+from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Identity
 from discreet.privacy import (
     Adjacency,
@@ -58,7 +57,6 @@ from discreet.privacy import (
     Unprotected,
     derive_guarantee,
 )
-from discreet.privacy.noise import check_noise_name, check_protection
 from discreet.validation import InvalidInput, nearest, whole_number
 
 
@@ -123,6 +121,8 @@ class Learner(ABC, Generic[P, R, S]):
         spaces: which action spaces it takes.
         reports_type: the class of the reports it takes.
         statistics_type: the class of the statistics it adds.
+        saved: the attributes that a file holds beside policies and sums; their annotations, in the
+            body of the class, say how they are written (codec).
     """
 
     name: ClassVar[str]
@@ -130,6 +130,7 @@ class Learner(ABC, Generic[P, R, S]):
     spaces: ClassVar[tuple[type[Any], ...]]
     reports_type: type[R]
     statistics_type: type[S]
+    saved: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class Learner(ABC, Generic[P, R, S]):
         if budget.trust_model == "joint" and noise is not None:
             noise.check_additive()  # before there is data that a release could fail on
         self.lock = LearnerLock()
-        self.identity = from_json(
+        self.identity: str = from_json(
             secrets.token_hex(16) if identity is None else identity, Identity, "identity"
         )
         self.domain = domain
@@ -172,9 +173,7 @@ class Learner(ABC, Generic[P, R, S]):
         self.horizon = None if horizon is None else whole_number(horizon, "horizon", minimum=1)
         self.reward_bounds = reward_bounds or RewardBounds()
         self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
-        self._policies: list[P] = []
-        self._sums: S = self._empty()
-        self._published_at = 0
+        self._stream_of_target: Stream[P, S] | None = None
 
     @classmethod
     def _check_space(cls, space: ActionSpace) -> ActionSpace:
@@ -187,6 +186,8 @@ class Learner(ABC, Generic[P, R, S]):
             "a number of arms" if kind is int else kind.__name__ for kind in cls.spaces
         )
         raise InvalidInput(f"the action space was {space!r:.80}; {cls.name} takes {allowed}.")
+
+    # What a learner says.
 
     @property
     @abstractmethod
@@ -209,6 +210,31 @@ class Learner(ABC, Generic[P, R, S]):
     def _check_sums(self, statistics: S) -> None:
         """Refuse statistics that no reports to this learner add up to."""
 
+    # What follows for all.
+
+    @property
+    def _target(self) -> Stream[P, S]:
+        """Policies and sums so far; secret where sums are data of people without protection."""
+        if self._stream_of_target is None:
+            with self.lock:
+                sums = self._empty()
+                self._stream_of_target = self._stream_of_target or Stream(
+                    TARGET_NAME, self.identity, self.budget, self.adjacency, sums
+                )
+        return self._stream_of_target
+
+    @property
+    def _policies(self) -> list[P]:
+        return self._target.policies
+
+    @property
+    def _sums(self) -> S:
+        return self._target.sums
+
+    @property
+    def _published_at(self) -> int:
+        return self._target.published_at
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know about the options chosen, each one sentence; public."""
@@ -222,7 +248,7 @@ class Learner(ABC, Generic[P, R, S]):
     def policy_header(self) -> dict[str, Any]:
         """Keyword arguments that every policy of this learner shares, with the next version."""
         return {
-            "version": len(self._policies),
+            "version": len(self._target.policies),
             "learner_id": self.identity,
             "domain": self.domain,
             "reward_bounds": self.reward_bounds,
@@ -232,26 +258,18 @@ class Learner(ABC, Generic[P, R, S]):
     @property
     def people(self) -> int:
         """How many reports have been added so far."""
-        return self._sums.reports
+        return self._target.people
 
     def policy(self) -> P:
         """The current public policy; a new one once `batch_size` new reports have come."""
         with self.lock:
-            if not self._policies or self.people - self._published_at >= self.batch_size:
-                policy = self._publish()
-                self._policies.append(policy)
-                self._published_at = self.people
-            return self._policies[-1]
+            if self._target.due(self.batch_size):
+                self._target.publish(self._publish())
+            return self._target.policies[-1]
 
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""
-        if whole_number(version, "version") >= len(self._policies):
-            raise InvalidInput(
-                f"the reports name policy version {version}, but {len(self._policies)} versions "
-                "were published, counted from 0; send reports to the learner whose "
-                "policy made them."
-            )
-        return self._policies[version]
+        return self._target.published(version)
 
     def statistics(self, reports: R | Sequence[R]) -> S:
         """The sums of some reports, which `merge` adds; changes nothing.
@@ -277,23 +295,14 @@ class Learner(ABC, Generic[P, R, S]):
                     f"the reports are for the learner {batch.source!r:.120}, this is "
                     f"{self.identity!r}; send reports to the learner whose policy made them."
                 )
-            self.published(batch.policy_version)
-            self._check_noise((batch.noise,))
+            self._target.policy_of(batch)
         total, *rest = [
-            replace(self._statistics(self.published(b.policy_version), b), noise=(b.noise,))
-            for b in batches
+            replace(self._statistics(self._target.policy_of(batch), batch), noise=(batch.noise,))
+            for batch in batches
         ]
-        for one in rest:
-            total = total + one
+        for more in rest:
+            total = total + more
         return total
-
-    def _check_noise(self, names: Sequence[object]) -> None:
-        """Refuse noise sources that do not exist, or that cannot have made reports private."""
-        for name in names:
-            if self.budget.trust_model == "local":
-                check_protection(name)
-            else:
-                check_noise_name(name)
 
     def merge(self, statistics: S) -> None:
         """Add statistics that were summed elsewhere under this learner's policies."""
@@ -303,10 +312,11 @@ class Learner(ABC, Generic[P, R, S]):
                 f"statistics had type {type(statistics).__name__}; {self.name} adds "
                 f"{kind.__name__}."
             )
-        self._check_noise(statistics.noise)
+        check_fields(statistics)
+        self._target.check_noise(statistics.noise)
         with self.lock:
             self._check_sums(statistics)
-            self._sums = self._sums + statistics
+            self._target.sums = self._target.sums + statistics
 
     def update(self, reports: R | Sequence[R]) -> None:
         """Add any number of reports, late ones included.
@@ -316,6 +326,23 @@ class Learner(ABC, Generic[P, R, S]):
         """
         self.merge(self.statistics(reports))
 
+    # Options and files.
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """The keyword arguments that this learner has beside those of all learners, and those of
+        base classes to which it hands them on."""
+        shared = inspect.signature(Learner).parameters
+        return list(
+            dict.fromkeys(
+                name
+                for kind in cls.__mro__
+                if "__init__" in vars(kind) and issubclass(kind, Learner)
+                for name, parameter in inspect.signature(kind).parameters.items()
+                if name not in shared and parameter.kind is parameter.KEYWORD_ONLY
+            )
+        )
+
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a study file as keyword arguments of this learner.
@@ -323,69 +350,49 @@ class Learner(ABC, Generic[P, R, S]):
         Raises:
             InvalidInput: an option that the learner does not have.
         """
-        shared = inspect.signature(Learner).parameters
-        known = [
-            name
-            for name, parameter in inspect.signature(cls).parameters.items()
-            if name not in shared and parameter.kind is not parameter.VAR_KEYWORD
-        ]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidInput(
-                f"{cls.name} got the option {unknown[0]!r}; its options are "
-                f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
-            )
+        check_options(cls.name, options, cls.option_names())
         return dict(options)
 
     def _options(self) -> dict[str, Any]:
-        """What `read_options` takes to make this learner again."""
-        return {}
+        """What `read_options` takes to make this learner again: of every option the attribute of
+        that name."""
+        return {name: getattr(self, name) for name in self.option_names()}
 
     def _state(self) -> dict[str, Any]:
-        """What a subclass knows beyond sums and policies, as JSON values."""
-        return {}
+        """What it knows beyond sums and policies, as JSON values: the attributes in `saved`."""
+        return {
+            name.lstrip("_"): to_json(getattr(self, name), self._annotations()[name])
+            for name in self.saved
+        }
 
-    def _restore(self, fields: dict[str, Any]) -> None:
+    def _restore(self, saved: dict[str, Any]) -> None:
         """The inverse of `_state`."""
+        for name in self.saved:
+            key = name.lstrip("_")
+            setattr(self, name, from_json(saved[key], self._annotations()[name], key))
 
-    def state_fields(self, encode: Callable[[Message], str]) -> dict[str, Any]:
-        """Everything that saving.py writes down about this learner."""
+    @classmethod
+    def _annotations(cls) -> dict[str, Any]:
+        return get_type_hints(cls, include_extras=True)
+
+    def state_fields(self) -> dict[str, Any]:
+        """Everything that saving.py writes down about this learner, as JSON values."""
         with self.lock:
             return {
                 "options": self._options(),
-                "policies": [encode(policy) for policy in self._policies],
-                "sums": encode(self._sums),
-                "published_at": self._published_at,
+                "target": self._target.saved(),
                 "own": self._state(),
             }
 
-    def restore_fields(self, fields: dict[str, Any], policies: Sequence[P], sums: S) -> None:
-        """The inverse of `state_fields`, with policies and sums read already.
-
-        Raises:
-            InvalidInput: for a state that this learner cannot have saved.
-        """
-        self._check_noise(sums.noise)
-        published_at = whole_number(fields["published_at"], "published_at")
-        check_policies(f"the {self.name} learner", policies, self._shared_facts())
-        check_counts(
-            f"the {self.name} learner", len(policies), sums.reports, published_at, sums.noise
-        )
-        self._policies = list(policies)
-        self._sums = sums
-        self._published_at = published_at
-        self._restore(fields["own"])
-
-    def _shared_facts(self) -> dict[str, Any]:
-        """What every policy of this learner has, by the names of its attributes."""
-        return {name: value for name, value in self.policy_header().items() if name != "version"}
+    def restore_fields(self, saved: dict[str, Any]) -> None:
+        """The inverse of `state_fields`, for what a learner with the same options saved."""
+        self._target.restore(saved["target"])
+        self._restore(saved["own"])
 
     @property
     def releases(self) -> list[Release]:
         """The record of every policy published so far, under every noise source seen."""
-        names = self._sums.noise or ("no report yet",)
-        made = [policy.release(name) for policy in self._policies for name in names]
-        return [release for release in made if release is not None]
+        return self._target.releases()
 
     @property
     def adjacency(self) -> Adjacency:
@@ -399,30 +406,39 @@ class Learner(ABC, Generic[P, R, S]):
         )
 
 
+def check_options(owner: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse an option that is not among those known."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InvalidInput(
+            f"{owner} got the option {unknown[0]!r}; its options are "
+            f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
+        )
+
+
 class ArmLearner(Learner[P, R, S]):
     """A learner that chooses among K arms.
 
     Args:
         arms: the number of arms K, at least 2, or `ArmPoints`.
+
+    Attributes:
+        pure_reports: whether reports under local privacy take no delta.
     """
 
     spaces: ClassVar[tuple[type[Any], ...]] = (int, ArmPoints)
+    pure_reports: ClassVar[bool] = True
 
     def __init__(
         self, domain: Box, arms: int | ArmPoints, budget: Budget, **common: Unpack[Common]
     ) -> None:
         self.arms = len(arms) if isinstance(arms, ArmPoints) else whole_number(arms, "arms", 2)
-        if isinstance(budget, Local):
-            self._check_local(budget)
-        super().__init__(domain, arms, budget, **common)
-
-    def _check_local(self, budget: Local) -> None:
-        """Refuse a budget that no report of this learner can have."""
-        if budget.delta > 0.0:
+        if isinstance(budget, Local) and budget.delta > 0.0 and self.pure_reports:
             raise InvalidInput(
                 f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
                 "epsilon without delta."
             )
+        super().__init__(domain, arms, budget, **common)
 
     def policy_header(self) -> dict[str, Any]:
         return {**super().policy_header(), "arms": self.arms}

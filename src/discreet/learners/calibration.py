@@ -16,18 +16,18 @@ the learner: `calibration = "bernstein"`, `norm = 2.0`.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
-from discreet.learners.base import Learner
-from discreet.validation import InvalidInput, nearest
+from discreet.codec import Coded
+from discreet.learners.base import Learner, check_options
+from discreet.validation import InvalidInput
 
 
-class Calibration(ABC):
-    """A frozen dataclass; its fields are its options.
+class Calibration(Coded, ABC):
+    """A frozen dataclass; its fields are its options, and say what they may be (codec).
 
     A direct subclass is the family of one algorithm and says what that leaves open. Each subclass
     with a `name` is known to its family from then on.
@@ -88,39 +88,15 @@ class Calibration(ABC):
 
 
 def read_options(
-    learner: type[Learner[Any, Any, Any]],
-    options: Mapping[str, Any],
-    family: type[Calibration] | None = None,
+    learner: type[Learner[Any, Any, Any]], options: Mapping[str, Any], family: type[Calibration]
 ) -> dict[str, Any]:
-    """The options of a study file as keyword arguments of a learner.
-
-    Args:
-        learner: the class; its options are the keywords of its constructor, and of those of its
-            base classes that it hands on.
-        options: of the learner, and of its calibration.
-        family: of calibrations that it takes.
+    """The options of a study file as keyword arguments of a learner that takes a calibration.
 
     Raises:
-        InvalidInput: for an option that neither has.
+        InvalidInput: for an option that neither of them has.
     """
     rest = dict(options)
-    chosen = {} if family is None else {"calibration": family.taken_from(rest)}
-    shared = {"calibration", *inspect.signature(Learner).parameters}
-    known = dict.fromkeys(
-        name
-        for kind in learner.__mro__
-        if "__init__" in vars(kind) and issubclass(kind, Learner)
-        for name, parameter in inspect.signature(kind).parameters.items()
-        if name not in shared and parameter.kind is parameter.KEYWORD_ONLY
-    )
-    if unknown := sorted(set(rest) - set(known)):
-        if family is not None:
-            kinds = family.kinds.values()
-            known.update(
-                dict.fromkeys(["calibration", *(o for k in kinds for o in k.option_names())])
-            )
-        raise InvalidInput(
-            f"{learner.name} got the option {unknown[0]!r}; its options are "
-            f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
-        )
-    return {**rest, **chosen}
+    calibration = family.taken_from(rest)
+    known = [*learner.option_names(), *calibration.option_names()]
+    check_options(learner.name, rest, list(dict.fromkeys(known)))
+    return {**rest, "calibration": calibration}

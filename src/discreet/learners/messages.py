@@ -16,14 +16,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import ActionSpace
-from discreet.codec import Check, Range, Shape, fields_to_json, read_fields
-from discreet.learners.public_randomness import TICKETS
+from discreet.codec import Check, Range, Shape, fields_to_json
+from discreet.learners.public_randomness import TICKETS, public_uniforms
 from discreet.learners.schema import Message
 from discreet.learners.terms import Offer, Terms, check_reporting
 from discreet.privacy import NoiseSource, Release
@@ -41,7 +42,17 @@ from discreet.validation import (
 # Noise sources that exist; a report may not invent one.
 NoiseName = Annotated[str, Check(check_noise_name)]
 
-__all__ = ["TICKETS", "Actions", "ArmPolicy", "Message", "Policy", "Reports", "Statistics"]
+__all__ = [
+    "TICKETS",
+    "Actions",
+    "ArmPolicy",
+    "Message",
+    "Observations",
+    "Policy",
+    "Reports",
+    "Statistics",
+    "Totals",
+]
 
 H = TypeVar("H", bound=Sized)
 
@@ -117,17 +128,6 @@ class Reports(Message):
 
     @abstractmethod
     def __len__(self) -> int: ...
-
-    # For messages that are written by hand.
-
-    def origin_fields(self) -> dict[str, Any]:
-        """The fields that all reports share, as JSON values."""
-        return fields_to_json(self, Reports)
-
-    @staticmethod
-    def read_origin(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `origin_fields`, as keyword arguments."""
-        return read_fields(fields, Reports)
 
 
 @dataclass(frozen=True)
@@ -303,9 +303,46 @@ class ArmPolicy(Policy[FloatArray]):
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         """Probabilities of arms for checked contexts in [0, 1]^d."""
 
-    @abstractmethod
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         """Arms and propensities for checked contexts in [0, 1]^d."""
+        shares = self._probabilities(unit)
+        place = np.zeros(len(unit), dtype=np.int64)
+        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
+        # The last arm with a probability above 0 is reached whatever was lost in rounding.
+        beyond = np.cumsum(shares, axis=1) <= uniforms[:, None]
+        last = self.arms - 1 - np.argmax(shares[:, ::-1] > 0.0, axis=1)
+        arms = np.minimum(beyond.sum(axis=1), last)
+        return arms, shares[np.arange(len(unit)), arms]
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> Reports:
+        """The observation as it is, for a learner that people trust."""
+        origin = self.origin(NO_NOISE)
+        return Observations(**origin, contexts=unit, arms=actions.arms, rewards=rewards)
+
+    def release(self, noise: str) -> Release | None:
+        return self.as_it_is("the context, the arm and the reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Observations(Reports):
+    """What happened to n people as it was, for a learner that they trust.
+
+    Attributes:
+        contexts: (n, d) in [0, 1]^d.
+        arms: (n,) the arms given.
+        rewards: (n,) in [0, 1].
+    """
+
+    kind: ClassVar[str] = "plain-observations"
+
+    contexts: Annotated[FloatArray, Shape("n", "d"), Range(0.0, 1.0)]
+    arms: Annotated[IntArray, Shape("n"), Range(0)]
+    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
+
+    def __len__(self) -> int:
+        return len(self.arms)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -320,18 +357,25 @@ class Statistics(Message):
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Nothing: they add for every batch, and are checked when they are read or merged."""
+
     def __add__(self, other: Self) -> Self:
         """Numbers and arrays add; all other fields are the same in both."""
-        added = {field.name: self._added(other, field.name) for field in fields(self)}
-        return type(self)(**{**added, **self.tally(other)})
+        added = self.tally(other)
+        for name in _names(type(self)):
+            if name not in added:
+                added[name] = self._added(getattr(self, name), getattr(other, name), name)
+        return type(self)(**added)
 
-    def _added(self, other: Self, name: str) -> Any:
-        mine, theirs = getattr(self, name), getattr(other, name)
-        if isinstance(mine, np.ndarray) and mine.shape == theirs.shape:
+    @staticmethod
+    def _added(mine: Any, theirs: Any, name: str) -> Any:
+        if isinstance(mine, np.ndarray):
+            if mine.shape == theirs.shape:
+                return mine + theirs
+        elif isinstance(mine, int | float) and not isinstance(mine, bool):
             return mine + theirs
-        if isinstance(mine, int | float) and not isinstance(mine, bool):
-            return mine + theirs
-        if name == "noise" or (not isinstance(mine, np.ndarray) and mine == theirs):
+        elif mine == theirs:
             return mine
         raise InvalidInput(
             f"statistics whose {name} differs cannot be added; they come from different learners."
@@ -344,13 +388,17 @@ class Statistics(Message):
             "noise": tuple(sorted({*self.noise, *other.noise})),
         }
 
-    # For messages that are written by hand.
 
-    def tally_fields(self) -> dict[str, Any]:
-        """`reports` and `noise` as JSON values."""
-        return fields_to_json(self, Statistics)
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass."""
+    return tuple(field.name for field in fields(kind))
 
-    @staticmethod
-    def read_tally(fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `tally_fields`, as keyword arguments."""
-        return read_fields(fields, Statistics)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Totals(Statistics):
+    """Sums of some numbers, (k,), whose meaning the learner knows."""
+
+    kind: ClassVar[str] = "totals"
+
+    values: Annotated[FloatArray, Shape("k")]

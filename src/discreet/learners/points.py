@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,10 +94,12 @@ class PointPolicy(Policy[Visitors]):
             )
         return points
 
-    @abstractmethod
+    # A policy defines one of the two, or both if it takes decision sets and public points.
+
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         """(n,) places in the decision sets and their propensities."""
+        raise NotImplementedError(f"{type(self).__name__} chooses from no decision sets")
 
-    @abstractmethod
     def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Where all can be given the same points: (n,) places, (n, d) points, propensities."""
+        raise NotImplementedError(f"{type(self).__name__} draws no public points")

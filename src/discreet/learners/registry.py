@@ -1,9 +1,19 @@
-"""Learners by name, as study files and saved files use them."""
+"""Learners by name, as study files and saved files use them.
+
+A name is one of the table below, or one that an installed package announces in its metadata,
+
+    [project.entry-points."discreet.learners"]
+    my_learner = "my_package.my_module:MyLearner"
+
+or `module:Class` for a class that can be imported from the folder where discreet was started.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Unpack
 
 from discreet.action_space import ActionSpace
@@ -12,53 +22,82 @@ from discreet.learners.base import Common, Learner
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, nearest
 
+GROUP = "discreet.learners"
+_HOMES = {
+    "local_kernel": "discreet.learners.local_kernel.learner:LocalKernel",
+    "partition": "discreet.learners.partition.learner:Partition",
+    "published_partition": "discreet.learners.partition.published:PublishedPartition",
+    "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCB",
+    "released_thompson": "discreet.learners.epochs.released_thompson:ReleasedThompson",
+    "capri": "discreet.learners.epochs.capri:Capri",
+    "usca": "discreet.learners.epochs.usca:Usca",
+    "exact_gp_ucb": "discreet.learners.baselines.exact_gp_ucb:ExactGPUCB",
+    "private_linear": "discreet.learners.baselines.gradients.learner:PrivateLinear",
+    "private_neural": "discreet.learners.baselines.gradients.learner:PrivateNeural",
+    "abse": "discreet.learners.baselines.abse:Abse",
+    "uniform": "discreet.learners.baselines.uniform:Uniform",
+}
+
 
 class _Learners(Mapping[str, type[Learner[Any, Any, Any]]]):
-    """Learners by name; the module of one is imported when it is asked for."""
-
-    def __init__(self, homes: Mapping[str, str]) -> None:
-        self._homes = homes
+    """The learners of this package; the module of one is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> type[Learner[Any, Any, Any]]:
-        module, attribute = self._homes[name].split(":")
-        kind: type[Learner[Any, Any, Any]] = getattr(
-            import_module(f"discreet.learners.{module}"), attribute
-        )
-        return kind
+        return _imported(_HOMES[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
+        return iter(_HOMES)
 
     def __len__(self) -> int:
-        return len(self._homes)
+        return len(_HOMES)
 
 
-LEARNERS = _Learners(
-    {
-        "local_kernel": "local_kernel.learner:LocalKernel",
-        "partition": "partition.learner:Partition",
-        "published_partition": "partition.published:PublishedPartition",
-        "gp_ucb": "gp_ucb.learner:GPUCB",
-        "released_thompson": "epochs.released_thompson:ReleasedThompson",
-        "capri": "epochs.capri:Capri",
-        "usca": "epochs.usca:Usca",
-        "exact_gp_ucb": "baselines.exact_gp_ucb:ExactGPUCB",
-        "private_linear": "baselines.gradients.linear:PrivateLinear",
-        "private_neural": "baselines.gradients.neural:PrivateNeural",
-        "abse": "baselines.abse:Abse",
-        "uniform": "baselines.uniform:Uniform",
-    }
-)
+LEARNERS = _Learners()
 
 
-def learner_class(name: str) -> type[Learner[Any, Any, Any]]:
-    """The learner registered under `name`."""
-    if name not in LEARNERS:
-        known = sorted(LEARNERS)
+def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, Any, Any]]:
+    """The learner of that name (see the module).
+
+    Args:
+        name: as in a study file.
+        others: what else a user could have meant, for the message.
+
+    Raises:
+        InvalidInput: where there is none of that name.
+    """
+    if name in _HOMES:
+        return LEARNERS[name]
+    announced = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    if name in announced or ":" in name:
+        return _imported(announced.get(name, name))
+    known = sorted({*LEARNERS, *announced, *others})
+    raise InvalidInput(
+        f"the learner {name!r:.80} is unknown; known are {', '.join(known)}, and module:Class for "
+        f"one of your own.{nearest(name, known)}"
+    )
+
+
+def registered_name(kind: type[Learner[Any, Any, Any]]) -> str:
+    """The name by which `learner_class` finds a class."""
+    home = f"{kind.__module__}:{kind.__qualname__}"
+    return kind.name if _HOMES.get(kind.name) == home else home
+
+
+def _imported(home: str) -> type[Learner[Any, Any, Any]]:
+    """The class at `module:Class`."""
+    module, _, attribute = home.partition(":")
+    if "" not in sys.path:
+        sys.path.append("")  # as for python -m: modules beside a study file
+    try:
+        kind = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInput(
-            f"the learner {name!r} is unknown; known are {', '.join(known)}.{nearest(name, known)}"
-        )
-    return LEARNERS[name]
+            f"the learner {home!r:.80} cannot be imported ({error}); start discreet in the folder "
+            "of its module, or install its package."
+        ) from error
+    if not isinstance(kind, type) or not issubclass(kind, Learner):
+        raise InvalidInput(f"{home} is {kind!r:.80}; it must be a subclass of Learner.")
+    return kind
 
 
 def make_learner(

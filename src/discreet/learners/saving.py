@@ -3,8 +3,10 @@
 A saved learner goes on exactly where it stopped, and still takes reports for its older policies.
 The file opens with a notice that says whether it is secret: a learner that holds data of people
 before noise (or that has no noise) must not be shared; what may be shared are its policies.
-Files are readable by their owner only, written in one step, so that an interrupted save leaves the
-previous file whole, and on disk when `save` returns, so that a crash later loses nothing.
+A file says what its content adds up to (SHA-256), so that one that was damaged is not taken for a
+learner. Files are readable by their owner only, written in one step, so that an interrupted save
+leaves the previous file whole, and on disk when `save` returns, so that a crash later loses
+nothing.
 
 Under joint privacy save after `policy()` and before anyone sees a new policy: a learner loaded from
 an older file would release the same people again with other noise, and they would pay twice.
@@ -12,23 +14,23 @@ an older file would release the same people again with other noise, and they wou
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from discreet.action_space import ActionSpace
-from discreet.codec import from_json, to_json
+from discreet.codec import SCHEMA, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
-from discreet.learners.messages import Policy
-from discreet.learners.registry import learner_class
-from discreet.learners.schema import SCHEMA, decode, encode
+from discreet.learners.registry import learner_class, registered_name
 from discreet.privacy import NoiseSource
 from discreet.privacy.budget import budget_from_fields
 from discreet.validation import InvalidInput
 
 _SECRET = "SECRET: holds data of people without protection. Do not share; share policies instead."
+_SEAL = ', "sha256": "'
 _PRIVATE_ALREADY = "Holds reports that were private when they left each person, and policies."
 
 
@@ -46,17 +48,19 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "notice": _SECRET if learner.secret else _PRIVATE_ALREADY,
             "kind": "learner",
             "schema": SCHEMA,
-            "learner": learner.name,
+            "learner": registered_name(type(learner)),
             "identity": learner.identity,
             "domain": to_json(learner.domain),
-            "arms": to_json(learner.space, ActionSpace),
+            "space": to_json(learner.space, ActionSpace),
             "budget": learner.budget.to_fields(),
             "horizon": learner.horizon,
-            "reward_bounds": [learner.reward_bounds.lower, learner.reward_bounds.upper],
+            "reward_bounds": to_json(learner.reward_bounds),
             "public_seed": learner.public_seed,
-            "state": learner.state_fields(encode),
+            "state": learner.state_fields(),
         }
-        write_bytes(target, json.dumps(content, allow_nan=False).encode(), private=True)
+        text = json.dumps(content, allow_nan=False)
+        sealed = f'{text[:-1]}{_SEAL}{_sha256(text)}"}}'
+        write_bytes(target, sealed.encode(), private=True)
 
 
 def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:
@@ -68,10 +72,12 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
             already is kept and never drawn again.
 
     Raises:
-        InvalidInput: a file that cannot be read or is not a learner of this schema.
+        InvalidInput: a file that cannot be read, was changed since it was saved, or is not a
+            learner of this schema.
     """
     try:
-        content = json.loads(Path(path).read_text())
+        text = Path(path).read_text()
+        content = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(f"the learner in {path} cannot be read ({error}).") from error
     if not isinstance(content, dict) or content.get("kind") != "learner":
@@ -80,27 +86,33 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
         raise InvalidInput(
             f"{path} has schema {content.get('schema')!r}; this version reads schema {SCHEMA}."
         )
+    body, _, sealed = text.rpartition(_SEAL)
+    if sealed != f'{_sha256(body + "}")}"}}':
+        raise InvalidInput(
+            f"the learner in {path} is damaged: its checksum is that of another content. Load a "
+            "file as save() wrote it."
+        )
     try:
         kind = learner_class(content["learner"])
         state = content["state"]
         learner = kind(
             from_json(content["domain"], Box, "domain"),
-            from_json(content["arms"], ActionSpace, "arms"),
+            from_json(content["space"], ActionSpace, "space"),
             budget_from_fields(content["budget"]),
             horizon=content["horizon"],
-            reward_bounds=RewardBounds(*content["reward_bounds"]),
+            reward_bounds=from_json(content["reward_bounds"], RewardBounds, "reward_bounds"),
             public_seed=content["public_seed"],
             noise=noise,
             identity=content["identity"],
             **kind.read_options(state["options"]),
         )
-        learner.restore_fields(
-            state,
-            [decode(text, Policy) for text in state["policies"]],
-            decode(state["sums"], learner.statistics_type),
-        )
+        learner.restore_fields(state)
     except InvalidInput:
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise InvalidInput(f"the learner in {path} is damaged ({error!r}).") from error
     return learner
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from discreet.codec import SCHEMA, Coded, announce, check_fields, decode, encode
+from discreet.codec import SCHEMA, Coded, announce, decode, encode
 
 __all__ = ["MODULES", "SCHEMA", "Message", "decode", "encode"]
 
@@ -17,26 +17,26 @@ __all__ = ["MODULES", "SCHEMA", "Message", "decode", "encode"]
 class Message(Coded, ABC):
     """A frozen dataclass with a `kind`; its fields say what they may hold."""
 
-    def __post_init__(self) -> None:
-        if not hasattr(type(self), "from_fields"):  # a message that is written by hand
-            check_fields(self)
-
 
 _KINDS = {
-    "partition.policy": ("partition-policy", "partition-reports"),
-    "partition.statistics": ("partition-statistics",),
-    "partition.source_reports": ("partition-source-policy", "partition-source-reports"),
-    "partition.elimination": ("cell-sums",),
-    "partition.published_policy": ("published-partition-policy", "laplace-reports"),
-    "partition.published_sources": (
-        "published-partition-source-policy",
-        "laplace-source-reports",
+    "messages": ("actions", "plain-observations", "totals"),
+    "partition.policy": (
+        "partition-policy",
+        "partition-source-policy",
+        "partition-reports",
+        "partition-statistics",
     ),
-    "local_kernel.policy": ("local-kernel-policy", "local-kernel-reports"),
-    "local_kernel.statistics": ("local-kernel-statistics",),
-    "local_kernel.source_policy": (
+    "partition.elimination": ("cell-sums",),
+    "partition.published": (
+        "published-partition-policy",
+        "published-partition-source-policy",
+        "laplace-reports",
+    ),
+    "local_kernel.policy": (
+        "local-kernel-policy",
         "local-kernel-source-policy",
-        "local-kernel-source-reports",
+        "local-kernel-reports",
+        "local-kernel-statistics",
     ),
     "gp_ucb.posterior": ("kernel-model",),
     "gp_ucb.decision_sets": ("gp-set-policy",),
@@ -44,16 +44,15 @@ _KINDS = {
     "gp_ucb.mode": ("point-observations", "noisy-rows", "gram-statistics"),
     "epochs.policy": ("epoch-policy", "context-observations", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
-    "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
-    "baselines.abse": ("abse-policy", "plain-reports"),
     "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
-    "baselines.gradients.linear": ("private-linear-policy", "private-linear-source-policy"),
-    "baselines.gradients.neural": ("private-neural-policy", "private-neural-source-policy"),
-    "baselines.gradients.reports": (
+    "baselines.gradients.learner": (
+        "gradient-policy",
+        "gradient-source-policy",
         "gradient-reports",
-        "gradient-source-reports",
         "gradient-sums",
     ),
+    "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
+    "baselines.abse": ("abse-policy", "plain-reports"),
 }
 MODULES = {
     kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds

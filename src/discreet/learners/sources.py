@@ -23,47 +23,32 @@ other.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack
 
 from numpy.typing import ArrayLike
 
-from discreet.action_space import ActionSpace
+from discreet.action_space import ActionSpace, ArmPoints
 from discreet.codec import Check, Range
-from discreet.learners.base import LearnerLock
-from discreet.learners.messages import Reports
+from discreet.domain import Box
+from discreet.learners.base import ArmLearner, Common
+from discreet.learners.messages import ArmPolicy, Reports, Statistics
+from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Offer, Terms, check_reporting
-from discreet.privacy import (
-    Adjacency,
-    Guarantee,
-    NoiseSource,
-    OnceEach,
-    derive_guarantee,
-)
-from discreet.privacy.noise import check_protection
+from discreet.privacy import Adjacency, Budget, Guarantee, Local, NoiseSource, OnceEach
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
     nearest_whole,
     positive_number,
-    whole_number,
 )
 
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
-TARGET_NAME = "target"
 # Far beyond these numbers sums of reports leave the range of floats.
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e4
-
-
-@dataclass(frozen=True)
-class SourceReports(Reports):
-    """Reports of n people of one source, made under one version of its policy.
-
-    `source` is that of the policy (`SourcePolicy.stream_id`).
-    """
 
 
 @dataclass(frozen=True)
@@ -87,7 +72,7 @@ class SourcePolicy(Offer):
         rewards: ArrayLike,
         noise: NoiseSource,
         terms: Terms | None = None,
-    ) -> SourceReports:
+    ) -> Reports:
         """Turn what happened to each person into what the learner may see; draw it once.
 
         Nothing is refused for what a context, arm or reward is, because silence is not private: a
@@ -112,7 +97,7 @@ class SourcePolicy(Offer):
     @abstractmethod
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> SourceReports:
+    ) -> Reports:
         """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
 
     @property
@@ -132,76 +117,70 @@ class SourcePolicy(Offer):
 
     @property
     def stream_id(self) -> str:
-        return f"{self.learner_id}, source {self.name}"
+        return source_id(self.learner_id, self.name)
 
 
-P = TypeVar("P", bound=SourcePolicy)
-R = TypeVar("R", bound=SourceReports)
+P = TypeVar("P", bound=ArmPolicy)
+Q = TypeVar("Q", bound=SourcePolicy)
+R = TypeVar("R", bound=Reports)
+S = TypeVar("S", bound=Statistics)
 
 
-@dataclass
-class SourceState(Generic[P]):
-    """What a learner keeps of one source, beside its sums.
-
-    Attributes:
-        epsilon: what a report of it costs.
-        policies: all that were published, in order.
-        people: how many reports came.
-        published_at: how many had come when the last policy was published.
-        noise: the names of the noise sources that protect them.
-    """
-
-    epsilon: float
-    policies: list[P] = field(default_factory=list)
-    people: int = 0
-    published_at: int = 0
-    noise: tuple[str, ...] = ()
-
-
-class SourceLearner(ABC, Generic[P, R]):
-    """The part of a learner that hears from auxiliary sources (see the module).
+class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
+    """A learner that also hears from auxiliary sources (see the module).
 
     Attributes:
         source_policy_type: the class of its source policies.
-        source_reports_type: the class of the reports it takes.
+        source_reports_type: the class of the reports it takes from sources.
     """
 
     source_policy_type: ClassVar[type[SourcePolicy]]
-    source_reports_type: ClassVar[type[SourceReports]]
-    lock: LearnerLock
+    source_reports_type: ClassVar[type[Reports]]
 
-    def __init__(self) -> None:
-        self._sources: dict[str, SourceState[P]] = {}
+    def __init__(
+        self, domain: Box, arms: int | ArmPoints, budget: Budget, **common: Unpack[Common]
+    ) -> None:
+        super().__init__(domain, arms, budget, **common)
+        self._sources: dict[str, Stream[Q, S]] = {}
+
+    # What a learner says.
 
     @abstractmethod
     def source_batch(self, name: str) -> int:
         """How many reports lie between the present policy of a source and the next."""
 
     @abstractmethod
-    def _publish_source(self, name: str, state: SourceState[P]) -> P:
-        """The next policy of a source, from what is known now."""
+    def _empty_source(self) -> S:
+        """The statistics of no report of a source."""
 
     @abstractmethod
-    def _add_source(self, name: str, policy: P, reports: R) -> None:
-        """Add checked reports made under `policy`; `InvalidInput` if it cannot have made them."""
+    def _publish_source(self, source: Stream[Q, S]) -> Q:
+        """The next policy of a source, from `source_header(source)`."""
 
     @abstractmethod
-    def policy_header(self) -> dict[str, Any]:
-        """What all policies of the learner share (base.py)."""
+    def _source_statistics(self, policy: Q, reports: R) -> S:
+        """The sums of reports of a source; `InvalidInput` if `policy` cannot have made them."""
 
-    def source_header(self, name: str, state: SourceState[P]) -> dict[str, Any]:
+    # What follows for all.
+
+    def source_header(self, source: Stream[Q, S]) -> dict[str, Any]:
         """Keyword arguments that every policy of a source shares, with the next version."""
         return {
             **self.policy_header(),
-            "name": name,
-            "version": len(state.policies),
-            "epsilon": state.epsilon,
+            "name": source.name,
+            "version": len(source.policies),
+            "epsilon": source.budget.epsilon,
         }
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources that were opened."""
         return tuple(self._sources)
+
+    @property
+    def source_total(self) -> int:
+        """How many people of all sources have reported."""
+        return sum(source.people for source in self._sources.values())
 
     def open_source(self, name: str, epsilon: float) -> None:
         """Announce a source whose people report once each under `epsilon`.
@@ -214,24 +193,37 @@ class SourceLearner(ABC, Generic[P, R]):
             if checked in self._sources:
                 raise InvalidInput(
                     f"the source {checked!r} is open already, with epsilon = "
-                    f"{self._sources[checked].epsilon:g}; give each source its own name."
+                    f"{self._sources[checked].budget.epsilon:g}; give each source its own name."
                 )
-            state: SourceState[P] = SourceState(check_source_epsilon(epsilon))
+            source = self._opened(checked, epsilon)
             # A new table, so that whoever goes through the old one meanwhile is not disturbed.
-            self._sources = {**self._sources, checked: state}
+            self._sources = {**self._sources, checked: source}
+
+    def _opened(self, name: str, epsilon: float) -> Stream[Q, S]:
+        budget = Local(check_source_epsilon(epsilon))
+        identity = source_id(self.identity, name)
+        return Stream(name, identity, budget, SOURCE_RECORD, self._empty_source())
+
+    def source(self, name: str) -> Stream[Q, S]:
+        """Policies and sums of a source; `InvalidInput` where it is not open."""
+        if name not in self._sources:
+            known = ", ".join(map(repr, self._sources)) or "none"
+            raise InvalidInput(
+                f"the source {name!r:.80} is not open (open: {known}); call open_source first."
+            )
+        return self._sources[name]
 
     def source_people(self, name: str) -> int:
         """How many people of a source have reported."""
-        return self._source(name).people
+        return self.source(name).people
 
-    def source_policy(self, name: str) -> P:
+    def source_policy(self, name: str) -> Q:
         """The current policy of a source; a new one once `source_batch` new reports have come."""
         with self.lock:
-            state = self._source(name)
-            if not state.policies or state.people - state.published_at >= self.source_batch(name):
-                state.policies.append(self._publish_source(name, state))
-                state.published_at = state.people
-            return state.policies[-1]
+            source = self.source(name)
+            if source.due(self.source_batch(name)):
+                source.publish(self._publish_source(source))
+            return source.policies[-1]
 
     def update_source(self, reports: R | Sequence[R]) -> None:
         """Add any number of reports of any sources. A report that comes twice counts twice.
@@ -244,65 +236,53 @@ class SourceLearner(ABC, Generic[P, R]):
         if not batches:
             raise InvalidInput("reports was empty; pass at least one report.")
         with self.lock:
-            found = [(*self._origin(batch), batch) for batch in batches]
-            for _, policy, batch in found:
-                check_protection(batch.noise)
-                self._check_source(policy, batch)
-            for name, policy, batch in found:
-                self._add_source(name, policy, batch)
-                state = self._sources[name]
-                state.people += len(batch)
-                state.noise = tuple(sorted({*state.noise, batch.noise}))
+            sources = [self._source_of(batch) for batch in batches]
+            sums = [self._sums_of(*pair) for pair in zip(sources, batches, strict=True)]
+            for source, more in zip(sources, sums, strict=True):
+                source.sums = source.sums + more
 
-    @abstractmethod
-    def _check_source(self, policy: P, reports: R) -> None:
-        """Refuse reports that `policy` cannot have made."""
+    def _sums_of(self, source: Stream[Q, S], reports: R) -> S:
+        sums = self._source_statistics(source.policy_of(reports), reports)
+        return replace(sums, noise=(reports.noise,))
 
-    def source_guarantees(self) -> dict[str, Guarantee]:
-        """For each source what its people are promised, derived from its policies."""
-        with self.lock:
-            return {
-                name: derive_guarantee(
-                    [
-                        release
-                        for policy in state.policies
-                        for noise in (state.noise or ("no report yet",))
-                        if (release := policy.release(noise)) is not None
-                    ],
-                    "local",
-                    SOURCE_RECORD,
-                )
-                for name, state in self._sources.items()
-            }
-
-    def _source(self, name: str) -> SourceState[P]:
-        if name not in self._sources:
-            known = ", ".join(map(repr, self._sources)) or "none"
-            raise InvalidInput(
-                f"the source {name!r:.80} is not open (open: {known}); call open_source first."
-            )
-        return self._sources[name]
-
-    def _origin(self, reports: R) -> tuple[str, P]:
-        """The source and the policy that reports name."""
+    def _source_of(self, reports: R) -> Stream[Q, S]:
+        """The source that reports name."""
         if not isinstance(reports, self.source_reports_type):
             raise InvalidInput(
                 f"reports had type {type(reports).__name__}; this learner takes "
                 f"{self.source_reports_type.__name__} from sources."
             )
-        for name, state in self._sources.items():
-            if state.policies and state.policies[0].stream_id == reports.source:
-                version = whole_number(reports.policy_version, "policy_version")
-                if version >= len(state.policies):
-                    raise InvalidInput(
-                        f"the reports name version {version} of source {name!r}, which has "
-                        f"{len(state.policies)} versions, counted from 0."
-                    )
-                return name, state.policies[version]
+        for source in self._sources.values():
+            if source.stream_id == reports.source:
+                return source
         raise InvalidInput(
             f"the reports are for {reports.source!r:.120}, which is no source of this learner; "
             "send reports to the learner whose source policy made them."
         )
+
+    def source_guarantees(self) -> dict[str, Guarantee]:
+        """For each source what its people are promised, derived from its policies."""
+        with self.lock:
+            return {name: source.guarantee() for name, source in self._sources.items()}
+
+    def state_fields(self) -> dict[str, Any]:
+        with self.lock:
+            sources = {
+                name: {"epsilon": source.budget.epsilon, **source.saved()}
+                for name, source in self._sources.items()
+            }
+            return {**super().state_fields(), "sources": sources}
+
+    def restore_fields(self, saved: dict[str, Any]) -> None:
+        for name, fields in saved["sources"].items():
+            self._sources[name] = self._opened(name, fields["epsilon"])
+            self._sources[name].restore(fields)
+        super().restore_fields(saved)
+
+
+def source_id(learner_id: str, name: str) -> str:
+    """By which reports find a source of a learner."""
+    return f"{learner_id}, source {name}"
 
 
 def check_source_epsilon(value: object) -> float:

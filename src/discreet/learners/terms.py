@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from discreet.action_space import ActionSpace, arm_count
-from discreet.codec import Range, fields_of, fields_to_json, read_fields
+from discreet.codec import Range, fields_of
 from discreet.domain import Box, RewardBounds
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.schema import Message
 from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
-from discreet.validation import InvalidInput, freeze_arrays, positive_number, probability
+from discreet.validation import InvalidInput, positive_number, probability
 
 # By which reports find their learner, and releases their people. Long enough for any; whoever
 # sends a longer one wants to fill somebody's memory.
@@ -40,10 +40,6 @@ class Offer(Message):
     domain: Box
     reward_bounds: RewardBounds
     public_seed: Annotated[int, Range(0, TICKETS - 1)]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        freeze_arrays(self)
 
     @property
     @abstractmethod
@@ -79,24 +75,6 @@ class Offer(Message):
         fields = {"kind": self.kind, **fields_of(self)}
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    # For messages that are written by hand.
-
-    def header(self) -> dict[str, Any]:
-        """The fields that it shares with others, as JSON values."""
-        return fields_to_json(self, _shared(type(self)))
-
-    @classmethod
-    def read_header(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """The inverse of `header`, as keyword arguments."""
-        return read_fields(fields, _shared(cls))
-
-
-def _shared(kind: type) -> type:
-    """The class of the contract that a class is derived from."""
-    rooms = ("messages", "points", "sources")
-    homes = [f"discreet.learners.{room}" for room in rooms]
-    return next(base for base in kind.__mro__ if base.__module__ in homes)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ _HEADER = {"kind": "outsourced release", "schema": SCHEMA}
 _FORGIVEN = 1e-6
 _ROW, _ROW_AND_OUTCOME = "row", "row and outcome"
 codec.register(Outsourced, Outsourced.to_fields, budget_from_fields, "budget of a release")  # type: ignore[arg-type]
+codec.register(PublicBounds, PublicBounds.to_fields, PublicBounds.from_fields, "public bounds")
 
 
 @dataclass(frozen=True)

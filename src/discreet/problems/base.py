@@ -161,6 +161,7 @@ class Problem(ABC):
     reward_bounds: RewardBounds = RewardBounds(0.0, 1.0)
     size: int | None = None
     source: str
+    _space: ActionSpace | None = None
 
     @property
     def arms(self) -> int:
@@ -169,8 +170,8 @@ class Problem(ABC):
 
     @property
     def space(self) -> ActionSpace:
-        """What people can be given."""
-        return self.arms
+        """What people can be given: one of K arms unless a problem says otherwise."""
+        return self.arms if self._space is None else self._space
 
     @property
     def offer(self) -> str:

@@ -92,15 +92,11 @@ class TableProblem(Problem):
         self.size = len(self._contexts)
         self.source = source
         self.rows = rows
-        self._points = points
+        self._space = points
 
     @property
     def metric(self) -> Metric:
         return "reward"
-
-    @property
-    def space(self) -> int | ArmPoints:
-        return self.arms if self._points is None else self._points
 
     @property
     def contexts(self) -> FloatArray:

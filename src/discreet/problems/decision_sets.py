@@ -82,11 +82,8 @@ class BumpProblem(Problem):
 
     def __init__(self, candidates: int = 25) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
+        self._space = DecisionSets(self.candidates)
         self.domain = Box((-_RADIUS,) * 2, (_RADIUS,) * 2)
-
-    @property
-    def space(self) -> DecisionSets:
-        return DecisionSets(self.candidates)
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
@@ -186,12 +183,9 @@ class DoseProblem(Problem):
 
     def __init__(self, candidates: int = 8) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
+        self._space = DecisionSets(self.candidates)
         low, high = zip((0.0, _DOSE_PER_KG * _WEIGHTS[1]), _AGES, _WEIGHTS, _KIDNEY, strict=True)
         self.domain = Box(low, high, ("dose_mg", "age_years", "weight_kg", "kidney_ml_min"))
-
-    @property
-    def space(self) -> DecisionSets:
-        return DecisionSets(self.candidates)
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)

@@ -144,10 +144,6 @@ class FunctionProblem(Problem):
         allowed = "the largest value of the function over the domain, from 0 to 1"
         return number_from(best, "best", 0.0, 1.0, allowed)
 
-    @property
-    def space(self) -> PublicBox | PublicSet:
-        return self._space
-
     def truth(self, points: FloatArray) -> FloatArray:
         values: FloatArray = self.function(points)
         return values

@@ -182,10 +182,6 @@ class KernelGridProblem(Problem):
         self.grid: FloatArray = np.linspace(0.0, 1.0, rows)
         self.context_weights = _shares(context_weights, rows)
 
-    @property
-    def space(self) -> ArmPoints:
-        return self._space
-
     def sample(self, people: int, rng: np.random.Generator) -> GridCrowd:
         self.check_size(people)
         # f comes first, so that it does not depend on how many people there are.

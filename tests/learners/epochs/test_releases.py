@@ -17,7 +17,7 @@ from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.releases import EpochStatistics
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
+from discreet.learners.schema import encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
@@ -35,7 +35,7 @@ def joint(kind: str, noise: Any, **options: Any) -> EpochLearner:
 
 
 def state(made: EpochLearner) -> str:
-    return json.dumps(made.state_fields(encode))
+    return json.dumps(made.state_fields())
 
 
 @every_kind
@@ -51,7 +51,7 @@ def test_a_person_changes_one_release_by_no_more_than_was_paid_for(kind: str, pe
     two = joint(kind, second)
     theirs = serve(two, people.replaced(person))
     moved = [np.linalg.norm(a - b) for a, b in zip(first.given, second.given, strict=True)]
-    released = sum(drawn.people for drawn in one._released[0])
+    released = sum(drawn.people for drawn in one._released.drawn)
     assert sum(m > 0.0 for m in moved) == (1 if person < released else 0)
     assert max(moved, default=0.0) <= row_sensitivity(len(first.given[0]))
     assert not np.array_equal(
@@ -90,7 +90,7 @@ def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str) -> None:
             count(late)
             made.policy()
         at = after
-    drawn, marked = made._released
+    drawn, marked = made._released.drawn, made._released.before
     assert len(drawn) == len(spy.given)
     for version, one in marked.epochs.items():
         mine = [place for place, each in enumerate(drawn) if each.version == version]
@@ -113,7 +113,7 @@ def test_the_last_epoch_is_never_released(kind: str, horizon: int) -> None:
     policies = serve(made, people)
     last = policies[-1].version
     assert made.batch_size == 2**53
-    assert all(drawn.version < last for drawn in made._released[0])
+    assert all(drawn.version < last for drawn in made._released.drawn)
     drawn = len(spy.given)
     for _ in range(3):
         assert made.policy() is policies[-1]
@@ -133,7 +133,7 @@ def test_the_guarantee_is_the_budget_for_any_number_of_epochs(
     assert (made.guarantee().releases, made.guarantee().epsilon) == (0, 0.0)
     serve(made, People(horizon, 1))
     guarantee = made.guarantee()
-    assert guarantee.releases == len(made._released[0]) > 0
+    assert guarantee.releases == len(made._released.drawn) > 0
     assert budget.epsilon * (1.0 - 1e-6) <= guarantee.epsilon <= budget.epsilon
     assert guarantee.delta == budget.delta
     assert guarantee.adjacency.record == "context, action and reward"
@@ -183,7 +183,7 @@ class TestNothingIsDrawnTwice:
         assert state(made) == before
         assert made.policy().version == version + 1
         # One was drawn and thrown away before anyone saw it.
-        assert len(made._released[0]) == drawn + 2
+        assert len(made._released.drawn) == drawn + 2
 
     def test_by_a_policy_that_cannot_be_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
         spy, people = Spy(1), People(PEOPLE, 5)
@@ -234,7 +234,7 @@ class TestNothingIsDrawnTwice:
         made.policy()
         made.policy()
         assert len(spy.given) == 1
-        assert made._released[0][0].people == 200
+        assert made._released.drawn[0].people == 200
 
 
 class TestSavedReleases:
@@ -245,14 +245,14 @@ class TestSavedReleases:
         change(fields["own"], fields)
         fresh = joint("posterior", SimulatedNoise(0))
         with pytest.raises(InvalidInput):
-            fresh.restore_fields(fields, made._policies, decode(fields["sums"], EpochStatistics))
+            fresh.restore_fields(fields)
 
     def test_with_less_noise(self) -> None:
         def scale(own: dict[str, Any], _: Any) -> None:
-            own["drawn"][0]["scale"] /= 2.0
+            own["released"]["drawn"][0]["scale"] /= 2.0
 
         def multiplier(own: dict[str, Any], _: Any) -> None:
-            own["drawn"][1]["multiplier"] /= 2.0
+            own["released"]["drawn"][1]["multiplier"] /= 2.0
 
         self.damaged(scale)
         self.damaged(multiplier)
@@ -261,7 +261,7 @@ class TestSavedReleases:
         """Its certificate would promise too much."""
 
         def change(own: dict[str, Any], _: Any) -> None:
-            own["drawn"][0]["multiplier"] *= 100.0
+            own["released"]["drawn"][0]["multiplier"] *= 100.0
 
         self.damaged(change)
 
@@ -270,34 +270,31 @@ class TestSavedReleases:
         let the same people be released a second time."""
 
         def forgotten(own: dict[str, Any], _: Any) -> None:
-            own["drawn"].pop()
+            own["released"]["drawn"].pop()
 
         def unreleased(own: dict[str, Any], _: Any) -> None:
             nobody = EpochStatistics(reports=0, epochs={}, exact=True)
-            own.update(drawn=[], before=to_json(nobody))
+            own["released"].update(drawn=[], before=to_json(nobody))
 
         def emptied(own: dict[str, Any], _: Any) -> None:
-            total = own["before"]["epochs"][0][1]["total"]
+            total = own["released"]["before"]["epochs"][0][1]["total"]
             total[:] = [0] * len(total)
 
         def others(own: dict[str, Any], fields: Any) -> None:
-            sums = json.loads(fields["sums"])
+            sums = fields["target"]["sums"]
             sums["epochs"][0][1]["people"] -= 1
             sums["reports"] -= 1
-            fields["sums"] = json.dumps(sums)
 
         def shorter(own: dict[str, Any], _: Any) -> None:
-            own["drawn"][0]["total"].pop()
+            own["released"]["drawn"][0]["total"].pop()
 
         def too_many(own: dict[str, Any], fields: Any) -> None:
-            sums = json.loads(fields["sums"])
+            sums = fields["target"]["sums"]
             sums["epochs"].append([99, {"people": 1, "total": [0]}])
             sums["reports"] += 1
-            fields["sums"] = json.dumps(sums)
 
         def private(own: dict[str, Any], fields: Any) -> None:
-            sums = json.loads(fields["sums"])
-            fields["sums"] = json.dumps({**sums, "exact": False})
+            fields["target"]["sums"]["exact"] = False
 
         for change in (forgotten, unreleased, emptied, others, shorter, too_many, private):
             self.damaged(change)
@@ -306,7 +303,7 @@ class TestSavedReleases:
         for name, value in [("scale", None), ("people", 0), ("version", -1), ("noise", 3)]:
 
             def change(own: dict[str, Any], _: Any, name: str = name, value: Any = value) -> None:
-                own["drawn"][0][name] = value
+                own["released"]["drawn"][0][name] = value
 
             self.damaged(change)
 

@@ -9,9 +9,12 @@ from numpy.typing import ArrayLike
 
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.density import DensityBins
-from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
-from discreet.learners.local_kernel.grid import grid_of
+from discreet.learners.local_kernel.features import (
+    CosineFeatures,
+    DensityBins,
+    grid_of,
+    round_coefficients,
+)
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
 from discreet.learners.messages import Actions
 from discreet.privacy import NoiseSource
@@ -45,7 +48,7 @@ def random_policy(
     values, directions = (
         round_coefficients(0.7 * rng.standard_normal(shape)).astype(np.float32) for _ in range(2)
     )
-    kappa = DensityBins(levels).uniform() if density is None else density
+    kappa = np.ones(len(DensityBins(levels))) if density is None else density
     grid = grid_of(seed, 0, features)
     scales = np.full(domain.dimension, 0.8)
     mass = grid.weights(kappa)

@@ -182,7 +182,7 @@ def mirrored(policy: KernelPolicy) -> KernelPolicy:
     values[::2, 2, 0] += np.float32(2.0**-20)
     values[1::2, 2, 0] -= np.float32(2.0**-20)
     # Sign functions that are 0 where the columns are equal, up to the order of the sum.
-    directions[:] = (values[:, :1] - values[:, 1:2]) / 2.0
+    directions[:] = values[:, :1] - values[:, 1:2]
     return replace(policy, values=values, directions=directions)
 
 

@@ -12,11 +12,10 @@ import pytest
 from scipy.stats import beta
 
 from discreet.domain import Box, unit_cube
-from discreet.learners.local_kernel.density import DensityBins
+from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
-from discreet.learners.local_kernel.statistics import KernelStatistics
+from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports, KernelStatistics
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import ExponentialMeans
@@ -322,10 +321,11 @@ class TestForgedStatistics:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"precision": [[1.0]]}, "must be"),
+            ({"precision": [[1.0]]}, "weighted had shape"),
             ({"precision": [1.0]}, "dimensions"),
             ({"weighted": "much"}, "weighted"),
             ({"located": [math.nan]}, "NaN"),
+            ({"located": [-1.0]}, "located"),
             ({"placed": -1}, "placed"),
             ({"placed": 0.5}, "placed"),
             ({"reports": -1}, "reports"),
@@ -347,7 +347,6 @@ class TestForgedStatistics:
             replace(good, precision=good.precision - 10.0 * np.eye(size)),
             replace(good, precision=good.precision + 1e9 * np.eye(size)),
             replace(good, weighted=good.weighted + 1e9),
-            replace(good, located=good.located - 1.0),
             replace(good, located=np.ones(3)),
             replace(good, placed=good.reports + 1),
             replace(good, precision=np.eye(size + 1), weighted=np.ones(size + 1)),

@@ -11,9 +11,10 @@ import pytest
 from discreet.domain import Box, unit_cube
 from discreet.experiments import run_learner
 from discreet.learners.baselines.abse import Abse
-from discreet.learners.partition.learner import Partition, Rules
+from discreet.learners.partition.elimination import CellSums
+from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.published import PublishedPartition
-from discreet.learners.partition.statistics import TARGET
+from discreet.learners.partition.rules import Rules
 from discreet.learners.registry import make_learner
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.problems.base import Problem
@@ -92,7 +93,7 @@ def test_reports_for_bins_that_were_split_still_count() -> None:
     before, _ = learner.beliefs()
     spread = learner.beliefs()[1].variance.sum()
     learner.update(first.report(people.contexts, actions, rewards, SimulatedNoise(1)))
-    assert learner._sums.sources[TARGET].offered[0].sum() >= 2000
+    assert learner._target.sums.trees[0].offered[0].sum() >= 2000
     assert learner.beliefs()[0] is before
     assert learner.beliefs()[1].variance.sum() < spread
 
@@ -187,10 +188,14 @@ class TestPublished:
     def learner(self, epsilon: float = 1.0) -> PublishedPartition:
         return PublishedPartition(unit_cube(2), 2, Local(epsilon), horizon=10_000)
 
+    @staticmethod
+    def sums(times: float, chosen: list[float], rewards: list[float]) -> CellSums:
+        """The sums of one leaf."""
+        return CellSums(np.array([times]), np.array([chosen]), np.array([rewards]), reports=0)
+
     def test_radius_is_equation_14(self) -> None:
         learner = self.learner(2.0)
-        sums = learner._empty()
-        sums.times[0], sums.chosen[0], sums.rewards[0] = 500.0, [300.0, -20.0], [200.0, 5.0]
+        sums = self.sums(500.0, [300.0, -20.0], [200.0, 5.0])
         radius = learner._radius(np.array([0]), sums)[0]
         log = math.log(10_000)
         assert radius[0] == pytest.approx(math.sqrt(log * max(500 / 4, 300)) / 300)
@@ -201,18 +206,15 @@ class TestPublished:
     )
     def test_elimination_is_equation_16(self, times: float, gap: float, beaten: bool) -> None:
         learner = self.learner(8.0)
-        sums = learner._empty()
-        sums.times[0], sums.chosen[0] = times, [2500.0, 2500.0]
-        sums.rewards[0] = [2500.0 * (0.05 + gap), 2500.0 * 0.05]
+        sums = self.sums(times, [2500.0, 2500.0], [2500.0 * (0.05 + gap), 2500.0 * 0.05])
         assert learner._beaten(np.array([0]), sums)[0].tolist() == [False, beaten]
 
     def test_splitting_is_equation_17(self) -> None:
         learner = self.learner()
-        sums = learner._empty()
         tau = 2.0 * math.sqrt(2.0)
         for radius, known in [(0.99 * tau, True), (1.01 * tau, False)]:
-            sums.times[0] = 100.0
-            sums.chosen[0] = math.sqrt(math.log(10_000) * 100.0) / radius
+            chosen = math.sqrt(math.log(10_000) * 100.0) / radius
+            sums = self.sums(100.0, [chosen, chosen], [0.0, 0.0])
             assert learner._known(np.array([0]), sums)[0] == known
 
     def test_the_horizon_runs_out(self) -> None:

@@ -9,12 +9,12 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from discreet.codec import to_json
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.messages import Policy
 from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
 from discreet.learners.partition.posterior import node_masses, observations
-from discreet.learners.partition.statistics import TARGET
-from discreet.learners.partition.tree import Tree
+from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
@@ -36,8 +36,7 @@ def quarters(epsilon: float = 1.0) -> PartitionPolicy:
         reward_bounds=RewardBounds(),
         arms=3,
         public_seed=5,
-        tree=tree,
-        active=ACTIVE,
+        bins=Bins(tree, ACTIVE),
         offers=OFFERS,
         epsilon=epsilon,
     )
@@ -104,10 +103,13 @@ def test_a_report_says_nothing_about_the_context_but_what_is_privatised() -> Non
     fields = []
     for context in ([0.1, 0.1], [0.1, 0.9], [0.9, 0.9]):
         actions, _ = policy.act([context], np.random.default_rng(0))
-        fields.append(policy.report([context], actions, [1.0], Hiding(1)).to_fields())
+        fields.append(json.loads(encode(policy.report([context], actions, [1.0], Hiding(1)))))
     assert len({tuple(field) for field in fields}) == 1
     assert all(field["tickets"] == fields[0]["tickets"] for field in fields)
-    assert set(fields[0]) == {"policy_version", "source", "noise", "tickets", "bins", "signs"}
+    assert set(fields[0]) == {
+        *("kind", "schema", "policy_version", "source", "noise"),
+        *("tickets", "bins", "signs"),
+    }
 
 
 def test_the_learner_reproduces_the_offer_of_every_ticket() -> None:
@@ -153,15 +155,14 @@ def test_sums_are_unbiased_with_the_stated_variance(epsilon: float) -> None:
         contexts = 0.5 * (policy.tree.lower[node] + policy.tree.upper[node])
         actions, _ = policy.act(contexts, rng)
         rewards = (rng.random(people) < means[leaf, actions.arms]).astype(float)
-        statistics = policy.sums(policy.report(contexts, actions, rewards, noise))
-        sums = statistics.sources[TARGET]
+        sums = policy.sums(policy.report(contexts, actions, rewards, noise))
         at = policy.tree.leaves[:3]
         offered = np.maximum(sums.offered[at], 1.0)
         estimates.append(sums.signed[at] / offered)
         mass = corner[:3, None]
         bound = (1.0 - mass) * sums.noise_other[at] + mass * sums.noise_own[at]
         variances.append(bound / offered**2)
-        masses.append(sums.mass_sum[at] / sums.mass_weight[at])
+        masses.append((sums.mass_sum[at] / sums.mass_weight[at])[:, 0])
     truth = corner[:3, None] * (2.0 * means[:3] - 1.0)
     used = OFFERS[:3] > 0.0
     error = np.std(estimates, axis=0) / np.sqrt(repetitions)
@@ -180,11 +181,9 @@ def test_observations_are_what_the_sums_say() -> None:
     contexts = rng.random((4000, 2))
     actions, _ = policy.act(contexts, rng)
     rewards = (actions.arms == 0).astype(float)
-    statistics = policy.sums(policy.report(contexts, actions, rewards, SimulatedNoise(0)))
-    sums = statistics.sources[TARGET]
+    sums = policy.sums(policy.report(contexts, actions, rewards, SimulatedNoise(0)))
     tree = policy.tree
-    masses = {TARGET: node_masses(tree, sums)}
-    seen = observations(tree, {TARGET: sums}, masses, np.zeros(len(tree)))
+    seen = observations(tree, sums, node_masses(tree, sums), np.zeros(len(tree)))
     node = tree.leaves[0]
     assert seen.weighted[node, 0] / seen.precision[node, 0] == pytest.approx(1.0, abs=0.15)
     assert seen.weighted[node, 1] / seen.precision[node, 1] == pytest.approx(-1.0, abs=0.15)
@@ -195,23 +194,23 @@ def test_portions_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> Non
     contexts = np.random.default_rng(0).random((500, 2))
     actions, _ = policy.act(contexts, np.random.default_rng(1))
     whole = policy.report(contexts, actions, np.ones(500), SimulatedNoise(2))
-    sums = policy.sums(whole).to_fields()
+    sums = to_json(policy.sums(whole))
     monkeypatch.setattr("discreet.learners.partition.policy._CELLS_AT_ONCE", 100)
     monkeypatch.setattr("discreet.privacy.frequency._KEYS_AT_ONCE", 100)
     parts = policy.report(contexts, actions, np.ones(500), SimulatedNoise(2))
     assert np.array_equal(parts.bins, whole.bins)
-    assert policy.sums(whole).to_fields() == sums
+    assert to_json(policy.sums(whole)) == sums
 
 
 def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
     active = np.eye(4, 3, dtype=bool)[[0, 2, 1, 1]]
-    policy = replace(quarters(), active=active, offers=active.astype(float))
+    policy = replace(quarters(), bins=Bins(quarters().tree, active), offers=active.astype(float))
     contexts = np.random.default_rng(0).random((20, 2))
     actions, odds = policy.act(contexts, np.random.default_rng(1))
     reports = policy.report(contexts, actions, np.ones(20), SimulatedNoise(2))
     policy.check(reports)
     assert (odds == 1.0).all()
-    assert policy.sums(reports).sources[TARGET].offered.sum() == 0.0
+    assert policy.sums(reports).offered.sum() == 0.0
 
 
 @pytest.mark.parametrize(
@@ -219,9 +218,11 @@ def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
     [
         ({"bins": np.array([[9]])}, "bins outside"),
         ({"bins": np.array([[-1]])}, "bins outside"),
-        ({"bins": np.array([[0, 1]])}, "shape"),
+        (
+            {"bins": np.array([[0, 1]]), "signs": np.ones((1, 2), dtype=np.int8)},
+            "shape",
+        ),
         ({"signs": np.array([[0]], dtype=np.int8)}, "signs"),
-        ({"signs": np.array([[1, 1]], dtype=np.int8)}, "shape"),
     ],
 )
 def test_reports_that_the_policy_cannot_have_made_are_refused(
@@ -234,15 +235,17 @@ def test_reports_that_the_policy_cannot_have_made_are_refused(
     policy.check(report)
     with pytest.raises(InvalidInput, match=message):
         policy.check(replace(report, **change))
+    with pytest.raises(InvalidInput, match="signs had shape"):
+        replace(report, signs=np.array([[1, 1]], dtype=np.int8))
 
 
 def test_resolved_bins_are_one_bin_that_costs_no_noise_elsewhere() -> None:
     policy = quarters()
     assert policy.mechanism.bins == 4
     assert len(policy.open_nodes) == 3
-    resolved = replace(
-        policy, active=ACTIVE & OFFERS.astype(bool) & np.eye(4, 3, dtype=bool)[[0, 2, 1, 1]]
-    )
+    active = ACTIVE & OFFERS.astype(bool) & np.eye(4, 3, dtype=bool)[[0, 2, 1, 1]]
+    bins = Bins(policy.tree, active)
+    resolved = replace(policy, bins=bins, offers=active.astype(float))
     assert resolved.mechanism.bins == 1
     assert resolved.release("SecureNoise").mechanism == "signed subset selection, 1 of 1 bins"
 
@@ -264,7 +267,6 @@ class TestAgainstALyingLearner:
             ({"domain": Box((0.0, 0.0), (0.5, 1.0))}, "domain"),
             ({"domain": Box((0.0, 0.0), (1.0, 1.0), levels=(3, None))}, "domain"),
             ({"reward_bounds": RewardBounds(0.0, 0.5)}, "reward_bounds"),
-            ({"arms": 2}, "arms"),
         ],
     )
     def test_other_terms_are_refused_before_data_is_seen(
@@ -278,16 +280,16 @@ class TestAgainstALyingLearner:
     @pytest.mark.parametrize(
         ("path", "value", "message"),
         [
-            (("tree", "dimension"), 3, "dimension"),
-            (("tree", "axes"), [0, 2, 1], "not a leaf"),
-            (("tree", "axes"), [0, 1.0, 1], "axes"),
-            (("tree", "nodes"), [0, 0, 2], "not a leaf"),
+            (("bins", "tree", "dimension"), 3, "columns"),
+            (("bins", "tree", "axes"), [0, 2, 1], "must be a leaf"),
+            (("bins", "tree", "axes"), [0, 1.0, 1], "axes"),
+            (("bins", "tree", "nodes"), [0, 0, 2], "must be a leaf"),
             (("epsilon",), "1", "epsilon"),
             (("epsilon",), -1, "epsilon"),
             (("epsilon",), True, "epsilon"),
             (("offers",), [[True, False, False]] * 4, "offers"),
             (("offers",), [[0.5, 0.4, 0.3]] * 4, "offers"),
-            (("active",), [["yes", "no", "no"]] * 4, "active"),
+            (("bins", "active"), [["yes", "no", "no"]] * 4, "active"),
             (("public_seed",), 2**64, "public_seed"),
             (("version",), True, "version"),
         ],
@@ -307,7 +309,7 @@ class TestAgainstALyingLearner:
         """The time to find a leaf would show where a person is."""
         fields = json.loads(encode(quarters()))
         chain = [0] + [2 * i + 2 for i in range(60)]
-        fields["tree"] = {"dimension": 2, "nodes": chain, "axes": [0] * len(chain)}
+        fields["bins"]["tree"] = {"dimension": 2, "nodes": chain, "axes": [0] * len(chain)}
         with pytest.raises(InvalidInput, match="deeper"):
             decode(json.dumps(fields), Policy)
 
@@ -325,5 +327,5 @@ def test_arms_of_probability_0_are_never_offered() -> None:
     """Even where the probabilities before them add up to less than 1 by rounding."""
     policy = quarters()
     offers = np.tile([1 / 3, 2 / 3 - 1e-10, 0.0], (4, 1))
-    sloppy = replace(policy, active=offers > 0.0, offers=offers)
+    sloppy = replace(policy, bins=Bins(policy.tree, offers > 0.0), offers=offers)
     assert (sloppy._thresholds[:, 1:] == 1.0).all()

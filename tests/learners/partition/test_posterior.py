@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import Matern
 
-from discreet.learners.partition.decisions import thompson_probabilities
+from discreet.learners.partition.policy import NodeSums
 from discreet.learners.partition.posterior import (
+    CONSTANT_VARIANCE,
+    PRIOR_VARIANCE,
     TEMPER,
+    VARYING_VARIANCE,
     Observations,
+    Smoothness,
     average,
+    box_covariance,
+    box_roughness,
     condition,
+    interval_covariance,
     leaf_information,
     likely_length_scales,
     mixing,
@@ -19,16 +28,7 @@ from discreet.learners.partition.posterior import (
     node_masses,
     observations,
 )
-from discreet.learners.partition.smoothness import (
-    CONSTANT_VARIANCE,
-    PRIOR_VARIANCE,
-    VARYING_VARIANCE,
-    Smoothness,
-    box_covariance,
-    box_roughness,
-    interval_covariance,
-)
-from discreet.learners.partition.statistics import TARGET, NodeSums
+from discreet.learners.partition.rules import thompson_probabilities
 from discreet.learners.partition.tree import Tree
 
 from .test_tree import grown
@@ -137,10 +137,8 @@ def test_length_scales_are_learnt() -> None:
 
 def sums_of(tree: Tree, mass: np.ndarray, precision: float) -> NodeSums:
     sums = NodeSums.zeros(len(tree), 2)
-    weight = np.full(len(tree), precision)
-    return NodeSums(
-        sums.offered, sums.signed, sums.noise_other, sums.noise_own, weight, weight * mass
-    )
+    weight = np.full((len(tree), 1), precision)
+    return replace(sums, mass_weight=weight, mass_sum=weight * mass[:, None])
 
 
 def test_masses_follow_the_reports_and_add_up() -> None:
@@ -164,8 +162,8 @@ def test_masses_of_nodes_that_were_never_reported_on_come_from_their_halves() ->
     shares = np.random.default_rng(4).dirichlet(np.full(len(tree.leaves), 30.0))
     true = tree.within @ shares
     sums = sums_of(tree, true, 1e8)
-    inner = np.flatnonzero(tree.axis >= 0)
-    sums.mass_weight[inner], sums.mass_sum[inner] = 0.0, 0.0
+    leaf = (tree.axis < 0)[:, None]
+    sums = replace(sums, mass_weight=sums.mass_weight * leaf, mass_sum=sums.mass_sum * leaf)
     masses = node_masses(tree, sums)
     assert np.allclose(masses.mass, true, atol=2e-3)
     assert masses.deviation.max() < 2e-3
@@ -201,38 +199,25 @@ def test_wrong_shares_are_allowed_for() -> None:
     assert variance[1:].tolist() == [0.0, 0.0]
 
 
-def test_sources_are_weighed_by_what_they_say() -> None:
-    """Two sources of one function: the precise one decides, and both beat either."""
+def test_reports_are_weighed_by_what_they_say() -> None:
     tree = Tree.root(1)
 
-    def source(y: float, people: float, noise: float) -> NodeSums:
-        sums = NodeSums.zeros(1, 2)
-        offered = np.full((1, 2), people)
-        return NodeSums(
-            offered,
-            offered * y,
-            offered * noise,
-            offered * noise,
-            sums.mass_weight,
-            sums.mass_sum,
+    def seen(y: float, people: float, noise: float) -> Observations:
+        sums, offered = NodeSums.zeros(1, 2), np.full((1, 2), people)
+        sums = replace(
+            sums,
+            offered=offered,
+            signed=offered * y,
+            noise_other=offered * noise,
+            noise_own=offered * noise,
         )
+        return observations(tree, sums, node_masses(tree, sums), np.zeros(1))
 
-    precise, vague = source(0.5, 10_000.0, 5.0), source(-0.5, 100.0, 50.0)
-    rough = np.zeros(1)
-
-    def seen(**sources: NodeSums) -> Observations:
-        return observations(
-            tree, sources, {name: node_masses(tree, s) for name, s in sources.items()}, rough
-        )
-
-    both = seen(target=precise, other=vague)
-    alone = seen(target=precise)
-    expected = (10_000.0 / 5.0 + 100.0 / 50.0) / TEMPER
-    assert both.precision[0, 0] == pytest.approx(expected)
-    assert both.weighted[0, 0] == pytest.approx((0.5 * 2000.0 - 0.5 * 2.0) / TEMPER)
-    assert alone.precision[0, 0] < both.precision[0, 0]
-    assert set(precise.__dataclass_fields__)
-    assert TARGET == "target"
+    precise, vague = seen(0.5, 10_000.0, 5.0), seen(-0.5, 100.0, 50.0)
+    assert precise.precision[0, 0] == pytest.approx(10_000.0 / 5.0 / TEMPER)
+    assert vague.precision[0, 0] == pytest.approx(100.0 / 50.0 / TEMPER)
+    assert precise.weighted[0, 0] == pytest.approx(0.5 * 2000.0 / TEMPER)
+    assert vague.weighted[0, 0] == pytest.approx(-0.5 * 2.0 / TEMPER)
 
 
 def test_thompson_probabilities_match_draws() -> None:

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from discreet.domain import RewardBounds, unit_cube
 from discreet.experiments import run_learner
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.decisions import badly_cut
+from discreet.learners.messages import Reports
 from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.posterior import Information, condition
-from discreet.learners.partition.projection import Projection
-from discreet.learners.partition.smoothness import Smoothness
-from discreet.learners.partition.source_beliefs import (
+from discreet.learners.partition.policy import (
+    NodeSums,
+    PartitionReports,
+    PartitionSourcePolicy,
+    PartitionStatistics,
+)
+from discreet.learners.partition.posterior import Information, Kept, Smoothness, condition
+from discreet.learners.partition.rules import badly_cut
+from discreet.learners.partition.sources import (
     PRIOR_LOG_ODDS,
+    Projection,
     added,
     cell_masses,
     trust,
 )
-from discreet.learners.partition.source_reports import CellReports, PartitionSourcePolicy
-from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
-from discreet.learners.partition.tree import Tree
+from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
-from discreet.learners.sources import SourcePolicy, SourceReports
+from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import CornerContexts, exponential
 from discreet.validation import InvalidInput
@@ -53,8 +57,7 @@ def policy_of(
         arms=active.shape[1],
         epsilon=epsilon,
         public_seed=1,
-        tree=tree,
-        active=active,
+        bins=Bins(tree, active),
     )
 
 
@@ -91,7 +94,7 @@ def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
     means = np.array([0.1, 0.5, 0.9])
     rewards = (rng.random(people) < means[arms]).astype(float)
     reports = policy.report(contexts, arms, rewards, SimulatedNoise(2))
-    assert isinstance(reports, CellReports)
+    assert isinstance(reports, PartitionReports)
     policy.check(reports)
     sums = policy.sums(reports)
     leaves = tree.leaves
@@ -99,18 +102,19 @@ def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
     expected = volume[:, None] * shares * (2.0 * means - 1.0)
     deviation = np.sqrt(sums.noise_other[leaves] + sums.noise_own[leaves]) / people
     assert (np.abs(sums.signed[leaves] / people - expected) < 4.0 * deviation).all()
-    found = cell_masses(tree, sums)
+    found, _ = cell_masses(tree, sums)
     np.testing.assert_allclose(found.mass[0], shares, atol=0.03)
     np.testing.assert_allclose(found.mass[leaves], volume[:, None] * shares, atol=0.03)
 
 
 def test_masses_of_halves_add_up_and_shares_of_arms_to_one() -> None:
     tree = grown()
-    sums = NodeSums.cells(len(tree), ARMS)
+    sums = NodeSums.zeros(len(tree), ARMS, ARMS)
     rng = np.random.default_rng(0)
-    sums.mass_weight[:] = rng.uniform(50.0, 500.0, sums.mass_weight.shape)
-    sums.mass_sum[:] = sums.mass_weight * rng.uniform(0.0, 0.5, sums.mass_weight.shape)
-    found = cell_masses(tree, sums)
+    weight = rng.uniform(50.0, 500.0, sums.mass_weight.shape)
+    total = weight * rng.uniform(0.0, 0.5, weight.shape)
+    sums = replace(sums, mass_weight=weight, mass_sum=total)
+    found, _ = cell_masses(tree, sums)
     for parent in np.flatnonzero(tree.axis >= 0):
         left = tree.left[parent]
         np.testing.assert_allclose(found.mass[left] + found.mass[left + 1], found.mass[parent])
@@ -240,7 +244,7 @@ def test_what_sources_said_is_worked_out_anew_when_they_say_more() -> None:
             policy.report(contexts, arms, rewards, SimulatedNoise(rng.integers(9**9)))
         )
         kept = learner._at_home()["clinic"]
-        learner._known = {}
+        learner._known = Kept()
         anew = learner._at_home()["clinic"]
         assert np.array_equal(kept.precision, anew.precision)
         assert np.array_equal(kept.weighted, anew.weighted)
@@ -253,7 +257,7 @@ def test_bins_cut_along_an_idle_axis_are_badly_cut() -> None:
     assert badly_cut(Bins(tree, active), mass, (0.2, 3.2))  # the other axis came first
     assert not badly_cut(Bins(tree, active), mass, (3.2, 0.2))
     assert not badly_cut(Bins(tree, active), mass, (0.8, 0.8))
-    active[:, 1:] = False  # one arm left: nothing to be told apart
+    active = np.array([[True, False, False]] * 2)  # one arm left: nothing to be told apart
     assert not badly_cut(Bins(tree, active), mass, (0.2, 3.2))
 
 
@@ -264,12 +268,10 @@ def test_bins_are_made_anew_once_length_scales_are_known(tmp_path) -> None:
     tree = Tree.root(2).split(np.array([0]), np.array([1]))
     tree = tree.split(tree.leaves, np.array([1, 1]))
     learner._bins = Bins(tree, np.ones((4, ARMS), dtype=np.bool_))
-    learner._sums = learner._sums + PartitionStatistics(
-        ARMS, {TARGET: NodeSums.zeros(len(tree), ARMS)}, reports=0
-    )
+    learner._target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
     lost = regret(learner, 3000, 6)
     assert learner._left_behind[0] is tree
-    assert learner._sums.reports == 3000
+    assert learner.people == 3000
     assert lost < 0.65 * 3000 * 0.41
     save(learner, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")
@@ -297,7 +299,7 @@ def test_messages_round_trip() -> None:
     text = encode(policy)
     assert encode(decode(text, SourcePolicy)) == text
     reports = policy.report([[0.2, 0.3]], [1], [1.0], SimulatedNoise(0))
-    copy = decode(encode(reports), SourceReports)
+    copy = decode(encode(reports), Reports)
     learner.update_source(copy)  # type: ignore[arg-type]
     assert learner.source_people("clinic") == 1
 
@@ -307,8 +309,9 @@ def test_reports_that_no_policy_makes_change_nothing() -> None:
     learner.open_source("clinic", 2.0)
     policy = learner.source_policy("clinic")
     good = policy.report([[0.2, 0.3]] * 4, [0, 1, 2, 0], [1.0] * 4, SimulatedNoise(0))
-    bad = CellReports(**policy.origin(good.noise), cells=good.cells + 50, signs=good.signs)
-    with pytest.raises(InvalidInput, match="cells outside"):
+    bad = PartitionReports(
+        **policy.origin(good.noise), tickets=None, bins=good.bins + 50, signs=good.signs
+    )
+    with pytest.raises(InvalidInput, match="different cells"):
         learner.update_source([good, bad])
     assert learner.source_people("clinic") == 0
-    assert learner._source_sums == {}

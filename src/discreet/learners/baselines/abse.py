@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Self, Unpack
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Actions, Reports
-from discreet.learners.partition.bins import Bins
 from discreet.learners.partition.elimination import (
     CellSums,
     EliminationLearner,
@@ -70,18 +69,14 @@ class AbsePolicy(EliminationPolicy):
         leaves = whole_vector(reports.leaves, "reports.leaves", 0, leaves_count - 1, people)
         arms = whole_vector(reports.arms, "reports.arms", 0, self.arms - 1, people)
         self.check_active(leaves, arms)
-        result = CellSums.zeros(len(self.tree), self.arms)
-        node = self.tree.leaves[leaves]
-        np.add.at(result.chosen, (node, arms), 1.0)
-        np.add.at(result.rewards, (node, arms), reports.rewards)
-        result.times[self.tree.leaves] = people
-        return replace(result, reports=people)
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        header = cls.read_header(fields)
-        bins = Bins.from_fields(fields, header["domain"].dimension, header["arms"])
-        return cls(**header, **vars(bins))
+        tree = self.tree
+        times, shape = np.zeros(len(tree)), (len(tree), self.arms)
+        chosen, total = np.zeros(shape), np.zeros(shape)
+        node = tree.leaves[leaves]
+        np.add.at(chosen, (node, arms), 1.0)
+        np.add.at(total, (node, arms), reports.rewards)
+        times[tree.leaves] = people
+        return CellSums(times, chosen, total, reports=people)
 
 
 class Abse(EliminationLearner[AbsePolicy, PlainReports]):
@@ -113,13 +108,13 @@ class Abse(EliminationLearner[AbsePolicy, PlainReports]):
         batch_size: int = 100,
         **common: Unpack[Common],
     ) -> None:
+        super().__init__(domain, arms, budget, batch_size=batch_size, **common)
         self.smoothness = positive_number(smoothness, "smoothness")
         self.confidence_multiplier = positive_number(confidence_multiplier, "confidence_multiplier")
-        super().__init__(domain, arms, budget, batch_size=batch_size, **common)
 
     def _publish(self) -> AbsePolicy:
         self._decide()
-        return AbsePolicy(**self.policy_header(), tree=self._bins.tree, active=self._bins.active)
+        return AbsePolicy(**self.policy_header(), bins=self._bins)
 
     def _statistics(self, policy: AbsePolicy, reports: PlainReports) -> CellSums:
         return policy.sums(reports)
@@ -146,10 +141,3 @@ class Abse(EliminationLearner[AbsePolicy, PlainReports]):
         side = 2.0 ** (-self._bins.tree.depth[leaves] / self.domain.dimension)
         known: BoolArray = self._width(leaves, sums) <= 2.0 * self.smoothness * side
         return known
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            **super()._options(),
-            "smoothness": self.smoothness,
-            "confidence_multiplier": self.confidence_multiplier,
-        }

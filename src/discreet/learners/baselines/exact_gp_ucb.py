@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.action_space import ActionSpace, Candidates, DecisionSets, PublicBox, PublicSet
-from discreet.codec import Shape, from_json, to_json
+from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.kernels import kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
@@ -121,7 +121,7 @@ class ExactGPPolicy(PointPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_kernel(self.domain, self.posterior.prior.kernel)
+        _fitting(self.domain, self.posterior.prior.kernel)
         wanted = self.domain.dimension, 0 if self.own_sets else self.domain.dimension
         if (self.posterior.points.shape[1], len(self.choice)) != wanted:
             raise InvalidInput(
@@ -220,7 +220,12 @@ class ExactGPPolicy(PointPolicy):
 def check_kernel(domain: Box, kernel: Kernel | str | None) -> str:
     """The kernel as text, `usual_kernel` by default, checked on two points of the domain."""
     chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
-    text = kernel_to_text(chosen)
+    return _fitting(domain, kernel_to_text(chosen))
+
+
+@lru_cache(maxsize=64)
+def _fitting(domain: Box, text: str) -> str:
+    """The text of a kernel that is finite on the domain; every policy asks again."""
     try:
         fits = np.isfinite(read_kernel(text)(np.array([domain.lower, domain.upper]))).all()
     except ValueError as error:
@@ -260,6 +265,11 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
     reports_type = PointObservations
     statistics_type = ObservedRows
+    saved = ("_blocks", "_new")
+    # How many observations were appended together, since the last factorisation from scratch.
+    _blocks: tuple[Annotated[int, Range(1)], ...]
+    # What came since the last policy.
+    _new: ObservedRows
 
     def __init__(
         self,
@@ -276,22 +286,21 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, space, budget, **common)
-        self.confidence = finite_number(confidence_multiplier, "confidence_multiplier")
-        if self.confidence < 0.0:
+        self.confidence_multiplier = finite_number(confidence_multiplier, "confidence_multiplier")
+        if self.confidence_multiplier < 0.0:
             raise InvalidInput(
                 f"confidence_multiplier was {confidence_multiplier!r}; it must be 0 or more."
             )
         self._batch_size = whole_number(batch_size, "batch_size", minimum=1)
         self.most_points = whole_number(most_points, "most_points", minimum=1)
-        self._given_variance = reward_variance
+        self.prior_variance = positive_number(prior_variance, "prior_variance")
+        self.reward_variance, self.kernel = reward_variance, check_kernel(domain, kernel)
         if self.horizon is not None:
             self._check_people(self.horizon, "the horizon was")
-        variance = positive_number(prior_variance, "prior_variance")
-        start = MOST_REWARD_VARIANCE if reward_variance is None else reward_variance
         self._watched = self._public_points()
-        self._growing = self._room(Prior(check_kernel(domain, kernel), variance, start), 1)
-        # How many observations were appended together, since the last factorisation from scratch.
-        self._blocks: list[int] = []
+        start = MOST_REWARD_VARIANCE if reward_variance is None else reward_variance
+        self._growing = self._room(Prior(self.kernel, self.prior_variance, start), 1)
+        self._blocks = ()
         self._new = self._empty()
 
     def _public_points(self) -> FloatArray | None:
@@ -301,6 +310,10 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         return public_points(self.domain, _CANDIDATES) if self.space == PublicBox() else None
 
     def _empty(self) -> ObservedRows:
+        return self._nobody
+
+    @cached_property
+    def _nobody(self) -> ObservedRows:
         return ObservedRows(reports=0, rows=np.zeros((0, self.domain.dimension + 1)))
 
     @property
@@ -341,7 +354,7 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
 
     def merge(self, statistics: ObservedRows) -> None:
         super().merge(statistics)
-        self._new = self._new + statistics
+        self._new = self._new + statistics if self._new.reports else statistics
 
     def _publish(self) -> ExactGPPolicy:
         if self._new.reports:
@@ -352,7 +365,7 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
             **self.policy_header(),
             offered=self.space,  # type: ignore[arg-type]
             posterior=posterior,
-            confidence=self.confidence,
+            confidence=self.confidence_multiplier,
             choice=self._best(posterior),
         )
 
@@ -367,19 +380,19 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
             before, prior = present.posterior(), present.prior
             known = np.column_stack([before.points, before.rewards])
             rows = np.concatenate([known, rows])
-            if self._given_variance is None and present.count:
+            if self.reward_variance is None and present.count:
                 prior = Prior(prior.kernel, prior.variance, present.reward_variance())
             self._growing = self._room(prior, len(rows))
-            self._blocks = []
+            self._blocks = ()
         self._growing.append(rows[:, :-1], rows[:, -1])
-        self._blocks.append(len(rows))
+        self._blocks = (*self._blocks, len(rows))
 
     def _best(self, posterior: ExactPosterior) -> FloatArray:
         """(d,) the public point with the largest bound; (0,) under decision sets."""
         if self._watched is None:
             return np.zeros(0)
         mean, deviation = self._growing.watched()
-        score = mean + self.confidence * deviation
+        score = mean + self.confidence_multiplier * deviation
         best = self._watched[int(score.argmax())]
         if isinstance(self.space, PublicSet):
             choice: FloatArray = best.copy()
@@ -387,42 +400,26 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
 
         def bound(points: FloatArray) -> FloatArray:
             mean, deviation = posterior.unit(points)
-            return mean + self.confidence * deviation
+            return mean + self.confidence_multiplier * deviation
 
         starts = [best, *(policy.choice for policy in self._policies[-1:])]
         return climb(bound, np.array(starts), self.domain)
 
-    def _options(self) -> dict[str, Any]:
-        prior = self._growing.prior
-        return {
-            "kernel": prior.kernel,
-            "prior_variance": prior.variance,
-            "reward_variance": self._given_variance,
-            "confidence_multiplier": self.confidence,
-            "batch_size": self._batch_size,
-            "most_points": self.most_points,
-        }
-
-    def _state(self) -> dict[str, Any]:
-        return {"blocks": self._blocks, "new": to_json(self._new)}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
+    def _restore(self, saved: dict[str, Any]) -> None:
         """Append the same blocks again, so that even roundings are the same."""
-        self._new = from_json(fields["new"], ObservedRows, "new")
-        blocks = [whole_number(size, "blocks", minimum=1) for size in fields["blocks"]]
+        super()._restore(saved)
         seen = np.zeros((0, self.domain.dimension + 1))
         if self._policies:
             last = self._policies[-1].posterior
             seen = np.column_stack([last.points, last.rewards])
             self._growing = self._room(last.prior, max(len(seen), 1))
         known = ObservedRows(reports=len(seen), rows=seen) + self._new
-        if sum(blocks) != len(seen) or not np.array_equal(known.rows, self._sums.rows):
+        if sum(self._blocks) != len(seen) or not np.array_equal(known.rows, self._sums.rows):
             raise InvalidInput(
                 "the saved observations do not add up; read them as save() wrote them."
             )
-        for block in np.split(seen, np.cumsum(blocks)[:-1]) if blocks else []:
+        for block in np.split(seen, np.cumsum(self._blocks)[:-1]) if self._blocks else []:
             self._growing.append(block[:, :-1], block[:, -1])
-        self._blocks = blocks
 
 
 def climb(bound: Callable[[FloatArray], FloatArray], starts: FloatArray, domain: Box) -> FloatArray:

@@ -36,19 +36,20 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import DESIGNS, EpochPolicy, Offers, check_design, offers_of
+from discreet.learners.epochs.policy import Design, EpochPolicy, Offers, offers_of
 from discreet.learners.epochs.rows import BOUND, RowMap, full_rows
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
-from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, probability
+from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # Ridges that the rigorous rule chooses from, as multiples of n times the mean eigenvalue of Lambda.
 _RIDGES = 10.0 ** np.arange(-6.0, 1.0, 0.5)
@@ -62,7 +63,7 @@ class Elimination(Calibration):
         last_greedy: whether people who are left for an unfinished epoch get the best arm.
     """
 
-    design: str
+    design: Design
     last_greedy: ClassVar[bool] = True
 
     def noise_multiplier(self, learner: Capri, policy: EpochPolicy) -> float:
@@ -92,12 +93,8 @@ class PosteriorElimination(Elimination):
     """
 
     name: ClassVar[str] = "posterior"
-    deviations: float = 2.0
-    design: str = DESIGNS[0]
-
-    def __post_init__(self) -> None:
-        positive_number(self.deviations, "deviations")
-        check_design(self.design)
+    deviations: Annotated[float, Range(above=0.0)] = 2.0
+    design: Design = "optimal"
 
     def rows(
         self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
@@ -149,14 +146,9 @@ class BernsteinElimination(Elimination):
     """
 
     name: ClassVar[str] = "bernstein"
-    norm: float = 1.0
-    failure: float = 0.05
-    design: str = DESIGNS[0]
-
-    def __post_init__(self) -> None:
-        positive_number(self.norm, "norm")
-        probability(self.failure, "failure")
-        check_design(self.design)
+    norm: Annotated[float, Range(above=0.0)] = 1.0
+    failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
+    design: Design = "optimal"
 
     def rows(
         self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
@@ -236,6 +228,8 @@ class Capri(EpochLearner):
 
     name: ClassVar[str] = "capri"
     calibrations = Elimination
+    saved = (*EpochLearner.saved, "_active")
+    _active: Annotated[BoolArray, Shape("N", "arms")]
 
     def __init__(
         self,
@@ -254,7 +248,7 @@ class Capri(EpochLearner):
                 f"horizon was {self.horizon}; {self.name} has epochs of ceil(sqrt(horizon)) people "
                 "and more, so give a horizon of at least 3."
             )
-        self._active: BoolArray = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
+        self._active = np.ones((len(self.features.contexts), self.arms), dtype=np.bool_)
 
     @property
     def active(self) -> BoolArray:
@@ -285,15 +279,3 @@ class Capri(EpochLearner):
                 mean = np.where(self._active, table @ posterior.mean, -np.inf)
                 offers = np.eye(self.arms)[mean.argmax(axis=1)]
         return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), length
-
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "active": self._active.tolist()}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        active = np.array(fields["active"], dtype=np.bool_)
-        if active.shape != self._active.shape or not active.any(axis=1).all():
-            raise InvalidInput(
-                f"the saved active arms had shape {active.shape}; read them as save() wrote them."
-            )
-        self._active = active

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.action_space import ArmPoints
-from discreet.codec import from_json, to_json
+from discreet.codec import Range, to_json
 from discreet.domain import Box
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Common
@@ -40,6 +40,7 @@ from discreet.learners.epochs.releases import (
     EpochStatistics,
     EpochSum,
     PublicSum,
+    Released,
 )
 from discreet.learners.epochs.rows import (
     BOUND,
@@ -55,10 +56,9 @@ from discreet.learners.epochs.rows import (
 )
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.learners.messages import Reports
-from discreet.learners.restoring import check_policy, check_released
-from discreet.privacy import Budget, Local, Release
+from discreet.privacy import Budget, Release
 from discreet.privacy.vectors import VectorReport
-from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+from discreet.validation import FloatArray, InvalidInput, positive_number
 
 # Sup error of the features of a kernel that the learner makes itself.
 _ERROR = 1e-3
@@ -112,9 +112,15 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
     calibrations: ClassVar[type[Calibration] | None] = None
+    pure_reports = False
     reports_type = Reports
     statistics_type = EpochStatistics
     calibration: Calibration
+
+    saved: ClassVar[tuple[str, ...]] = ("_released", "_length")
+    _released: Released
+    # How many people the present policy is for.
+    _length: Annotated[int, Range(0)]
 
     def __init__(
         self,
@@ -134,9 +140,14 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             raise InvalidInput(
                 f"mechanism was {mechanism!r:.80}; it must be one of {', '.join(MECHANISMS)}."
             )
-        self.mechanism = mechanism
+        if budget.protects_reports and (budget.delta > 0.0) != (mechanism == "gaussian"):
+            raise InvalidInput(
+                f"delta was {budget.delta:g} and mechanism {mechanism!r}; under local privacy "
+                "gaussian reports need a delta above 0, and the others are pure and take none."
+            )
         super().__init__(domain, arms, budget, **common)
-        known = ContextDistribution.read(domain, contexts)
+        self.mechanism = mechanism
+        self.contexts = ContextDistribution.read(domain, contexts)
         points = arms.array if isinstance(arms, ArmPoints) else None
         box = domain if points is None else joint_box(domain, points)
         self.kernel = usual_kernel(box) if kernel is None else read_kernel(kernel)
@@ -146,7 +157,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             domain,
             self.arms,
             points,
-            known,
+            self.contexts,
             kernel=self.kernel,
             error=self.error,
             likeness=likeness,
@@ -156,19 +167,10 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self.reward_noise = reward_noise
         given = width if reward_noise is None else positive_number(reward_noise, "reward_noise")
         self.noise_bound = min(given / width, 1.0)
-        # Releases, and the sums they were drawn from: one value, so that one step changes both.
-        self._released: tuple[tuple[EpochRelease, ...], EpochStatistics] = (), self._empty()
+        self._released = Released((), self._empty())
         self._expectations: dict[int, Expected] = {}
         self._told: dict[int, tuple[int, int, ReleasedInformation]] = {}
-        # How many people the present policy is for.
         self._length = 0
-
-    def _check_local(self, budget: Local) -> None:
-        if (budget.delta > 0.0) != (self.mechanism == "gaussian"):
-            raise InvalidInput(
-                f"delta was {budget.delta:g} and mechanism {self.mechanism!r}; under local privacy "
-                "gaussian reports need a delta above 0, and the others are pure and take none."
-            )
 
     def _check_gaussian(self) -> None:
         """Refuse a budget that no Gaussian release keeps."""
@@ -315,9 +317,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         What was drawn is kept in the same step in which its people are marked as released. If the
         noise source fails, nobody has seen anything, and the people can be released again.
         """
-        drawn, before = self._released
+        drawn, before = self._released.drawn, self._released.before
         new = [self._drawn(version, added) for version, added in self._sums.since(before).items()]
-        self._released = (*drawn, *new), self._sums
+        self._released = Released((*drawn, *new), self._sums)
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
         if not self.budget.protects_releases:
@@ -329,7 +331,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def public_sums(self) -> Sequence[EpochRelease | PublicSum]:
         """Every sum that is public: what was released, or the sums of private reports."""
         if not self.budget.protects_reports:
-            return self._released[0]
+            return self._released.drawn
         return [
             PublicSum(v, s.people, s.total, self.noise_variance(len(s.total), s.people))
             for v, s in self._sums.epochs.items()
@@ -403,65 +405,44 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         if not self.budget.protects_releases:
             return super().releases
         group = f"one row of learner {self.identity}"
-        return [drawn.record(group) for drawn in self._released[0]]
+        return [drawn.record(group) for drawn in self._released.drawn]
 
     # Options and state.
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        if cls.calibrations is None:
+            return super().read_options(options)
         return read_options(cls, options, cls.calibrations)
 
     def _options(self) -> dict[str, Any]:
         return {
+            **super()._options(),
             "kernel": kernel_to_text(self.kernel),
-            "contexts": to_json(self.features.contexts),
-            "error": self.error,
-            "likeness": self.likeness,
-            "mechanism": self.mechanism,
-            **({} if self.reward_noise is None else {"reward_noise": self.reward_noise}),
+            "contexts": to_json(self.contexts),
             **({} if self.calibrations is None else self.calibration.to_options()),
         }
 
-    def _state(self) -> dict[str, Any]:
-        drawn, before = self._released
-        return {
-            "drawn": [to_json(release) for release in drawn],
-            "before": to_json(before),
-            "length": self._length,
-        }
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        for policy in self._policies:
-            check_policy(self.name, policy, {"local": self.hidden(policy.rows.size)})
-        drawn = from_json(fields["drawn"], tuple[EpochRelease, ...], "drawn")
-        before = from_json(fields["before"], EpochStatistics, "before")
-        self._length = whole_number(fields["length"], "length", minimum=0)
+    def _restore(self, saved: dict[str, Any]) -> None:
+        super()._restore(saved)
         people: dict[int, int] = {}
-        for one in drawn:
-            people[one.version] = people.get(one.version, 0) + one.people
-            policy = self.published(one.version)
-            if self.budget.protects_releases:
-                one.check(self._multiplier(policy))
-            if one.total.shape != (policy.rows.size,):
-                raise InvalidInput(
-                    f"a saved release had {len(one.total)} numbers; rows of version {one.version} "
-                    f"have {policy.rows.size}. Read the learner as save() wrote it."
-                )
-        released = {version: added.people for version, added in before.epochs.items()}
+        for drawn in self._released.drawn:
+            people[drawn.version] = people.get(drawn.version, 0) + drawn.people
+            policy = self.published(drawn.version)
+            drawn.check(self._multiplier(policy), policy.rows.size)
+        for version, added in self._sums.epochs.items():
+            self._check_sum(version, added)
+        before = self._released.before
+        marked = {version: added.people for version, added in before.epochs.items()}
         if not self.budget.protects_reports:
-            check_released(f"the {self.name} learner", before.reports, self._published_at)
-        exact = not self.budget.protects_reports
-        if people != released or self._sums.exact != exact or not before.within(self._sums):
+            self._target.check_released(before.reports)
+        if people != marked or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
                 "learner as save() wrote it."
             )
-        for sums in (self._sums.epochs, self._sums.since(before)):
-            for version, added in sums.items():
-                self._check_sum(version, added)
-        self._released = drawn, before
         if self._policies:
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.
             self.features = self._policies[-1].features
-            self._policies = [policy.sharing(self.features) for policy in self._policies]
+            self._target.policies = [policy.sharing(self.features) for policy in self._policies]

@@ -29,7 +29,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -49,7 +49,7 @@ from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, T
 
 register(VectorReport, VectorReport.to_fields, vector_report_from_fields, "vector report")
 
-DESIGNS = ("optimal", "uniform")
+Design = Literal["optimal", "uniform"]
 _STEPS = 15
 # What is added to a covariance, as a share of its mean eigenvalue.
 _RIDGE = 1e-3
@@ -66,7 +66,7 @@ _CHOICE = 2**40
 
 
 def offers_of(
-    design: str, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float = _RIDGE
+    design: Design, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float = _RIDGE
 ) -> FloatArray:
     """The offers of a named design.
 
@@ -78,16 +78,9 @@ def offers_of(
         ridge: what is added to the covariance, as a share of its mean eigenvalue per person.
     """
     uniform: FloatArray = active / active.sum(axis=1, keepdims=True)
-    if check_design(design) == "uniform":
+    if design == "uniform":
         return uniform
     return optimal(table, weights, uniform, ridge)
-
-
-def check_design(design: str) -> str:
-    """The name of a design; `InvalidInput` if there is none of that name."""
-    if design not in DESIGNS:
-        raise InvalidInput(f"design was {design!r:.80}; it must be one of {', '.join(DESIGNS)}.")
-    return design
 
 
 def optimal(table: FloatArray, weights: FloatArray, start: FloatArray, ridge: float) -> FloatArray:

@@ -27,16 +27,16 @@ There is no proof of regret; the elimination learner with rigorous widths is for
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range
 from discreet.domain import Box
 from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import (
-    DESIGNS,
     Decision,
     EpochPolicy,
     Offers,
@@ -46,7 +46,7 @@ from discreet.learners.epochs.policy import (
 )
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
-from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+from discreet.validation import FloatArray, InvalidInput, positive_number
 
 SAMPLINGS = ("plausible", "thompson")
 # How far arms may be behind the best, and draws be spread, in posterior deviations: more explores
@@ -81,6 +81,9 @@ class ReleasedThompson(EpochLearner):
     """
 
     name: ClassVar[str] = "released_thompson"
+    saved = (*EpochLearner.saved, "_first")
+    # How many people the first epoch has.
+    _first: Annotated[int, Range(1)]
 
     def __init__(
         self,
@@ -141,7 +144,7 @@ class ReleasedThompson(EpochLearner):
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
             likely, others = (
-                offers_of(DESIGNS[0], table, weights, within(table, posterior, how_far))
+                offers_of("optimal", table, weights, within(table, posterior, how_far))
                 for how_far in (deviations, _SECOND_LOOK * self.deviations)
             )
             share = min(1.0, min(self._first, self.left / _PROFIT) / people)
@@ -159,14 +162,3 @@ class ReleasedThompson(EpochLearner):
             return _FEWEST
         growth = _GROWTH if self.budget.protects_releases else _FREE_GROWTH
         return math.ceil(self._length * growth)
-
-    def _options(self) -> dict[str, Any]:
-        own = {"sampling": self.sampling, "deviations": self.deviations}
-        return {**super()._options(), **own}
-
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "first": self._first}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        self._first = whole_number(fields["first"], "first", minimum=1)

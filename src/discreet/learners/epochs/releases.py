@@ -116,11 +116,6 @@ class EpochStatistics(Statistics):
                 return False
         return True
 
-    @classmethod
-    def none(cls, exact: bool) -> EpochStatistics:
-        """The sums of nobody."""
-        return EpochStatistics(reports=0, epochs={}, exact=exact)
-
 
 @dataclass(frozen=True, eq=False)
 class EpochRelease(Coded):
@@ -169,9 +164,14 @@ class EpochRelease(Coded):
         """Variance of the noise on each number."""
         return self.scale**2
 
-    def check(self, asked: float) -> None:
+    def check(self, asked: float, size: int) -> None:
         """`InvalidInput` for a saved release with less noise than was asked for, or one that says
-        it has more, because its certificate would promise too much."""
+        it has more, because its certificate would promise too much; or of another size."""
+        if len(self.total) != size:
+            raise InvalidInput(
+                f"a saved release had {len(self.total)} numbers; rows of version {self.version} "
+                f"have {size}. Read the learner as save() wrote it."
+            )
         held = min(self.multiplier, self.scale / self.sensitivity)
         if held < asked * (1.0 - 1e-9) or self.multiplier > asked * (1.0 + _CLOSE):
             raise InvalidInput(
@@ -192,6 +192,14 @@ class EpochRelease(Coded):
             data=DATA,
             noise=self.noise,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """All releases, and the sums they were drawn from: one value, so that one step changes both."""
+
+    drawn: tuple[EpochRelease, ...]
+    before: EpochStatistics
 
 
 class PublicSum(NamedTuple):

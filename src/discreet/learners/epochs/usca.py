@@ -29,22 +29,23 @@ Where arms form a continuum, `ArmPoints.grid` gives a fine public grid of them.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range, from_json
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import (
-    DESIGNS,
+    Design,
     EpochPolicy,
     Offers,
     Thompson,
-    check_design,
     offers_of,
 )
 from discreet.learners.epochs.releases import DATA
@@ -140,6 +141,9 @@ class Usca(EpochLearner):
     name: ClassVar[str] = "usca"
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "none")
     calibrations = UscaCalibration
+    saved = (*EpochLearner.saved, "_drawn_by")
+    # How many predictions were drawn with noise from which source.
+    _drawn_by: Mapping[str, Annotated[int, Range(0)]]
 
     def __init__(
         self,
@@ -148,14 +152,14 @@ class Usca(EpochLearner):
         budget: Budget,
         *,
         predictions: int | None = None,
-        design: str = DESIGNS[0],
+        design: Design = "optimal",
         calibration: UscaCalibration | None = None,
         **common: Unpack[EpochCommon],
     ) -> None:
         if predictions is not None:
             whole_number(predictions, "predictions", minimum=1)
         self.predictions = predictions
-        self.design = check_design(design)
+        self.design: Design = from_json(design, Design, "design")
         self.calibration: UscaCalibration = UscaCalibration.checked(calibration)
         super().__init__(domain, arms, budget, **common)
         if predictions is None:
@@ -178,8 +182,7 @@ class Usca(EpochLearner):
             if predictions is not None and budget.private
             else None
         )
-        # How many predictions were drawn with noise from which source.
-        self._drawn_by: dict[str, int] = {}
+        self._drawn_by = {}
         self._ranges: tuple[FloatArray, FloatArray] | None = None
 
     @property
@@ -348,16 +351,8 @@ class Usca(EpochLearner):
             for _ in range(count)
         ]
 
-    def _options(self) -> dict[str, Any]:
-        own = {"predictions": self.predictions, "design": self.design}
-        return {**super()._options(), **own}
-
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "spent": dict(self._drawn_by)}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        self._drawn_by = {str(k): whole_number(n, "spent") for k, n in fields["spent"].items()}
+    def _restore(self, saved: dict[str, Any]) -> None:
+        super()._restore(saved)
         if self.spent > (self.predictions or 0):
             raise InvalidInput(
                 f"{self.spent} predictions were spent, more than the {self.predictions} there "

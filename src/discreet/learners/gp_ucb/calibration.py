@@ -45,12 +45,13 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import ndtr
 
+from discreet.codec import Check, Coded, Range
 from discreet.learners.calibration import Calibration
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
@@ -69,15 +70,7 @@ from discreet.privacy.prefix_sums import (
     GeometricEpochs,
     PrefixMechanism,
 )
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    finite_number,
-    positive_number,
-    probability,
-    whole_number,
-)
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 Decision = Literal["ucb", "thompson", "matching"]
 
@@ -98,7 +91,7 @@ def row_size(features: int) -> int:
 
 
 @dataclass(frozen=True)
-class RowWeights:
+class RowWeights(Coded):
     """The weights of the parts of a row, and the range of centred rewards.
 
     Attributes:
@@ -108,18 +101,10 @@ class RowWeights:
         with_squares: whether y^2 is released.
     """
 
-    rewards: float = 2.0
-    off_diagonal: float = SYMMETRIC
-    centre: float = 0.5
+    rewards: Annotated[float, Range(above=0.0)] = 2.0
+    off_diagonal: Annotated[float, Range(above=0.0, high=SYMMETRIC)] = SYMMETRIC
+    centre: Annotated[float, Range(0.0, 1.0)] = 0.5
     with_squares: bool = True
-
-    def __post_init__(self) -> None:
-        positive_number(self.rewards, "rewards")
-        if not 0.0 < self.off_diagonal <= SYMMETRIC or not 0.0 <= self.centre <= 1.0:
-            raise InvalidInput(
-                f"weights were {self}; off_diagonal must be above 0 and at most {SYMMETRIC}, and "
-                "centre from 0 to 1."
-            )
 
     @property
     def squares(self) -> float:
@@ -261,8 +246,13 @@ OFFERS: dict[Decision, Callable[..., FloatArray]] = {
     "matching": matching,
 }
 
-# What prefix sums cannot do here: grow without a horizon by themselves, or be read once only.
-_PREFIX_SUMS = [n for n in MECHANISMS if n not in (Doubling.name, "independent")]
+
+def _prefix_sum(name: str) -> str:
+    """Refuse those that grow without a horizon by themselves, or that are read once only."""
+    known = [known for known in MECHANISMS if known not in (Doubling.name, "independent")]
+    if name not in known:
+        raise InvalidInput(f"mechanism_name was {name!r}; it must be one of {known}.")
+    return name
 
 
 class KernelCalibration(Calibration):
@@ -317,31 +307,16 @@ class _Shared(KernelCalibration):
         growth: of people from one release to the next, for epochs.
         every: people between releases, for prefix sums.
         update_growth: of people from one update to the next where updates cost nothing.
-        reward_weight: c, how much of the budget goes to rewards (rows.py).
+        reward_weight: c, how much of the budget goes to rewards (see the module).
         choose: `ucb`, `thompson` or `matching`; None for the default of the action space.
     """
 
-    mechanism_name: str = "geometric_epochs"
-    growth: float = 1.1
-    every: int = 1
-    update_growth: float = 1.02
-    reward_weight: float = 2.0
-    choose: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.mechanism_name not in _PREFIX_SUMS:
-            raise InvalidInput(
-                f"mechanism_name was {self.mechanism_name!r}; it must be one of {_PREFIX_SUMS}."
-            )
-        GeometricEpochs(growth=self.growth)
-        whole_number(self.every, "every", minimum=1)
-        if finite_number(self.update_growth, "update_growth") <= 1.0:
-            raise InvalidInput(f"update_growth was {self.update_growth}; it must be above 1.")
-        positive_number(self.reward_weight, "reward_weight")
-        if self.choose not in (None, "ucb", "thompson", "matching"):
-            raise InvalidInput(
-                f"choose was {self.choose!r}; it must be 'ucb', 'thompson' or 'matching'."
-            )
+    mechanism_name: Annotated[str, Check(_prefix_sum)] = "geometric_epochs"
+    growth: Annotated[float, Range(above=1.0)] = 1.1
+    every: Annotated[int, Range(1)] = 1
+    update_growth: Annotated[float, Range(above=1.0)] = 1.02
+    reward_weight: Annotated[float, Range(above=0.0)] = 2.0
+    choose: Decision | None = None
 
     @property
     def weights(self) -> RowWeights:  # type: ignore[override]
@@ -368,8 +343,7 @@ class _Shared(KernelCalibration):
         return max(people + 1, math.ceil(self.update_growth * people))
 
     def decision(self, public: bool) -> Decision:
-        chosen: Any = self.choose or ("matching" if public else "ucb")
-        return chosen  # type: ignore[no-any-return]
+        return self.choose or ("matching" if public else "ucb")
 
 
 @dataclass(frozen=True)
@@ -384,17 +358,9 @@ class PosteriorBonus(_Shared):
 
     name: ClassVar[str] = "posterior"
 
-    confidence_multiplier: float = 0.25
-    prior_variance: float = UNIFORM_VARIANCE
-    smoothness: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if finite_number(self.confidence_multiplier, "confidence_multiplier") < 0.0:
-            raise InvalidInput(
-                f"confidence_multiplier was {self.confidence_multiplier}; it must be 0 or more."
-            )
-        positive_number(self.prior_variance, "prior_variance")
+    confidence_multiplier: Annotated[float, Range(0.0)] = 0.25
+    prior_variance: Annotated[float, Range(above=0.0)] = UNIFORM_VARIANCE
+    smoothness: Annotated[float, Range(0.0)] = 0.0
 
     def posterior(
         self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
@@ -426,18 +392,12 @@ class ConfidenceWidth(_Shared):
 
     name: ClassVar[str] = "confidence_width"
 
-    mechanism_name: str = BufferedToeplitz.name
-    confidence_multiplier: float = 1.0
-    norm_bound: float = 1.0
-    regulariser: float = 1.0
-    noise_regulariser: float = 1.0
-    failure_probability: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("confidence_multiplier", "norm_bound", "regulariser", "noise_regulariser"):
-            positive_number(getattr(self, name), name)
-        probability(self.failure_probability, "failure_probability")
+    mechanism_name: Annotated[str, Check(_prefix_sum)] = BufferedToeplitz.name
+    confidence_multiplier: Annotated[float, Range(above=0.0)] = 1.0
+    norm_bound: Annotated[float, Range(above=0.0)] = 1.0
+    regulariser: Annotated[float, Range(above=0.0)] = 1.0
+    noise_regulariser: Annotated[float, Range(above=0.0)] = 1.0
+    failure_probability: Annotated[float, Range(above=0.0, below=1.0)] = 0.1
 
     def posterior(
         self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes

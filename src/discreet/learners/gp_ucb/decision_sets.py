@@ -40,7 +40,7 @@ from discreet.learners.gp_ucb.mode import (
     Mode,
     NoisyRows,
     PointObservations,
-    Totals,
+    ReleasedSums,
 )
 from discreet.learners.gp_ucb.posterior import (
     CENTRE,
@@ -242,7 +242,7 @@ class OwnSets(Mode):
         row: FloatArray = counted * UNIT * self._part
         return row
 
-    def policy(self, header: dict[str, Any], totals: Totals | None) -> GPPolicy:
+    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
         posterior, confidence = self._believed(totals)
         mean = np.concatenate([[self.weights.centre - CENTRE], posterior.mean])
         root = np.vstack([np.zeros(posterior.root.shape[1]), posterior.root])
@@ -253,9 +253,9 @@ class OwnSets(Mode):
             weights=self.weights,
         )
 
-    def _believed(self, totals: Totals | None) -> tuple[GaussianPosterior, float]:
+    def _believed(self, totals: ReleasedSums | None) -> tuple[GaussianPosterior, float]:
         if totals is None:
-            totals = Totals(np.zeros(self.size), np.zeros(0), 0.0, 0, 0.0, 0.0)
+            totals = ReleasedSums(np.zeros(self.size), np.zeros(0), 0.0, 0, 0.0, 0.0)
         count = self.features.features
         triangle = count * (count + 1) // 2
         parts = totals.values[:-1] / self._part[:-1]

@@ -52,12 +52,11 @@ from discreet.learners.gp_ucb.mode import (
     Mode,
     NoisyRows,
     PointObservations,
-    Totals,
+    ReleasedSums,
 )
 from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
-from discreet.learners.restoring import check_released
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
@@ -202,10 +201,10 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             return self.mode.policy(header, None)
         return self.mode.policy(header, self._release(self._stream))
 
-    def _plain(self) -> Totals:
+    def _plain(self) -> ReleasedSums:
         """Sums that need no further noise."""
         local = self.mode.local
-        return Totals(
+        return ReleasedSums(
             values=self.mode.row(self._sums.row),
             design=self._sums.design,
             people=float(self.people),
@@ -214,7 +213,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             scale=0.0 if local is None else local.scale,
         )
 
-    def _release(self, stream: PrivateStream) -> Totals:
+    def _release(self, stream: PrivateStream) -> ReleasedSums:
         """Release what came since the last time; the only place where noise is drawn.
 
         People whose row was released are never in another, even if making a policy from it failed.
@@ -238,7 +237,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         estimate, weighted = stream.estimate, decoder.estimate
         assert estimate is not None
         assert weighted is not None
-        return Totals(
+        return ReleasedSums(
             values=estimate.values,
             design=weighted.values,
             people=float(estimate.weights @ np.array(self._counts, dtype=np.float64)),
@@ -246,9 +245,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             variance=estimate.variance,
             scale=stream.scale,
         )
-
-    def _shared_facts(self) -> dict[str, Any]:
-        return {**super()._shared_facts(), "local": self.mode.local}
 
     @property
     def releases(self) -> list[Release]:
@@ -312,9 +308,10 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self._released = from_json(fields["released"], GramStatistics, "released")
         self._counts = [whole_number(count, "counts", minimum=1) for count in fields["counts"]]
         people = self._stream.people
-        if sum(self._counts) != people or self._released.reports != people:
+        if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
-        check_released(f"the {self.name} learner", people, self._published_at)
+        self._target.check_released(people)
+        self._target.check_released(people)
 
 
 def _features(

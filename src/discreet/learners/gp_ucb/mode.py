@@ -95,7 +95,7 @@ class GramStatistics(Statistics):
 
 
 @dataclass(frozen=True, eq=False)
-class Totals:
+class ReleasedSums:
     """Sums that are public, and the noise on them.
 
     Attributes:
@@ -265,5 +265,5 @@ class Mode(ABC):
         """(size,) the row of a sum, in the units in which `sensitivity` is measured."""
 
     @abstractmethod
-    def policy(self, header: dict[str, Any], totals: Totals | None) -> GPPolicy:
+    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
         """The policy that follows from public sums; None before any release."""

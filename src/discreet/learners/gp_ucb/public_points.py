@@ -52,7 +52,7 @@ from discreet.learners.gp_ucb.mode import (
     Mode,
     NoisyRows,
     PointObservations,
-    Totals,
+    ReleasedSums,
 )
 from discreet.learners.gp_ucb.posterior import (
     CENTRE,
@@ -406,7 +406,7 @@ class PublicPoints(Mode):
             row[-1] *= self._squares
         return row
 
-    def policy(self, header: dict[str, Any], totals: Totals | None) -> GPPolicy:
+    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
         groups = self.grid.groups
         if totals is None or totals.came == 0:
             prior = np.diag(np.sqrt(self.grid.prior_shape))
@@ -424,7 +424,7 @@ class PublicPoints(Mode):
             ),
         )
 
-    def _believed(self, totals: Totals) -> GaussianPosterior:
+    def _believed(self, totals: ReleasedSums) -> GaussianPosterior:
         size = self.grid.size
         design = Design(*totals.design.reshape(3, size, size))
         # Noise on each person's own reward spreads over u as the reward's own variance does.

@@ -15,18 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    freeze_arrays,
-    read_array,
-    whole_number,
-)
+from discreet.codec import Coded, Range, Shape
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Standard deviation of the logarithm of the random factor.
 _JITTER = 0.3
@@ -34,16 +28,42 @@ MOST_CELLS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Coded):
     """C partitions into at most `count` cells each (see the module)."""
 
-    count: int
-    axis: IntArray
-    cut: FloatArray
-    child: IntArray
+    count: Annotated[int, Range(1, MOST_CELLS)]
+    axis: Annotated[IntArray, Shape("C", "nodes"), Range(-1)]
+    cut: Annotated[FloatArray, Shape("C", "nodes")]
+    child: Annotated[IntArray, Shape("C", "nodes"), Range(0)]
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
+        super().__post_init__()
+        nodes, inner = 2 * self.count - 1, self.axis >= 0
+        proper = len(self.axis) > 0 and self.axis.shape[1] == nodes
+        if proper:
+            below = np.arange(nodes)[None, :]
+            among = (self.child > below) & (self.child < nodes - 1)
+            proper = bool(np.where(inner, among, self.child < self.count).all())
+        if not proper or self._deepest() > _depth(self.count):
+            raise InvalidInput(
+                f"cells had nodes of shape {self.axis.shape} for {self.count} cells; a partition "
+                f"needs {nodes} nodes, children after their parents at most {_depth(self.count)} "
+                f"deep, and cells below {self.count}. Send them as they were made."
+            )
+
+    def _deepest(self) -> int:
+        """The depth of the deepest node, or one more than is allowed."""
+        part, node = np.nonzero(self.axis >= 0)
+        first, depth = self.child[part, node], np.zeros(self.axis.shape, dtype=np.int64)
+        for _ in range(_depth(self.count) + 1):
+            for side in (0, 1):  # of two parents that a forger gave a node the deeper one counts
+                np.maximum.at(depth, (part, first + side), depth[part, node] + 1)
+        return int(depth.max())
+
+    @property
+    def columns(self) -> int:
+        """How many columns a context has at least."""
+        return int(self.axis.max()) + 1
 
     @classmethod
     def whole(cls, partitions: int) -> Cells:
@@ -74,8 +94,8 @@ class Cells:
         upper = np.ones((partitions, nodes, dimension))
         wanted = np.zeros((partitions, nodes), dtype=np.int64)
         wanted[:, 0] = count
-        made = np.ones(partitions, dtype=np.int64)
-        steps = np.array([0.0 if one is None else 1.0 / one for one in levels])
+        nodes_so_far = np.ones(partitions, dtype=np.int64)
+        steps = np.array([0.0 if levels_of is None else 1.0 / levels_of for levels_of in levels])
         node = np.zeros((partitions, len(points)), dtype=np.int64)
         for _ in range(_depth(count)):
             extent = upper - lower
@@ -92,8 +112,8 @@ class Cells:
             at = _quantiles(points, weights, node, (part, place, chosen), share, ends)
             at = _between_levels(at, ends, steps[chosen])
             # The k-th node of a partition that is split gets the k-th pair of children.
-            first = made[part] + 2 * _rank(part)
-            np.add.at(made, part, 2)
+            first = nodes_so_far[part] + 2 * _rank(part)
+            np.add.at(nodes_so_far, part, 2)
             axis[part, place], cut[part, place], child[part, place] = chosen, at, first
             for side in (0, 1):
                 lower[part, first + side] = lower[part, place]
@@ -115,59 +135,16 @@ class Cells:
             axis = self.axis[partition, node]
             right = unit[rows, np.maximum(axis, 0)] >= self.cut[partition, node]
             node = np.where(axis >= 0, self.child[partition, node] + right, node)
-        found: IntArray = self.child[partition, node]
-        return found
+        cells: IntArray = self.child[partition, node]
+        return cells
 
     def locate_all(self, unit: FloatArray) -> IntArray:
         """(C, n) the cell of each context in every partition."""
         node = np.zeros((len(self.axis), len(unit)), dtype=np.int64)
         for _ in range(_depth(self.count)):
             node = _descend(self.axis, self.cut, self.child, unit, node)
-        found: IntArray = np.take_along_axis(self.child, node, axis=1)
-        return found
-
-    def to_fields(self) -> dict[str, Any]:
-        """The cells as JSON values."""
-        return {
-            "count": self.count,
-            "axis": self.axis.tolist(),
-            "cut": self.cut.tolist(),
-            "child": self.child.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any], dimension: int) -> Cells:
-        """The inverse of `to_fields`; `InvalidInput` for what is no partition."""
-        count = whole_number(fields["count"], "count", 1, MOST_CELLS)
-        axis = read_array(fields["axis"], "axis", "whole", 2)
-        cut = read_array(fields["cut"], "cut", "number", 2)
-        child = read_array(fields["child"], "child", "whole", 2)
-        nodes = 2 * count - 1
-        shape = (len(axis), nodes)
-        proper = len(axis) > 0 and axis.shape == cut.shape == child.shape == shape
-        if proper:
-            inner = axis >= 0
-            below = np.arange(nodes)[None, :]
-            proper = (
-                bool((axis < dimension).all() and (axis >= -1).all())
-                and bool(((child > below) & (child < nodes - 1))[inner].all())
-                and bool(((child >= 0) & (child < count))[~inner].all())
-            )
-        if proper:
-            depth = np.zeros(shape, dtype=np.int64)
-            for part, node in np.argwhere(inner):
-                first = child[part, node]
-                # Of two parents that a forger gave a node the deeper one counts.
-                below_it = depth[part, first : first + 2]
-                np.maximum(below_it, depth[part, node] + 1, out=below_it)
-            proper = int(depth.max()) <= _depth(count)
-        if not proper:
-            raise InvalidInput(
-                f"cells had nodes of shape {axis.shape} for {count} cells; each partition needs "
-                f"{nodes} nodes, children after their parents at most {_depth(count)} deep, axes "
-                f"below {dimension} and cells below {count}. Send them as they were made."
-            )
-        return cls(count, axis, cut, child)
+        cells: IntArray = np.take_along_axis(self.child, node, axis=1)
+        return cells
 
 
 def _depth(count: int) -> int:
@@ -182,16 +159,16 @@ def _descend(
     along = np.take_along_axis(axis, node, axis=1)
     values = points[np.arange(len(points))[None, :], np.maximum(along, 0)]
     right = values >= np.take_along_axis(cut, node, axis=1)
-    found: IntArray = np.where(along >= 0, np.take_along_axis(child, node, axis=1) + right, node)
-    return found
+    below: IntArray = np.where(along >= 0, np.take_along_axis(child, node, axis=1) + right, node)
+    return below
 
 
 def _rank(groups: IntArray) -> IntArray:
     """The position of each entry among those equal to it, for groups in order."""
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
     lengths = np.diff(np.r_[starts, len(groups)])
-    found: IntArray = np.arange(len(groups)) - np.repeat(starts, lengths)
-    return found
+    rank: IntArray = np.arange(len(groups)) - np.repeat(starts, lengths)
+    return rank
 
 
 def _quantiles(
@@ -222,8 +199,8 @@ def _quantiles(
     last = np.clip(last, start + 1, np.maximum(stop - 1, start + 1))
     few = counts < 2
     last = np.where(few, 1, last)
-    found: FloatArray = 0.5 * (value[last - 1] + value[np.minimum(last, len(value) - 1)])
-    return np.where(few, 0.5 * (ends[0] + ends[1]), found)
+    middle: FloatArray = 0.5 * (value[last - 1] + value[np.minimum(last, len(value) - 1)])
+    return np.where(few, 0.5 * (ends[0] + ends[1]), middle)
 
 
 def _between_levels(
@@ -232,5 +209,5 @@ def _between_levels(
     """Cuts moved between two levels, strictly inside the node."""
     width = np.where(step > 0.0, step, 1.0)
     snapped = np.clip(np.round(at / width) * width, ends[0] + width, ends[1] - width)
-    found: FloatArray = np.where(step > 0.0, snapped, at)
-    return found
+    cuts: FloatArray = np.where(step > 0.0, snapped, at)
+    return cuts

@@ -19,6 +19,27 @@ evaluates one context and a site that evaluates thousands find the same arms and
 |-------------|--------|-------------------------------------------------------------|
 | frequencies | (M, d) | i_a of each feature; the first feature is the constant      |
 | phi(x)      | (n, M) | features of n contexts                                      |
+
+*Points.* A low-discrepancy set, shifted anew for each policy: the additive recurrence with powers
+of the generalised golden ratio (Roberts 2018) fills [0, 1]^d evenly, and a random shift modulo 1
+makes averages over it unbiased (Cranley and Patterson 1976). Columns with levels keep the shifted
+value; features and cells look only at the level it falls into.
+
+*Density.* A histogram of contexts over bins of the domain, learnt from the cells that people
+report. It starts uniform. Given a policy with density kappa, a report of cell j of partition c came
+from bin z with probability
+
+    kappa_z (2 b + (p - b) [share of z in j]) / P_cj,
+
+(the step of expectation maximisation, Dempster, Laird and Rubin 1977). These sums over reports add;
+the learner moves the density towards their average since the last policy by a step that shrinks
+(Cappe and Moulines 2009). With one cell reports say nothing, and the density stays as it is.
+
+| array   | shape  | meaning                                               |
+|---------|--------|-------------------------------------------------------|
+| density | (Z,)   | relative to uniform; its mean is 1                    |
+| located | (Z,)   | sum over reports of the probability that x is in z    |
+| points  | (Q, d) | integration points in [0, 1)^d                        |
 """
 
 from __future__ import annotations
@@ -27,9 +48,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Annotated
 
 import numpy as np
 
+from discreet.codec import Coded, Range, Shape
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # There are too many features of more columns to go through them.
@@ -113,14 +136,14 @@ def round_coefficients(values: FloatArray) -> FloatArray:
 
 def _cosines(x: FloatArray, most: int) -> FloatArray:
     """(n, most + 1) of c_0 .. c_most at x, by the recurrence of Chebyshev."""
-    found = np.ones((len(x), most + 1))
+    cosines = np.ones((len(x), most + 1))
     if most:
         first = np.cos(np.pi * x)
-        found[:, 1] = first
+        cosines[:, 1] = first
         for i in range(2, most + 1):
-            found[:, i] = 2.0 * first * found[:, i - 1] - found[:, i - 2]
-        found[:, 1:] *= np.sqrt(2.0)
-    return found
+            cosines[:, i] = 2.0 * first * cosines[:, i - 1] - cosines[:, i - 2]
+        cosines[:, 1:] *= np.sqrt(2.0)
+    return cosines
 
 
 @lru_cache(maxsize=4096)
@@ -145,7 +168,7 @@ def _axis_spectrum(length_scale: float, levels: int | None) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
-    counts = [_PER_AXIS if one is None else min(one, _PER_AXIS) for one in levels]
+    counts = [_PER_AXIS if levels_of is None else min(levels_of, _PER_AXIS) for levels_of in levels]
     rows: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     for count in counts:
         rows = [
@@ -155,10 +178,145 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
             if reach + i / _PER_AXIS < _REACH
         ]
     weight = {}
-    spectra = [_axis_spectrum(_RANKED_AT, one) for one in levels]
+    spectra = [_axis_spectrum(_RANKED_AT, levels_of) for levels_of in levels]
     for row, _ in rows:
         # In order of size, so that rows which differ by the order of axes tie on every machine.
         weight[row] = math.prod(sorted(float(s[i]) for s, i in zip(spectra, row, strict=True)))
     most = min(_MOST_FEATURES, max(_MOST_COEFFICIENTS // arms, _FEWEST))
     kept = sorted(weight, key=lambda row: (-weight[row], row))[:most]
     return CosineFeatures(tuple(kept), levels)
+
+
+# Points in one, two, three, ... dimensions.
+_POINTS = (128, 576, 1000, 1400, 1800, 2200)
+
+
+@lru_cache(maxsize=8)
+def integration_points(seed: int, version: int, levels: tuple[int | None, ...]) -> FloatArray:
+    """(Q, d) points in [0, 1)^d that depend on the public seed and the policy's version."""
+    dimension = len(levels)
+    count = _POINTS[min(dimension, len(_POINTS)) - 1]
+    ratio = 2.0
+    for _ in range(60):  # the root of r^(d+1) = r + 1
+        ratio = (1.0 + ratio) ** (1.0 / (dimension + 1))
+    steps = ratio ** -np.arange(1.0, dimension + 1.0)
+    shift = np.random.default_rng([seed, version, 1]).random(dimension)
+    points: FloatArray = (np.arange(count)[:, None] * steps[None] + shift) % 1.0
+    points.flags.writeable = False
+    return points
+
+
+def on_levels(points: FloatArray, levels: tuple[int | None, ...]) -> FloatArray:
+    """Contexts (Q, d) as people have them: columns with L levels take j / (L - 1) only."""
+    placed = points.copy()
+    for axis, count in enumerate(levels):
+        if count is not None:
+            level = np.minimum((points[:, axis] * count).astype(np.int64), count - 1)
+            placed[:, axis] = level / (count - 1)
+    return placed
+
+
+# Bins per continuous axis in one, two, three, ... dimensions.
+_BINS = (24, 24, 10, 6, 4, 3)
+_FLOOR = 0.05
+_STEP_POWER, _STEP_START = 0.75, 4.0
+
+
+@dataclass(frozen=True)
+class DensityBins:
+    """The bins of a domain with these levels."""
+
+    levels: tuple[int | None, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        usual = _BINS[min(len(self.levels), len(_BINS)) - 1]
+        return tuple(usual if count is None else min(count, usual) for count in self.levels)
+
+    def __len__(self) -> int:
+        return math.prod(self.shape)
+
+    def of(self, points: FloatArray) -> IntArray:
+        """(Q,) the bin of each point (Q, d) in [0, 1]^d."""
+        index = np.zeros(len(points), dtype=np.int64)
+        for axis, count in enumerate(self.shape):
+            along = np.minimum((points[:, axis] * count).astype(np.int64), count - 1)
+            index = index * count + along
+        return index
+
+
+@dataclass(frozen=True, eq=False)
+class Density(Coded):
+    """Where people are, and the sums (statistics) that it was learnt from.
+
+    Attributes:
+        shares: (Z,) relative to uniform; their mean is 1.
+        located: (Z,) sum over reports of the probability that their person is in a bin.
+        placed: how many reports said where their person is.
+    """
+
+    shares: Annotated[FloatArray, Shape("Z"), Range(above=0.0)]
+    located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
+    placed: Annotated[int, Range(0)]
+
+    @classmethod
+    def uniform(cls, bins: int) -> Density:
+        """Before any report."""
+        return cls(np.ones(bins), np.zeros(bins), 0)
+
+    def with_sums(
+        self, located: FloatArray, placed: int, version: int, stretch: float | None = None
+    ) -> Density:
+        """After a step towards where people were located since, if any were.
+
+        Args:
+            located, placed: of all reports so far.
+            version: of the policy that is made; steps shrink with it.
+            stretch: how far beyond the average of new reports the step aims; None for not at all.
+        """
+        if placed == self.placed:
+            return self
+        new = located - self.located
+        if stretch is not None:
+            located_now = new * (len(new) / max(float(new.sum()), 1e-300))
+            new = np.maximum(self.shares + stretch * (located_now - self.shares), 0.0)
+        return Density(moved(self.shares, new, version), located, placed)
+
+
+def moved(density: FloatArray, located: FloatArray, version: int) -> FloatArray:
+    """The density after a step towards where new reports were located; at least 5% of uniform."""
+    towards = located * (len(located) / max(float(located.sum()), 1e-300))
+    step = (version + _STEP_START) ** -_STEP_POWER
+    mixed = (1.0 - step) * density + step * towards
+    floored = np.maximum(mixed, _FLOOR)
+    result: FloatArray = floored / floored.mean()
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The integration points of one policy version.
+
+    Attributes:
+        points: (Q, d) in [0, 1)^d; cells and bins are looked up with them.
+        phi: (Q, M) all features there.
+        bins: (Q,) the bin of the density.
+    """
+
+    points: FloatArray
+    phi: FloatArray
+    bins: IntArray
+
+    def weights(self, density: FloatArray) -> FloatArray:
+        """(Q,) the share of people that each point stands for."""
+        shares_of_bins = density[self.bins]
+        shares: FloatArray = shares_of_bins / shares_of_bins.sum()
+        return shares
+
+
+@lru_cache(maxsize=4)
+def grid_of(seed: int, version: int, features: CosineFeatures) -> Grid:
+    """The grid of a policy version; the last few are kept."""
+    points = integration_points(seed, version, features.levels)
+    phi = features(on_levels(points, features.levels))
+    return Grid(points, phi, DensityBins(features.levels).of(points))

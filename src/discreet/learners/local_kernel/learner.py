@@ -2,51 +2,52 @@
 
 Every report is a noisy linear measurement of the arms' functions (measurement.py), so a Gaussian
 posterior over all arms' coefficients (posterior.py) holds everything that was told, and what the
-next people are asked (questions.py) follows from it. All of it reads reports that are private
-already, so none of it costs privacy; a wrong density or prior costs regret, never privacy.
+next people are asked follows from it. All of it reads reports that are private already, so none of
+it costs privacy; a wrong density or prior costs regret, never privacy.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
-from discreet.codec import decode_array, encode_array
 from discreet.domain import Box
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.base import Common
 from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.density import DensityBins, moved
-from discreet.learners.local_kernel.features import MOST_COLUMNS, CosineFeatures
-from discreet.learners.local_kernel.grid import grid_of
+from discreet.learners.local_kernel.features import (
+    MOST_COLUMNS,
+    CosineFeatures,
+    Density,
+    DensityBins,
+    grid_of,
+)
 from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
-from discreet.learners.local_kernel.posterior import Likely
-from discreet.learners.local_kernel.questions import (
+from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports, KernelStatistics
+from discreet.learners.local_kernel.posterior import (
     CELL_COUNTS,
+    Likely,
     Questions,
-    expected_information,
+    best_cells,
     most_cells,
 )
-from discreet.learners.local_kernel.source_learning import HearsSources
-from discreet.learners.local_kernel.statistics import KernelStatistics
+from discreet.learners.local_kernel.sources import (
+    CELLS_EVERY,
+    COUNT_EVERY,
+    HearsSources,
+    learning_due,
+)
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
-# Hyperparameters are learnt when the policy's version is one of these, and every so many later.
-_LEARN_AT, _LEARN_EVERY = (5, 12), 25
-# Cells are cut anew for every so many policies, into a number that is chosen every so many.
-_CELLS_EVERY, _COUNT_EVERY = 4, 20
 
-
-class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], HearsSources):
+class LocalKernel(HearsSources):
     """Learns which arm is best where from one private value of each person.
 
     Auxiliary sources (`open_source`, see sources.py) enter the same posterior for as long as they
-    do not contradict the target (source_learning.py).
+    do not contradict the target (sources.py).
 
     Args:
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
@@ -57,8 +58,19 @@ class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], Hea
 
     name: ClassVar[str] = "local_kernel"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
-    reports_type = KernelReports
-    statistics_type = KernelStatistics
+    saved = (
+        "_likely",
+        "_density",
+        "_cell_count",
+        "_cells",
+        "_pair_densities",
+        "_given_up",
+        "_reviewed",
+        "_doubt",
+    )
+    _density: Density
+    _cell_count: int
+    _cells: Cells
 
     def __init__(
         self,
@@ -76,21 +88,15 @@ class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], Hea
                 f"domain had {domain.dimension} columns; local_kernel takes at most "
                 f"{MOST_COLUMNS}. Choose the columns that matter, or use partition."
             )
+        super().__init__(domain, arms, budget, **common)
         if density not in ("learned", "uniform"):
             raise InvalidInput(f"density was {density!r}; it must be 'learned' or 'uniform'.")
         self.density = density
         self.batch = whole_number(batch, "batch", minimum=1)
         self.growth = positive_number(growth, "growth")
-        if isinstance(domain, Box):
-            self._bins = DensityBins(domain.levels)
-            count = len(arms) if isinstance(arms, ArmPoints) else whole_number(arms, "arms", 2)
-            self.features = CosineFeatures.of(domain.levels, count)
-        ArmLearner.__init__(self, domain, arms, budget, **common)
-        HearsSources.__init__(self)
+        self.features = CosineFeatures.of(domain.levels, self.arms)
         self._likely = Likely.first(domain.dimension)
-        self._density = self._bins.uniform()
-        self._located_before = np.zeros(len(self._bins))
-        self._placed_before = 0
+        self._density = Density.uniform(len(DensityBins(domain.levels)))
         self._cell_count = 1
         self._cells = Cells.whole(1)
 
@@ -99,14 +105,8 @@ class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], Hea
         return max(self.batch, int(self._published_at * self.growth))
 
     def _empty(self) -> KernelStatistics:
-        size = self.arms * len(self.features)
-        return KernelStatistics(
-            precision=np.zeros((size, size)),
-            weighted=np.zeros(size),
-            located=np.zeros(len(self._bins)),
-            placed=0,
-            reports=0,
-        )
+        bins = len(DensityBins(self.domain.levels))
+        return KernelStatistics.zeros(self.arms * len(self.features), bins)
 
     def _statistics(self, policy: KernelPolicy, reports: KernelReports) -> KernelStatistics:
         policy.check(reports)
@@ -114,14 +114,15 @@ class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], Hea
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
         size = self.arms * len(self.features)
-        statistics.check(size, len(self._bins), self.domain.dimension)
+        statistics.check(size, len(self._density.shares), self.domain.dimension)
 
     def _publish(self) -> KernelPolicy:
         version = len(self._policies)
-        self._locate(version)
+        if self.density == "learned":
+            sums = self._sums
+            self._density = self._density.with_sums(sums.located, sums.placed, version)
         lost = self._review(version)
-        due = version in _LEARN_AT or (version > 0 and version % _LEARN_EVERY == 0)
-        if due or lost or (version == 0 and self.heard):
+        if learning_due(version) or lost or (version == 0 and self.source_total):
             self._learn()
         rng = np.random.default_rng([self.public_seed, version, 2])
         # While length scales are uncertain, other policies take others: with one that is too long
@@ -129,57 +130,37 @@ class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], Hea
         smooth = self._likely.draw(rng)
         posterior = self._posterior(smooth)
         grid = grid_of(self.public_seed, version, self.features)
-        mass = grid.weights(self._density)
+        mass = grid.weights(self._density.shares)
         phi = grid.phi[:, posterior.used]
         questions = Questions.draw(posterior, phi, mass, rng)
         questions = self._doubted(questions, smooth, phi, mass, rng)
-        policy = KernelPolicy(
-            **self.policy_header(),
-            used=posterior.used,
-            values=questions.values.astype(np.float32),
-            directions=questions.directions.astype(np.float32),
-            cells=Cells.whole(1),
-            density=self._density,
-            epsilon=self.budget.epsilon,
-        )
-        if version % _COUNT_EVERY == 0:
-            self._cell_count = self._best_count(policy, questions, rng)
-        if version % _CELLS_EVERY == 0:
-            self._cells = self._cut(questions, policy, self._cell_count, rng)
-        return replace(policy, cells=self._cells)
 
-    def _locate(self, version: int) -> None:
-        """Move the density towards where people were located since the last policy."""
-        sums = self._sums
-        new = sums.placed - self._placed_before
-        if self.density == "learned" and new > 0:
-            located = sums.located - self._located_before
-            self._density = moved(self._density, located, version)
-        self._located_before, self._placed_before = sums.located, sums.placed
+        def policy(cells: Cells) -> KernelPolicy:
+            return KernelPolicy(
+                **self.policy_header(),
+                used=posterior.used,
+                values=questions.values.astype(np.float32),
+                directions=questions.directions.astype(np.float32),
+                cells=cells,
+                density=self._density.shares,
+                epsilon=self.budget.epsilon,
+            )
 
-    def _cut(
-        self, questions: Questions, policy: KernelPolicy, count: int, rng: np.random.Generator
-    ) -> Cells:
-        scales = np.array(self._likely.best.length_scales)
-        return questions.cells(policy.grid.points, count, scales, self.domain.levels, rng)
+        def cut(count: int) -> Cells:
+            scales = np.array(self._likely.best.length_scales)
+            return questions.cells(grid.points, count, scales, self.domain.levels, rng)
 
-    def _best_count(
-        self, policy: KernelPolicy, questions: Questions, rng: np.random.Generator
-    ) -> int:
-        """The number of cells with the largest expected information (questions.py)."""
-        allowed = [one for one in CELL_COUNTS if one <= most_cells(self.budget.epsilon)]
-        if len(allowed) == 1:
-            return 1
-        if policy.version > _COUNT_EVERY:  # later it changes little: look at its neighbours
-            now = allowed.index(self._cell_count)
-            allowed = allowed[max(now - 1, 0) : now + 2]
-        found = []
-        for count in allowed:
-            cells = self._cut(questions, policy, count, rng)
-            measured = Measurements(replace(policy, cells=cells))
-            size = len(self.features)
-            found.append(expected_information(measured, questions, policy.used, size))
-        return allowed[int(np.argmax(found))]
+        def measured(cells: Cells) -> Measurements:
+            return Measurements(policy(cells))
+
+        if version % COUNT_EVERY == 0:
+            now = self._cell_count if version > COUNT_EVERY else None
+            allowed = [count for count in CELL_COUNTS if count <= most_cells(self.budget.epsilon)]
+            best = best_cells(allowed, now, cut, measured, questions, posterior.used)
+            self._cell_count = best.count
+        if version % CELLS_EVERY == 0:
+            self._cells = cut(self._cell_count)
+        return policy(self._cells)
 
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
@@ -196,40 +177,3 @@ class LocalKernel(ArmLearner[KernelPolicy, KernelReports, KernelStatistics], Hea
     def length_scales(self) -> tuple[float, ...]:
         """How far functions vary along each column, as a share of its bounds, as learnt so far."""
         return self._likely.best.length_scales
-
-    def _shared_facts(self) -> dict[str, Any]:
-        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
-
-    def _options(self) -> dict[str, Any]:
-        return {"density": self.density, "batch": self.batch, "growth": self.growth}
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "likely": self._likely.to_fields(),
-            "density": encode_array(self._density),
-            "located_before": encode_array(self._located_before),
-            "placed_before": self._placed_before,
-            "cell_count": self._cell_count,
-            "cells": self._cells.to_fields(),
-            "heard": self._source_state(),
-        }
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        self._check_sums(self._sums)
-        density = decode_array(fields["density"], "density", 1)
-        before = decode_array(fields["located_before"], "located_before", 1)
-        bins = len(self._bins)
-        if density.shape != (bins,) or before.shape != (bins,) or not (density > 0.0).all():
-            raise InvalidInput(
-                f"density had shape {density.shape} and located_before {before.shape}; both have "
-                f"{bins} numbers, densities above 0."
-            )
-        self._likely = Likely.from_fields(fields["likely"], self.domain.dimension)
-        self._density, self._located_before = density, before
-        self._placed_before = whole_number(fields["placed_before"], "placed_before")
-        most = most_cells(self.budget.epsilon)
-        self._cell_count = whole_number(fields["cell_count"], "cell_count", 1, most)
-        if self._cell_count not in CELL_COUNTS:
-            raise InvalidInput(f"cell_count was {self._cell_count}; it is one of {CELL_COUNTS}.")
-        self._cells = Cells.from_fields(fields["cells"], self.domain.dimension)
-        self._restore_sources(fields["heard"])

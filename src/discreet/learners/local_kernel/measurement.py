@@ -10,7 +10,9 @@ probability that j is reported, because wrong values are reported with either si
 People with the same functions, partition and cell share a.
 
 For people of a source, whose arm is as private as the context, the integral goes over contexts and
-arms, kappa is their joint density, and g looks at both (source_policy.py).
+arms, kappa is their joint density, and g looks at both. The rows of such an integral are the pairs
+of an integration point and an arm; row q K + k is point q with arm k, and bin z K + k of the
+density is bin z of contexts with arm k.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
-from discreet.learners.local_kernel.statistics import KernelStatistics
+from discreet.learners.local_kernel.features import Grid
+from discreet.learners.local_kernel.policy import (
+    KernelPolicy,
+    KernelReports,
+    KernelSourcePolicy,
+    KernelStatistics,
+    arm_places,
+)
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray, SignArray
 
@@ -57,8 +65,8 @@ class Rows:
     @property
     def weights(self) -> FloatArray:
         """(R,) the share of people that each row stands for."""
-        found = self.density[self.bins]
-        shares: FloatArray = found / found.sum()
+        shares_of_bins = self.density[self.bins]
+        shares: FloatArray = shares_of_bins / shares_of_bins.sum()
         return shares
 
 
@@ -77,14 +85,19 @@ class RowMeasurements:
         self.shown: FloatArray = self._wrong + gain * np.maximum(mass, _LEAST_MASS)
         self._gain = gain
 
+    @property
+    def features(self) -> int:
+        """M, how many features there are."""
+        return int(self._rows.phi.shape[1])
+
     def vectors(self, function: IntArray, partition: IntArray, cell: IntArray) -> FloatArray:
         """(U, K M) the vectors a of these combinations, by arm and then by feature."""
         rows, arms = self._rows, self._number_of_arms
         points, features = rows.phi.shape
-        one, row = np.nonzero(rows.cells[partition] == cell[:, None])
+        which, row = np.nonzero(rows.cells[partition] == cell[:, None])
         scale = self._contrast / self.shown[partition, cell]
-        value = self._weights[row] * rows.signs[row, function[one]] * scale[one]
-        place = one * arms + rows.arms[row, function[one]]
+        value = self._weights[row] * rows.signs[row, function[which]] * scale[which]
+        place = which * arms + rows.arms[row, function[which]]
         shape = (len(function) * arms, points)
         integral = csr_array((value, (place, rows.point[row])), shape=shape) @ rows.phi
         vectors: FloatArray = np.round(integral / _GRID) * _GRID
@@ -112,7 +125,7 @@ class RowMeasurements:
         )
 
     def _located(self, partition: IntArray, cell: IntArray) -> FloatArray:
-        """(Z,) how many of these people are likely to be in each bin (density.py)."""
+        """(Z,) how many of these people are likely to be in each bin (features.py)."""
         rows = self._rows
         bins = len(rows.density)
         if self._count == 1:
@@ -148,6 +161,46 @@ class Measurements(RowMeasurements):
             density=policy.density,
         )
         super().__init__(rows, policy.arms, policy.mechanism)
+
+    def statistics(self, reports: KernelReports) -> KernelStatistics:
+        """What checked reports of the policy add up to."""
+        function, partition = self._policy.picked(reports.tickets)
+        return self.sums(function, partition, reports.cells, reports.signs)
+
+
+def pairs(grid: Grid, arms: int) -> FloatArray:
+    """(Q K, d + 1) the points with every arm, as cells look them up."""
+    column = np.tile(arm_places(np.arange(arms), arms), len(grid.points))
+    return np.column_stack([np.repeat(grid.points, arms, axis=0), column])
+
+
+def pair_bins(grid: Grid, arms: int) -> IntArray:
+    """(Q K,) the bins of their density."""
+    bins: IntArray = (grid.bins[:, None] * arms + np.arange(arms)).ravel()
+    return bins
+
+
+class SourceMeasurements(RowMeasurements):
+    """Works out a and P for the questions of one policy of a source (measurement.py)."""
+
+    def __init__(self, policy: KernelSourcePolicy) -> None:
+        self._policy = policy
+        grid, arms = policy.grid, policy.arms
+        functions, _, size = policy.directions.shape
+        table = policy.directions.reshape(-1, size).T.astype(np.float64)
+        values = (grid.phi[:, policy.used] @ table).reshape(-1, functions, arms)
+        signs = np.where(values.transpose(0, 2, 1) >= 0.0, 1, -1).astype(np.int8)
+        arm = np.tile(np.arange(arms), len(grid.phi))
+        rows = Rows(
+            phi=grid.phi,
+            point=np.repeat(np.arange(len(grid.phi)), arms),
+            arms=np.broadcast_to(arm[:, None], (len(arm), functions)),
+            signs=signs.reshape(-1, functions),
+            cells=policy.cells.locate_all(pairs(grid, arms)),
+            bins=pair_bins(grid, arms),
+            density=policy.density,
+        )
+        super().__init__(rows, arms, policy.mechanism)
 
     def statistics(self, reports: KernelReports) -> KernelStatistics:
         """What checked reports of the policy add up to."""

@@ -1,4 +1,4 @@
-"""The policy of the kernel bandit and its reports: what runs on a person's side.
+"""Policies of the kernel bandit, reports and what they add up to: what runs on a person's side.
 
 A policy holds F public pairs of functions and C public partitions. A ticket, drawn before anyone
 looks at the person, picks one of each:
@@ -17,43 +17,54 @@ arms that follow, make no report more than e^epsilon times as likely from one as
 What it does not cover is as in partition/policy.py: tickets drawn again until the arm pleases, a
 second report, actions that others can watch, and silence.
 
+*Sources.* The arm of such a person was chosen before, so it is as private as the context. A policy
+holds F public sign functions and C public partitions of contexts and arms together. A public
+question, drawn without looking at the person and sent along, picks one of each:
+
+* the *sign function* g(x, k) = sign(phi(x)' delta_k), which says which way of the reward counts;
+* the *cell function* C(x, k), one of G cells; arm k of K is the level at (k + 1/2) / K of one more
+  column.
+
+The reward becomes a sign s by randomised rounding, and (C(x, k), g(x, k) s), one of 2G values, is
+reported by 2G-ary randomised response.
+
+*Claim.* The question does not depend on the person. Given it, for any two people with contexts in
+the domain, any arms and rewards in their bounds, the mechanism sees one of 2G values, so no report
+is more than e^epsilon times as likely from one as from the other. What it does not cover: questions
+drawn again until the answer pleases, a second report, and silence.
+
 *What a device does.* With its ticket it needs one pair of functions, 2 K m numbers, and one
 partition of at most 3 (2G - 1) numbers; it evaluates m features and as many multiplications.
 """
 
 from __future__ import annotations
 
-import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.codec import decode_array, encode_array
+from discreet.codec import Range, Shape
 from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.density import DensityBins
 from discreet.learners.local_kernel.features import (
     LARGEST_COEFFICIENT,
     CosineFeatures,
+    DensityBins,
+    Grid,
+    grid_of,
     round_coefficients,
 )
-from discreet.learners.local_kernel.grid import Grid, grid_of
-from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports
+from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
 from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.sources import SourcePolicy
+from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response, round_to_signs
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    SignArray,
-    TicketArray,
-    positive_number,
-    read_array,
-    whole_vector,
-)
+from discreet.validation import FloatArray, IntArray, InvalidInput, SignArray, TicketArray
 
 # Where a ticket's uniform numbers are used (public_uniforms).
 _FUNCTION, _PARTITION = np.array([0]), np.array([1])
@@ -66,74 +77,175 @@ class KernelReports(Reports):
     """Reports of n people.
 
     Attributes:
-        tickets: (n,) public tickets. Two people may draw the same one.
+        tickets: (n,) public tickets, or the numbers of public questions to people of a source. Two
+            people may draw the same one.
         cells: (n,) reported cells of the policy that made them.
         signs: (n,) reported signs, -1 or +1.
     """
 
     kind: ClassVar[str] = "local-kernel-reports"
 
-    tickets: TicketArray
-    cells: IntArray
-    signs: SignArray
+    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
+    cells: Annotated[IntArray, Shape("n")]
+    signs: Annotated[SignArray, Shape("n"), Range(-1, 1)]
 
     def __len__(self) -> int:
         return len(self.tickets)
 
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.origin_fields(),
-            "tickets": self.tickets.tolist(),
-            "cells": self.cells.tolist(),
-            "signs": self.signs.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        tickets = whole_vector(fields["tickets"], "tickets", 0, TICKETS - 1)
-        return cls(
-            **cls.read_origin(fields),
-            tickets=tickets.astype(np.uint64),
-            cells=read_array(fields["cells"], "cells", "whole", 1),
-            signs=read_array(fields["signs"], "signs", "whole", 1).clip(-2, 2).astype(np.int8),
-        )
-
 
 @dataclass(frozen=True, eq=False)
-class KernelPolicy(ArmPolicy):
-    """Functions and partitions, of which a ticket picks one each (see the module).
+class KernelOffer(Offer):
+    """Under which people report a cell and a sign by randomised response.
 
     Attributes:
         used: (m,) the features that functions are made of.
-        values: (F, K, m) coefficients theta of the arm functions.
         directions: (F, K, m) coefficients delta of the sign functions.
         cells: C partitions into G cells.
-        density: (Z,) the density of contexts that reports will be read with.
-        epsilon: budget of one report; infinity for a non-private reference.
+        density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
+            their arms.
     """
 
-    kind: ClassVar[str] = "local-kernel-policy"
-
-    used: IntArray
-    values: FloatArray
-    directions: FloatArray
+    arms: Annotated[int, Range(2)]
+    used: Annotated[IntArray, Shape("m"), Range(0)]
+    directions: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
     cells: Cells
-    density: FloatArray
-    epsilon: float
+    density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
+
+    # What of a person's data is hidden among the values (cell, sign).
+    data: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = len(self.features)
+        if not (self.used.size and (np.diff(self.used) > 0).all() and self.used[-1] < count):
+            raise InvalidInput(
+                f"the policy used the features {self.used.tolist()!r:.80}; they must be increasing "
+                f"numbers below {count}. Send it as it was made."
+            )
+        if len(self.directions) == 0 or self.cells.columns > self.cell_columns:
+            raise InvalidInput(
+                f"the policy had {len(self.directions)} sign functions and cells of "
+                f"{self.cells.columns} columns; it needs functions, and cells of at most "
+                f"{self.cell_columns} columns. Send it as it was made."
+            )
+        check_coefficients("directions", self.directions)
+
+    @property
+    @abstractmethod
+    def density_bins(self) -> int:
+        """How many bins the density has."""
+
+    @property
+    @abstractmethod
+    def cell_columns(self) -> int:
+        """How many columns cells are cut along."""
 
     @cached_property
     def features(self) -> CosineFeatures:
+        """The features that functions are made of, and others."""
         return CosineFeatures.of(self.domain.levels, self.arms)
 
-    @cached_property
+    @property
+    @abstractmethod
     def mechanism(self) -> SignedSubsetSelection:
         """2G-ary randomised response."""
-        return k_ary_response(self.cells.count, self.epsilon)
 
     @property
     def grid(self) -> Grid:
         """Where integrals over the domain are taken."""
         return grid_of(self.public_seed, self.version, self.features)
+
+    @abstractmethod
+    def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
+        """(n,) the functions and (n,) the partition that tickets pick."""
+
+    @abstractmethod
+    def placed(self, unit: FloatArray, arms: IntArray) -> FloatArray:
+        """(n, cell_columns) people as cells look them up."""
+
+    def answers(
+        self, unit: FloatArray, arms: IntArray, tickets: TicketArray
+    ) -> tuple[IntArray, SignArray]:
+        """(n,) the cells of people, and (n,) which way of their rewards counts."""
+        function, partition = self.picked(tickets)
+        phi = self.features(unit, self.used)
+        own = self.directions[function, arms].astype(np.float64)
+        asked = np.where((own[:, None, :] @ phi[:, :, None])[:, 0, 0] >= 0.0, 1, -1)
+        return self.cells.locate(self.placed(unit, arms), partition), asked.astype(np.int8)
+
+    def reported(
+        self,
+        unit: FloatArray,
+        arms: IntArray,
+        rewards: FloatArray,
+        tickets: TicketArray,
+        noise: NoiseSource,
+    ) -> KernelReports:
+        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
+        cells, asked = self.answers(unit, arms, tickets)
+        signs = round_to_signs(rewards, noise) * asked
+        hidden, shown = self.mechanism.privatise(cells, signs, noise)
+        return KernelReports(
+            **self.origin(noise.name), tickets=tickets, cells=hidden[:, 0], signs=shown[:, 0]
+        )
+
+    def release(self, noise: str) -> Release | None:
+        mechanism = self.mechanism
+        return Release(
+            mechanism=f"randomised response on {2 * mechanism.bins} values",
+            event=PureEvent(mechanism.epsilon),
+            sensitivity=1.0,
+            sensitivity_source=f"any two of the {2 * mechanism.bins} values (cell, sign) are "
+            "neighbours",
+            scale=mechanism.epsilon,
+            people=self.group,
+            data=self.data,
+            noise=noise,
+        )
+
+    def check(self, reports: KernelReports) -> None:
+        """Refuse reports that no person makes under this."""
+        if len(reports) == 0:
+            raise InvalidInput("reports was empty; pass at least one report.")
+        if not ((reports.cells >= 0) & (reports.cells < self.cells.count)).all():
+            raise InvalidInput(
+                f"reports had cells outside 0 .. {self.cells.count - 1}, those of {self.title}; "
+                "send them as the policy made them."
+            )
+        if not (np.abs(reports.signs) == 1).all():
+            raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPolicy(KernelOffer, ArmPolicy):
+    """Functions and partitions, of which a ticket picks one each (see the module).
+
+    Attributes:
+        values: (F, K, m) coefficients theta of the arm functions.
+        epsilon: budget of one report; infinity for a non-private reference.
+    """
+
+    kind: ClassVar[str] = "local-kernel-policy"
+    data: ClassVar[str] = "the cell of the context and the sign of the rounded reward"
+
+    values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_coefficients("values", self.values)
+
+    @cached_property
+    def mechanism(self) -> SignedSubsetSelection:
+        return k_ary_response(self.cells.count, self.epsilon)
+
+    @property
+    def density_bins(self) -> int:
+        return len(DensityBins(self.domain.levels))
+
+    @property
+    def cell_columns(self) -> int:
+        return self.domain.dimension
 
     def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
         """(n,) the pair of functions and (n,) the partition that tickets pick."""
@@ -149,24 +261,24 @@ class KernelPolicy(ArmPolicy):
         """(n, F) the arm of every arm function at contexts with features (n, m)."""
         functions, arms, size = self.values.shape
         table = self.values.reshape(-1, size).T.astype(np.float64)
-        found = np.empty((len(phi), functions), dtype=np.int64)
+        chosen = np.empty((len(phi), functions), dtype=np.int64)
         most = max(1, _NUMBERS_AT_ONCE // (functions * arms))
         for start in range(0, len(phi), most):
             part = phi[start : start + most] @ table
-            found[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
-        return found
+            chosen[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
+        return chosen
 
     def signs_of_all(self, phi: FloatArray, chosen: IntArray) -> SignArray:
         """(n, F) the sign of every sign function for the arms (n, F)."""
         functions, arms, size = self.directions.shape
         table = self.directions.reshape(-1, size).T.astype(np.float64)
-        found = np.empty(chosen.shape, dtype=np.int8)
+        signs = np.empty(chosen.shape, dtype=np.int8)
         most = max(1, _NUMBERS_AT_ONCE // (functions * arms))
         for start in range(0, len(phi), most):
             part = (phi[start : start + most] @ table).reshape(-1, functions, arms)
             own = np.take_along_axis(part, chosen[start : start + most, :, None], axis=2)[..., 0]
-            found[start : start + most] = np.where(own >= 0.0, 1, -1)
-        return found
+            signs[start : start + most] = np.where(own >= 0.0, 1, -1)
+        return signs
 
     def _phi(self, unit: FloatArray) -> FloatArray:
         return self.features(unit, self.used)
@@ -185,112 +297,137 @@ class KernelPolicy(ArmPolicy):
     def reports_are_private(self) -> bool:
         return True
 
+    def placed(self, unit: FloatArray, arms: IntArray) -> FloatArray:
+        return np.stack([self.features.place(x, axis) for axis, x in enumerate(unit.T)], axis=1)
+
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> KernelReports:
-        function, partition = self.picked(actions.tickets)
-        phi = self._phi(unit)
-        own = self.directions[function, actions.arms].astype(np.float64)
-        asked = np.where((own[:, None, :] @ phi[:, :, None])[:, 0, 0] >= 0.0, 1, -1)
-        placed = np.stack(
-            [self.features.place(unit[:, axis], axis) for axis in range(unit.shape[1])], axis=1
-        )
-        cells = self.cells.locate(placed, partition)
-        signs = round_to_signs(rewards, noise) * asked
-        reported, heard = self.mechanism.privatise(cells, signs.astype(np.int8), noise)
-        return KernelReports(
-            **self.origin(noise.name),
-            tickets=actions.tickets,
-            cells=reported[:, 0],
-            signs=heard[:, 0],
-        )
+        return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
 
-    def release(self, noise: str) -> Release | None:
-        mechanism = self.mechanism
-        return Release(
-            mechanism=f"randomised response on {2 * mechanism.bins} values",
-            event=PureEvent(mechanism.epsilon),
-            sensitivity=1.0,
-            sensitivity_source=f"any two of the {2 * mechanism.bins} values (cell, sign) are "
-            "neighbours",
-            scale=mechanism.epsilon,
-            people=self.group,
-            data="the cell of the context and the sign of the rounded reward",
-            noise=noise,
-        )
+
+@dataclass(frozen=True, eq=False)
+class KernelSourcePolicy(KernelOffer, SourcePolicy):
+    """Sign functions and partitions, of which a public question picks one each."""
+
+    kind: ClassVar[str] = "local-kernel-source-policy"
+    data: ClassVar[str] = "the cell of the context with the arm, and the sign of the rounded reward"
+
+    @cached_property
+    def mechanism(self) -> SignedSubsetSelection:
+        pairs = self.cells.count
+        return k_ary_response(pairs, self.epsilon)
+
+    @property
+    def density_bins(self) -> int:
+        return len(DensityBins(self.domain.levels)) * self.arms
+
+    @property
+    def cell_columns(self) -> int:
+        return self.domain.dimension + 1
+
+    @property
+    def questions(self) -> int:
+        """How many questions there are: F C."""
+        return len(self.directions) * len(self.cells.axis)
+
+    def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
+        function, partition = np.divmod(tickets.astype(np.int64), len(self.cells.axis))
+        return function, partition
+
+    def placed(self, unit: FloatArray, arms: IntArray) -> FloatArray:
+        own = [self.features.place(x, axis) for axis, x in enumerate(unit.T)]
+        return np.stack([*own, arm_places(arms, self.arms)], axis=1)
+
+    def _report(
+        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
+    ) -> KernelReports:
+        # First of all, and from their number alone: what is public must not depend on people.
+        questions = noise.below(self.questions, len(unit))
+        return self.reported(unit, arms, rewards, questions.astype(np.uint64), noise)
 
     def check(self, reports: KernelReports) -> None:
-        """Refuse reports that this policy cannot have made."""
-        count = len(reports)
-        if count == 0:
-            raise InvalidInput("reports was empty; pass at least one report.")
-        if reports.cells.shape != (count,) or reports.signs.shape != (count,):
+        super().check(reports)
+        if not (reports.tickets < self.questions).all():
             raise InvalidInput(
-                f"reports had {count} tickets, cells of shape {reports.cells.shape} and signs of "
-                f"shape {reports.signs.shape}; each person reports one cell and one sign."
+                f"reports had questions outside 0 .. {self.questions - 1}, those of {self.title}; "
+                "send them as the policy made them."
             )
-        if not ((reports.cells >= 0) & (reports.cells < self.cells.count)).all():
-            raise InvalidInput(
-                f"reports had cells outside 0 .. {self.cells.count - 1}, those of policy "
-                f"{self.version}; send them as the policy made them."
-            )
-        if not (np.abs(reports.signs) == 1).all():
-            raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.header(),
-            "used": self.used.tolist(),
-            "values": encode_array(self.values),
-            "directions": encode_array(self.directions),
-            "cells": self.cells.to_fields(),
-            "density": encode_array(self.density),
-            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        header = cls.read_header(fields)
-        domain, arms = header["domain"], header["arms"]
-        features = CosineFeatures.of(domain.levels, arms)
-        used = read_array(fields["used"], "used", "whole", 1)
-        values = decode_array(fields["values"], "values", 3)
-        directions = decode_array(fields["directions"], "directions", 3)
-        density = decode_array(fields["density"], "density", 1)
-        shape = (len(values), arms, len(used))
-        proper = (
-            len(used) > 0
-            and len(values) > 0
-            and bool((np.diff(used) > 0).all() and used[0] >= 0 and used[-1] < len(features))
-            and values.shape == directions.shape == shape
-            and len(density) == len(DensityBins(domain.levels))
-            and bool((density > 0.0).all())
-        )
-        if not proper:
-            raise InvalidInput(
-                f"the policy had values of shape {values.shape}, directions of shape "
-                f"{directions.shape}, {len(used)} features and {len(density)} bins; they must be "
-                f"(functions, {arms}, features) twice, increasing numbers of features below "
-                f"{len(features)}, and one positive density for each bin."
-            )
-        check_coefficients("values", values)
-        check_coefficients("directions", directions)
-        epsilon = fields["epsilon"]
-        return cls(
-            **header,
-            used=used,
-            values=values.astype(np.float32),
-            directions=directions.astype(np.float32),
-            cells=Cells.from_fields(fields["cells"], domain.dimension),
-            density=density,
-            epsilon=math.inf if epsilon is None else positive_number(epsilon, "epsilon"),
-        )
 
 
-def check_coefficients(name: str, values: FloatArray) -> None:
+def arm_places(arms: IntArray, count: int) -> FloatArray:
+    """(n,) where arms lie on the column of arms."""
+    places: FloatArray = (arms + 0.5) / count
+    return places
+
+
+def check_coefficients(name: str, values: NDArray[np.float32]) -> None:
     """Refuse coefficients with which sums would not be exact (features.py)."""
-    if (np.abs(values) > LARGEST_COEFFICIENT).any() or (round_coefficients(values) != values).any():
+    numbers = values.astype(np.float64)
+    off_grid = (round_coefficients(numbers) != numbers).any()
+    if off_grid or (np.abs(numbers) > LARGEST_COEFFICIENT).any():
         raise InvalidInput(
             f"{name} had numbers beyond {LARGEST_COEFFICIENT} or off their grid; on other numbers "
             "arms would depend on how sums are rounded. Send them as made."
         )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelStatistics(Statistics):
+    """What reports add up to: J, b, and where their people are likely to be.
+
+    Each report, made under some policy, is one measurement t = a' theta + noise of unit variance
+    (measurement.py), so sums over any reports, of any policies and in any order, say all:
+
+    | array     | shape      | sum of                                             |
+    |-----------|------------|----------------------------------------------------|
+    | precision | (K M, K M) | J: a a'                                            |
+    | weighted  | (K M,)     | b: t a                                             |
+    | located   | (Z,)       | probabilities that the person is in bin z          |
+    | placed    |            | 1, for reports under policies with several cells   |
+    """
+
+    kind: ClassVar[str] = "local-kernel-statistics"
+
+    precision: Annotated[FloatArray, Shape("c", "c")]
+    weighted: Annotated[FloatArray, Shape("c")]
+    located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
+    placed: Annotated[int, Range(0)]
+
+    @classmethod
+    def zeros(cls, coefficients: int, bins: int) -> KernelStatistics:
+        """No report at all."""
+        size = coefficients
+        return cls(
+            precision=np.zeros((size, size)),
+            weighted=np.zeros(size),
+            located=np.zeros(bins),
+            placed=0,
+            reports=0,
+        )
+
+    def check(self, coefficients: int, bins: int, dimension: int) -> None:
+        """Refuse sums that no reports to a learner of d columns add up to.
+
+        Raises:
+            InvalidInput: for other shapes, or numbers beyond what these many reports can give.
+        """
+        if len(self.weighted) != coefficients or len(self.located) != bins:
+            raise InvalidInput(
+                f"statistics had {len(self.weighted)} coefficients and {len(self.located)} bins; "
+                f"this learner has {coefficients} and {bins}."
+            )
+        # |a_i| is at most the largest value of a feature.
+        most = 2.0**dimension * (1.0 + 1e-3) * self.reports
+        diagonal = np.diagonal(self.precision)
+        proper = (
+            bool((diagonal >= 0.0).all() and (diagonal <= most).all())
+            and bool((np.abs(self.weighted) <= most).all())
+            and bool((self.located >= 0.0).all())
+            and self.placed <= self.reports
+        )
+        if not proper:
+            raise InvalidInput(
+                "statistics had sums that no reports add up to; send them as statistics() made "
+                "them."
+            )

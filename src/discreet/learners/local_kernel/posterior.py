@@ -10,24 +10,37 @@ Features whose prior variance is below 1e-4 of the whole are left out.
 |----------|--------|----------------------------------------------------------------|
 | used     | (m,)   | the features that are used, of M                               |
 | mean     | (K, m) | posterior mean of theta                                        |
+
+What the next people are asked follows from it.
+
+*Arm functions* are posterior draws with deviations shrunk by 0.3 or 0.7 (Thompson sampling).
+
+*Sign functions* ask about what is uncertain and matters: delta = S v, with S the posterior
+covariance and v = sum over points x of sqrt(weight(x)) z_x phi(x) on arm A(x), for independent
+normal z. So delta is a draw from N(0, S W S) for W = sum of weight phi phi'. The weight of x is 0.9
+times its importance, how much a draw's best arm beats the arm that is best on average there, and
+0.1 times its share of people.
+
+*Cells* hold equal weight. With more of them a report says more precisely where something was seen,
+and more rarely the truth. Their number is the one with the largest expected information
+sum_j (a_j' delta)^2 P_j about directions delta other than the one that was asked.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 
-from discreet.learners.local_kernel.features import CosineFeatures
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    positive_number,
-    read_array,
-)
+from discreet.codec import Range
+from discreet.learners.local_kernel.cells import MOST_CELLS, Cells
+from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
+from discreet.learners.local_kernel.measurement import RowMeasurements
+from discreet.validation import FloatArray, IntArray
 
 LENGTH_SCALES = (0.2, 0.4, 0.8, 3.2)
 SCALES = (1.0, 2.0)
@@ -45,8 +58,8 @@ _FLAT = LENGTH_SCALES[-1]
 class Smooth:
     """Hyperparameters: a length scale for each axis, and the scale of the prior variance."""
 
-    length_scales: tuple[float, ...]
-    scale: float = 1.0
+    length_scales: tuple[Annotated[float, Range(above=0.0)], ...]
+    scale: Annotated[float, Range(above=0.0)] = 1.0
 
     @classmethod
     def first(cls, dimension: int) -> Smooth:
@@ -55,14 +68,14 @@ class Smooth:
     def near(self) -> list[Smooth]:
         """Those that differ in one of the numbers, and those with one length scale for all axes:
         where rewards depend on two axes together, no single one seems to matter."""
-        found = [Smooth(self.length_scales, scale) for scale in SCALES if scale != self.scale]
+        others = [Smooth(self.length_scales, scale) for scale in SCALES if scale != self.scale]
         for axis, now in enumerate(self.length_scales):
             for value in LENGTH_SCALES:
                 if value != now:
                     changed = (*self.length_scales[:axis], value, *self.length_scales[axis + 1 :])
-                    found.append(Smooth(changed, self.scale))
+                    others.append(Smooth(changed, self.scale))
         alike = [Smooth((value,) * len(self.length_scales), self.scale) for value in LENGTH_SCALES]
-        return found + [one for one in alike if one != self]
+        return others + [smooth for smooth in alike if smooth != self]
 
     @property
     def log_prior(self) -> float:
@@ -118,8 +131,8 @@ class Posterior:
 
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F) with the posterior covariance, from normals."""
-        found = solve_triangular(self.root, normals, check_finite=False)
-        scaled: FloatArray = self.deviation[:, None] * found
+        whitened = solve_triangular(self.root, normals, check_finite=False)
+        scaled: FloatArray = self.deviation[:, None] * whitened
         return scaled
 
     def covariance_times(self, vectors: FloatArray) -> FloatArray:
@@ -132,15 +145,15 @@ class Posterior:
     def deviations(self, phi: FloatArray) -> FloatArray:
         """(n, K) posterior standard deviations of 2 f - 1 at contexts with features (n, m)."""
         size = len(self.used)
-        found = []
+        columns = []
         for arm in range(self.arms):
             rows = np.zeros((len(self.deviation), len(phi)))
             rows[arm * size : (arm + 1) * size] = phi.T
             half = solve_triangular(
                 self.root, self.deviation[:, None] * rows, trans=1, check_finite=False
             )
-            found.append(np.sqrt((half**2).sum(axis=0)))
-        return np.stack(found, axis=1)
+            columns.append(np.sqrt((half**2).sum(axis=0)))
+        return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,7 @@ class Likely:
     """
 
     candidates: tuple[Smooth, ...]
-    weights: tuple[float, ...]
+    weights: tuple[Annotated[float, Range(above=0.0)], ...]
 
     @classmethod
     def first(cls, dimension: int) -> Likely:
@@ -162,30 +175,6 @@ class Likely:
     @property
     def best(self) -> Smooth:
         return self.candidates[0]
-
-    def to_fields(self) -> list[dict[str, Any]]:
-        """The candidates as JSON values."""
-        return [
-            {"length_scales": list(one.length_scales), "scale": one.scale, "weight": weight}
-            for one, weight in zip(self.candidates, self.weights, strict=True)
-        ]
-
-    @classmethod
-    def from_fields(cls, fields: list[dict[str, Any]], dimension: int) -> Likely:
-        """The inverse of `to_fields`."""
-        found, weights = [], []
-        for one in fields:
-            scales = read_array(one["length_scales"], "length_scales", "number", 1)
-            if len(scales) != dimension or not (scales > 0.0).all():
-                raise InvalidInput(f"length_scales was {scales}; give {dimension} numbers above 0.")
-            found.append(Smooth(tuple(scales.tolist()), positive_number(one["scale"], "scale")))
-            weights.append(positive_number(one["weight"], "weight"))
-        if not found or abs(sum(weights) - 1.0) > 1e-9:
-            raise InvalidInput(
-                f"the likely length scales had {len(found)} entries with weights that add up to "
-                f"{sum(weights):g}; give at least one, with weights that add up to 1."
-            )
-        return cls(tuple(found), tuple(weights))
 
     def draw(self, rng: np.random.Generator) -> Smooth:
         """One of them, by its probability."""
@@ -201,8 +190,8 @@ def likely(
 
     def worth(smooth: Smooth) -> float:
         if smooth not in known:
-            found = Posterior.of(features, smooth, precision, weighted)
-            known[smooth] = found.evidence + smooth.log_prior
+            posterior = Posterior.of(features, smooth, precision, weighted)
+            known[smooth] = posterior.evidence + smooth.log_prior
         return known[smooth]
 
     best = start
@@ -212,6 +201,134 @@ def likely(
             break
         best = top
     ranked = sorted(known, key=worth, reverse=True)
-    kept = [one for one in ranked if worth(one) > worth(best) - _LOG_RATIO]
-    chances = np.exp([worth(one) - worth(best) for one in kept])
+    kept = [smooth for smooth in ranked if worth(smooth) > worth(best) - _LOG_RATIO]
+    chances = np.exp([worth(smooth) - worth(best) for smooth in kept])
     return Likely(tuple(kept), tuple((chances / chances.sum()).tolist()))
+
+
+FUNCTIONS, PARTITIONS = 32, 8
+SHRINKING = (0.3, 0.7)
+_IMPORTANCE = 0.9
+# Largest absolute coefficient of a sign function, whose size says nothing.
+_DIRECTION_SIZE = 4.0
+CELL_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Functions at the integration points, and what they are made of.
+
+    Attributes:
+        values: (F, K, m) coefficients of arm functions.
+        directions: (F, K, m) coefficients of sign functions.
+        weights: (Q,) how much each point matters; they add up to 1.
+    """
+
+    values: FloatArray
+    directions: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def draw(
+        cls,
+        posterior: Posterior,
+        phi: FloatArray,
+        mass: FloatArray,
+        rng: np.random.Generator,
+        shrinking: tuple[float, ...] = SHRINKING,
+    ) -> Questions:
+        """New functions, for points with features (Q, m) and shares of people (Q,)."""
+        arms, size = posterior.mean.shape
+        points = len(phi)
+        factors = np.resize(np.array(shrinking), FUNCTIONS)
+        normals = rng.standard_normal((arms * size, FUNCTIONS)) * factors
+        drawn = posterior.mean.ravel()[:, None] + posterior.draws(normals)
+        values = round_coefficients(drawn.T.reshape(FUNCTIONS, arms, size))
+        drawn_values = (phi @ values.reshape(-1, size).T).reshape(points, FUNCTIONS, arms)
+        chosen = drawn_values.argmax(axis=2)  # (Q, F)
+        best = np.take_along_axis(drawn_values, chosen[..., None], axis=2)[..., 0].mean(axis=1)
+        gain = np.maximum(best - (phi @ posterior.mean.T).max(axis=1), 0.0) * mass
+        importance = gain / gain.sum() if gain.sum() > 0.0 else mass
+        weights = _IMPORTANCE * importance + (1.0 - _IMPORTANCE) * mass
+
+        z = rng.standard_normal((FUNCTIONS, points)) * np.sqrt(weights)
+        sums = np.stack([(z * np.equal(chosen.T, arm)) @ phi for arm in range(arms)], axis=1)
+        delta = posterior.covariance_times(sums.reshape(FUNCTIONS, -1).T).T
+        largest = np.maximum(np.abs(delta).max(axis=1, keepdims=True), 1e-300)
+        directions = round_coefficients(delta * (_DIRECTION_SIZE / largest))
+        return cls(values, directions.reshape(values.shape), weights)
+
+    def cells(
+        self,
+        points: FloatArray,
+        count: int,
+        length_scales: FloatArray,
+        levels: tuple[int | None, ...],
+        rng: np.random.Generator,
+    ) -> Cells:
+        """Partitions into `count` cells of equal weight."""
+        return Cells.split(points, self.weights, count, PARTITIONS, length_scales, levels, rng)
+
+
+def most_cells(epsilon: float) -> int:
+    """Beyond 1.5 times the number with the largest mutual information, more never pay."""
+    usual = 0.5 * math.exp(min(epsilon, 20.0))
+    return min(MOST_CELLS, max(1, int(1.5 * max(1.0, math.floor(usual)))))
+
+
+def information(vectors: FloatArray, shown: FloatArray, directions: FloatArray) -> float:
+    """Mean over directions (D, K M) of sum_j P_j (a_j' delta)^2, for the cells of one partition."""
+    total: float = float((shown[:, None] * (vectors @ directions.T) ** 2).sum())
+    return total / len(directions)
+
+
+def other_directions(
+    function: int, directions: FloatArray, used: IntArray, size: int
+) -> FloatArray:
+    """The (F - 1, K M) sign functions other than this one, over all M features."""
+    rest = np.delete(directions, function, axis=0)
+    spread = np.zeros((len(rest), rest.shape[1], size))
+    spread[:, :, used] = rest
+    return spread.reshape(len(rest), -1)
+
+
+def expected_information(measured: RowMeasurements, questions: Questions, used: IntArray) -> float:
+    """What reports in these cells are expected to tell, over every fourth pair of functions."""
+    partitions, count = measured.shown.shape
+    total = 0.0
+    for place, function in enumerate(range(0, len(questions.values), 4)):
+        partition = place % partitions
+        vectors = measured.vectors(
+            np.full(count, function), np.full(count, partition), np.arange(count)
+        )
+        directions = other_directions(function, questions.directions, used, measured.features)
+        total += information(vectors, measured.shown[partition], directions)
+    return total
+
+
+def best_cells(
+    counts: Sequence[int],
+    now: int | None,
+    cut: Callable[[int], Cells],
+    measured: Callable[[Cells], RowMeasurements],
+    questions: Questions,
+    used: IntArray,
+) -> Cells:
+    """Cells in the number with the largest expected information.
+
+    Args:
+        counts: the numbers that are allowed, increasing.
+        now: the present number, of which only the neighbours are looked at; None for all.
+        cut: makes so many cells.
+        measured: what is measured with them.
+        questions: of the policy that is made.
+        used: the features of its functions.
+    """
+    if now in counts:
+        at = counts.index(now)
+        counts = counts[max(at - 1, 0) : at + 2]
+    candidates = [cut(count) for count in counts]
+    if len(candidates) == 1:
+        return candidates[0]
+    information = [expected_information(measured(cells), questions, used) for cells in candidates]
+    return candidates[int(np.argmax(information))]

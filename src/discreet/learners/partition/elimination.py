@@ -17,16 +17,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar, Unpack
+from typing import Annotated, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Shape
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.messages import ArmPolicy, Reports, Statistics
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.tree import Tree, splittable
+from discreet.learners.partition.policy import BinOffer
+from discreet.learners.partition.tree import Bins, splittable
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import Budget
 from discreet.validation import (
@@ -35,7 +36,6 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     TicketArray,
-    read_array,
     whole_number,
 )
 
@@ -46,9 +46,9 @@ class CellSums(Statistics):
 
     kind: ClassVar[str] = "cell-sums"
 
-    times: FloatArray
-    chosen: FloatArray
-    rewards: FloatArray
+    times: Annotated[FloatArray, Shape("N")]
+    chosen: Annotated[FloatArray, Shape("N", "K")]
+    rewards: Annotated[FloatArray, Shape("N", "K")]
 
     @classmethod
     def zeros(cls, nodes: int, arms: int) -> CellSums:
@@ -70,56 +70,12 @@ class CellSums(Statistics):
 
     def __add__(self, other: CellSums) -> CellSums:
         nodes = max(len(self.times), len(other.times))
-        one, two = self.grown(nodes), other.grown(nodes)
-        return CellSums(
-            one.times + two.times,
-            one.chosen + two.chosen,
-            one.rewards + two.rewards,
-            **self.tally(other),
-        )
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            "times": self.times.tolist(),
-            "chosen": self.chosen.tolist(),
-            "rewards": self.rewards.tolist(),
-            **self.tally_fields(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        times = read_array(fields["times"], "times", "number", 1)
-        chosen = read_array(fields["chosen"], "chosen", "number", 2)
-        rewards = read_array(fields["rewards"], "rewards", "number", 2)
-        if chosen.shape != rewards.shape or times.shape != chosen.shape[:1]:
-            raise InvalidInput(
-                f"cell sums had shapes {times.shape}, {chosen.shape} and {rewards.shape}; they "
-                "must be (nodes,), (nodes, arms) and (nodes, arms)."
-            )
-        return cls(times, chosen, rewards, **cls.read_tally(fields))
+        return Statistics.__add__(self.grown(nodes), other.grown(nodes))
 
 
 @dataclass(frozen=True, eq=False)
-class EliminationPolicy(ArmPolicy):
-    """Choose uniformly among the active arms of the leaf that holds the context.
-
-    Attributes:
-        tree: the partition.
-        active: (L, K) the arms that are left in each leaf.
-    """
-
-    tree: Tree
-    active: BoolArray
-
-    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
-        (L, d), and the arms (L, K) that are left there."""
-        leaves = self.tree.leaves
-        return self.tree.lower[leaves], self.tree.upper[leaves], self.active
-
-    def leaf_of(self, unit: FloatArray) -> IntArray:
-        """(n,) the position among the leaves of each context of [0, 1]^d."""
-        return self.tree.leaf_position[self.tree.locate(unit)]
+class EliminationPolicy(BinOffer, ArmPolicy):
+    """Choose uniformly among the active arms of the leaf that holds the context."""
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         active = self.active[self.leaf_of(unit)]
@@ -148,12 +104,6 @@ class EliminationPolicy(ArmPolicy):
                 "no longer offers to that context; report only actions that this policy chose."
             )
 
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.header(),
-            **Bins(self.tree, self.active).to_fields(),
-        }
-
 
 P = TypeVar("P", bound=EliminationPolicy)
 R = TypeVar("R", bound=Reports)
@@ -168,6 +118,7 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
     """
 
     statistics_type = CellSums
+    saved = ("_bins",)
     _bins: Bins
 
     def __init__(
@@ -179,8 +130,9 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
         batch_size: int = 100,
         **common: Unpack[Common],
     ) -> None:
-        self._batch_size = whole_number(batch_size, "batch_size", minimum=1)
         super().__init__(domain, arms, budget, **common)
+        self._batch_size = whole_number(batch_size, "batch_size", minimum=1)
+        self._bins = Bins.whole(self.domain.dimension, self.arms)
         if self.horizon is None:
             raise InvalidInput(
                 f"horizon was not given; {self.name} needs the number of people, because its "
@@ -191,9 +143,6 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
     @property
     def batch_size(self) -> int:
         return self._batch_size
-
-    def _options(self) -> dict[str, Any]:
-        return {"batch_size": self._batch_size}
 
     def _check_sums(self, statistics: CellSums) -> None:
         nodes, arms = statistics.chosen.shape
@@ -209,7 +158,6 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
             )
 
     def _empty(self) -> CellSums:
-        self._bins = Bins.whole(self.domain.dimension, self.arms)
         return CellSums.zeros(1, self.arms)
 
     @abstractmethod
@@ -243,9 +191,3 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
         )
         chosen: IntArray = np.where(longest, lots, -1.0).argmax(axis=1)
         return chosen
-
-    def _state(self) -> dict[str, Any]:
-        return self._bins.to_fields()
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        self._bins = Bins.from_fields(fields, self.domain.dimension, self.arms)

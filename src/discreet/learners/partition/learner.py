@@ -1,50 +1,54 @@
 """Our locally private bandit on an adaptive partition.
 
-Reports are those of policy.py, sums those of statistics.py, beliefs those of posterior.py. What is
-left here is when to publish and, from the beliefs, what: `Rules` says it in numbers. All of it
-reads reports that are private already, so none of it costs privacy.
+Reports and sums are those of policy.py, beliefs those of posterior.py. What is left here is when to
+publish and, from the beliefs, what: `Rules` says it in numbers. All of it reads reports that are
+private already, so none of it costs privacy.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
-from discreet.learners.base import ArmLearner, Common
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.decisions import badly_cut, rivals, thompson_probabilities
-from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
+from discreet.learners.base import Common, check_options
+from discreet.learners.partition.policy import (
+    NodeSums,
+    PartitionPolicy,
+    PartitionReports,
+    PartitionStatistics,
+)
 from discreet.learners.partition.posterior import (
     FIRST_LENGTH_SCALE,
     Information,
     Posterior,
+    Priors,
+    Smoothness,
     average,
+    box_roughness,
     leaf_information,
     likely_length_scales,
     node_masses,
     observations,
 )
-from discreet.learners.partition.projection import Projection
-from discreet.learners.partition.rules import Rules
-from discreet.learners.partition.smoothness import Priors, Smoothness, box_roughness
-from discreet.learners.partition.source_beliefs import added, trust
-from discreet.learners.partition.source_learning import HearsSources, read_length_scales
-from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
-from discreet.learners.partition.tree import Tree, splittable
+from discreet.learners.partition.rules import (
+    Rules,
+    badly_cut,
+    longest_axes,
+    rivals,
+    thompson_probabilities,
+    worth_splitting,
+)
+from discreet.learners.partition.sources import HearsSources, Projection, added, trust
+from discreet.learners.partition.tree import Bins, Tree, splittable
 from discreet.privacy import Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    InvalidInput,
-    whole_number,
-)
+from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # A source that is believed less than this is given up. One that does share the reward functions
 # falls so low by chance with probability e^-5 at most.
@@ -75,7 +79,7 @@ class View:
     doubt: float
 
 
-class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistics], HearsSources):
+class Partition(HearsSources):
     """Learns which arm is best where, from reports that are private when they leave a person.
 
     Contexts are cut into bins that are halved where arms contend and the reports can tell halves
@@ -95,8 +99,25 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
 
     name: ClassVar[str] = "partition"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
-    reports_type = PartitionReports
-    statistics_type = PartitionStatistics
+    saved = (
+        "_bins",
+        "_left_behind",
+        "_started",
+        "_may_restart_at",
+        "_believed",
+        "_length_scales",
+        "_learn_at",
+        "_source_tree",
+        "_source_scales",
+        "_given_up",
+    )
+    _bins: Bins
+    _left_behind: tuple[Tree, ...]
+    _started: tuple[int, ...]
+    _may_restart_at: int
+    _believed: bool
+    _length_scales: tuple[tuple[float, ...], ...]
+    _learn_at: int
 
     def __init__(
         self,
@@ -107,19 +128,17 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         rules: Rules | None = None,
         **common: Unpack[Common],
     ) -> None:
-        ArmLearner.__init__(self, domain, arms, budget, **common)
-        HearsSources.__init__(self, domain.dimension)
+        super().__init__(domain, arms, budget, **common)
         if rules is not None and not isinstance(rules, Rules):
             raise InvalidInput(f"rules was {rules!r}; pass Rules(...).")
         self.rules = rules or Rules()
         self._bins = Bins.whole(domain.dimension, self.arms)
         # Trees that the target reported on before it started anew, and the version of the policy
         # from which on each later tree was in use.
-        self._left_behind: list[Tree] = []
-        self._started: list[int] = []
+        self._left_behind, self._started = (), ()
         self._may_restart_at = self.rules.first_learning
         self._believed = False
-        self._length_scales = [(FIRST_LENGTH_SCALE,) * domain.dimension]
+        self._length_scales = ((FIRST_LENGTH_SCALE,) * domain.dimension,)
         self._learn_at = self.rules.first_learning
         self._priors = Priors()
 
@@ -128,34 +147,18 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         return max(self.rules.batch, int(self._published_at * self.rules.growth))
 
     def _empty(self) -> PartitionStatistics:
-        return PartitionStatistics(self.arms, {TARGET: NodeSums.zeros(1, self.arms)}, reports=0)
+        return PartitionStatistics((NodeSums.zeros(1, self.arms),), reports=0)
 
     def _statistics(
         self, policy: PartitionPolicy, reports: PartitionReports
     ) -> PartitionStatistics:
-        policy.check(reports)
-        found = policy.sums(reports)
-        name = _target(bisect_right(self._started, policy.version))
-        return replace(found, sources={name: found.sources[TARGET]})
+        before = (NodeSums.zeros(1, self.arms),) * bisect_right(self._started, policy.version)
+        return PartitionStatistics((*before, policy.sums(reports)), reports=len(reports))
 
     def _check_sums(self, statistics: PartitionStatistics) -> None:
-        trees = {_target(place): tree for place, tree in enumerate(self._trees)}
-        for name, sums in statistics.sources.items():
-            nodes, arms = sums.offered.shape
-            known = len(trees[name]) if name in trees else 0
-            if arms != self.arms or nodes > known:
-                raise InvalidInput(
-                    f"the statistics of {name!r} had {nodes} nodes and {arms} arms; this learner "
-                    f"has {known} nodes and {self.arms} arms there."
-                )
-            counts = (sums.offered, sums.noise_other, sums.noise_own, sums.mass_weight)
-            # |h / (p - b)| is at most 1 / (p - b) <= 1 + (p + b) / (p - b)^2.
-            most = sums.offered + sums.noise_own + sums.noise_other
-            if any((count < 0.0).any() for count in counts) or (np.abs(sums.signed) > most).any():
-                raise InvalidInput(
-                    f"the statistics of {name!r} had negative counts or sums that no reports add "
-                    "up to; send them as statistics() made them."
-                )
+        for place, sums in enumerate(statistics.trees):
+            nodes = len(self._trees[place]) if place < len(self._trees) else 0
+            sums.check(f"tree {place}", nodes, self.arms)
 
     @property
     def _trees(self) -> list[Tree]:
@@ -180,17 +183,17 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
 
     def _publish(self) -> PartitionPolicy:
         # Nobody of the target reported yet: what sources say is all there is.
-        first = self.people == 0 and self.heard > 0
+        first = self.people == 0 and self.source_total > 0
         if first:
-            self._length_scales = list(self._source_scales)
+            self._length_scales = self._source_scales
         view, state = self._refine()
         # A source that contradicted is not asked again: on fewer bins it would contradict less.
-        self._given_up |= set(view.trust) - set(view.used)
+        self._given_up = (*self._given_up, *(n for n in view.trust if n not in view.used))
         if self._believed and not view.used:
             # Bins that were made on the word of sources are too many for the target alone, and
             # length scales may be wrong.
             self._believed, self._learn_at = False, self.people
-            self._length_scales = [(FIRST_LENGTH_SCALE,) * self.domain.dimension]
+            self._length_scales = ((FIRST_LENGTH_SCALE,) * self.domain.dimension,)
             self._start_anew()
             view, state = self._grown()
         elif first:
@@ -202,27 +205,26 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
             offers = (1.0 - view.doubt) * offers + view.doubt * own
         return PartitionPolicy(
             **self.policy_header(),
-            tree=self._bins.tree,
-            active=self._bins.active,
+            bins=self._bins,
             offers=offers,
             epsilon=self.budget.epsilon,
         )
 
     def _start_anew(self) -> None:
         """Begin again with one bin; what the target reported so far is carried over to it."""
-        self._left_behind.append(self._bins.tree)
-        self._started.append(len(self._policies))
+        self._left_behind = (*self._left_behind, self._bins.tree)
+        self._started = (*self._started, len(self._policies))
         self._bins = Bins.whole(self.domain.dimension, self.arms)
 
     def _grown(self) -> tuple[View, Posterior]:
         """Split for as long as there is reason to."""
-        found = self._refine(growing=True)
+        known = self._refine(growing=True)
         for _ in range(self.rules.max_depth):
             before = self._bins.tree
-            found = self._refine(growing=True)
+            known = self._refine(growing=True)
             if self._bins.tree is before:
                 break
-        return found
+        return known
 
     def _thompson(self, state: Posterior) -> FloatArray:
         """(L, K) how often each arm is offered."""
@@ -253,7 +255,7 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
                 self._start_anew()
                 return self._grown()
         state, scales = self._posterior(view.joint)
-        if self.people or self.heard:
+        if self.people or self.source_total:
             before = self._bins.tree
             # Nothing is given up for good on the word of sources alone, which may yet contradict.
             own = self._posterior(view.target)[0] if view.trust else None
@@ -269,13 +271,13 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
     def _view(self) -> View:
         """What all reports so far say about the present leaves."""
         mass, target, roughness = self._information()
-        told = self._told_on(self._bins.tree, roughness)
-        trusted = trust(self._prior(self._length_scales[0]), target, told) if told else {}
+        said = self._told_on(self._bins.tree, roughness)
+        trusted = trust(self._prior(self._length_scales[0]), target, said) if said else {}
         used = tuple(name for name, w in trusted.items() if w >= _LEAST_TRUST)
         if not used:
             return View(mass, target, target, trusted, used, 0.0)
         # Together: a weak source that little is known about does little harm.
-        together = added([told[name] for name in used])
+        together = added([said[name] for name in used])
         prior = self._prior(self._length_scales[0])
         doubt = 1.0 - trust(prior, target, {"all": together})["all"]
         return View(mass, target, added([target, together]), trusted, used, doubt)
@@ -287,14 +289,13 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         now = self._bins.tree
         leaf_roughness = self._roughness(now)[now.leaves]
         for place, tree in enumerate(self._trees):
-            name = _target(place)
-            sums = self._sums.sources.get(name, NodeSums.zeros(1, self.arms)).grown(len(tree))
+            sums = self._sums.on(place, len(tree))
             masses = node_masses(tree, sums)
-            seen = observations(tree, {name: sums}, {name: masses}, self._roughness(tree))
-            found = leaf_information(tree, masses.mass, seen)
+            seen = observations(tree, sums, masses, self._roughness(tree))
+            information = leaf_information(tree, masses.mass, seen)
             if tree is not now:
-                found = Projection.between(tree, now, leaf_roughness).apply(found)
-            parts.append(found)
+                information = Projection.between(tree, now, leaf_roughness).apply(information)
+            parts.append(information)
         return masses.mass, added(parts), leaf_roughness
 
     def _roughness(self, tree: Tree) -> FloatArray:
@@ -323,31 +324,20 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
         be against an arm too.
         """
         rules, tree = self.rules, self._bins.tree
-        gap, spread, variation = rivals(state, self._bins.active)
+        gaps = gap, spread, variation = rivals(state, self._bins.active)
         behind = gap > rules.caution * spread + rules.margin * variation
         if own is not None:
             own_gap, own_spread, _ = rivals(own, self._bins.active)
             behind &= own_gap > _AGREEMENT * own_spread
         active = self._bins.active & ~behind
-        contend = (
-            active & (gap > 0.0) & (gap <= rules.contention * spread + rules.margin * variation)
-        )
-        uncertainty = np.where(contend, spread, 0.0).max(axis=1)
         allowed = splittable(tree, tree.leaves, self.domain.levels)
-        chosen = (
-            contend.any(axis=1)
-            & (uncertainty < variation[:, 0])
-            & (self._noise_in_halves(active, mass) < rules.resolution * variation[:, 0])
-            & (tree.depth[tree.leaves] < rules.max_depth)
-            & allowed.any(axis=1)
-        )
+        noise = self._noise_in_halves(active, mass)
+        chosen = worth_splitting(tree, gaps, active, noise, rules) & allowed.any(axis=1)
         room = rules.max_bins - len(tree.leaves) if may_split else 0
         if chosen.sum() > room:  # the bins with the most to gain come first
             worth = np.where(chosen, variation[:, 0] * mass, -1.0)
             chosen[np.argsort(-worth)[max(room, 0) :]] = False
-        edges = tree.upper[tree.leaves] - tree.lower[tree.leaves]
-        axes = np.where(allowed, edges / scales, -1.0).argmax(axis=1)
-        self._bins = Bins(tree, active).split(chosen, axes)
+        self._bins = Bins(tree, active).split(chosen, longest_axes(tree, allowed, scales))
 
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
@@ -362,45 +352,8 @@ class Partition(ArmLearner[PartitionPolicy, PartitionReports, PartitionStatistic
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {"rules": Rules.of(options)}
-
-    def _shared_facts(self) -> dict[str, Any]:
-        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
+        check_options(cls.name, options, [field.name for field in fields(Rules)])
+        return {"rules": Rules(**options)}
 
     def _options(self) -> dict[str, Any]:
         return asdict(self.rules)
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            **self._bins.to_fields(),
-            "length_scales": [list(scales) for scales in self._length_scales],
-            "learn_at": self._learn_at,
-            "may_restart_at": self._may_restart_at,
-            "left_behind": [tree.to_fields() for tree in self._left_behind],
-            "started": list(self._started),
-            "believed": self._believed,
-            "given_up": sorted(self._given_up),
-            "heard": self._source_state(),
-        }
-
-    def _restore(self, fields_: dict[str, Any]) -> None:
-        dimension = self.domain.dimension
-        self._bins = Bins.from_fields(fields_, dimension, self.arms)
-        self._length_scales = read_length_scales(fields_["length_scales"], dimension)
-        self._learn_at = whole_number(fields_["learn_at"], "learn_at")
-        self._may_restart_at = whole_number(fields_["may_restart_at"], "may_restart_at")
-        self._left_behind = [Tree.from_fields(one, dimension) for one in fields_["left_behind"]]
-        self._started = [whole_number(one, "started") for one in fields_["started"]]
-        if len(self._started) != len(self._left_behind) or self._started != sorted(self._started):
-            raise InvalidInput(
-                f"started was {self._started} for {len(self._left_behind)} trees left behind; "
-                "there must be one version for each, in increasing order."
-            )
-        self._believed = bool(fields_["believed"])
-        self._given_up = {str(name) for name in fields_["given_up"]}
-        self._restore_sources(fields_["heard"])
-
-
-def _target(generation: int) -> str:
-    """What the target's reports are called on its first tree, its second, ..."""
-    return TARGET if generation == 0 else f"{TARGET} {generation}"

@@ -1,4 +1,4 @@
-"""The partition learner's policy and reports: what runs on a person's side.
+"""The partition learner's policies, reports and sums: what runs on a person's side.
 
 *Public arms.* A ticket, drawn before anyone looks at the person, and the policy fix one arm for
 every open bin. Given the bin, the arm is public, so what must be protected is only (bin, reward):
@@ -12,22 +12,46 @@ likely under one as under the other: the mechanism sees one of 2J values and rea
 What it does not cover: tickets drawn again until the arm pleases, a second report (it costs a
 second epsilon), actions that others can watch (the ticket tells which bins fit an arm), and
 silence: a person who refuses to report because of their data reveals something.
+
+*Sources.* The arm of such a person was chosen before, so it is as private as the context. What is
+reported is the cell (bin, arm) and the sign of the rounded reward, by signed subset selection over
+all cells where an arm is still wanted, and one more for all the rest, whose sign is always +.
+
+*Claim.* Any two people with contexts in the domain, any arms and rewards in their bounds, make no
+report more than e^epsilon times as likely from one as from the other: the mechanism sees one of 2C
+values.
+
+*Sums.* Over the people whose ticket offered arm k in bin j, whether they were in bin j or not:
+
+| array       | shape  | sum of              | meaning                                    |
+|-------------|--------|---------------------|--------------------------------------------|
+| offered     | (N, K) | 1                   | T                                          |
+| signed      | (N, K) | h / (p - b)         | S; E[S / T] = mass (2f - 1)                |
+| noise_other | (N, K) | 2q / (p - b)^2      | (1 - mass) noise_other + mass noise_own is |
+| noise_own   | (N, K) | (p + b) / (p - b)^2 | R, the variance of S                       |
+| mass_weight | (N, 1) | g^2 / v             | precision of the mass                      |
+| mass_sum    | (N, 1) | g (abs(h) - 2q) / v | precision x mass                           |
+
+with g = p + b - 2q and v the variance of |h|. People of a source report cells (bin, arm), because
+their arms are private too: there T is the number of people, and masses are those of cells, (N, K).
 """
 
 from __future__ import annotations
 
-import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from itertools import zip_longest
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports
-from discreet.learners.partition.bins import Bins
-from discreet.learners.partition.statistics import TARGET, NodeSums, PartitionStatistics
-from discreet.learners.partition.tree import Tree
+from discreet.codec import Range, Shape, check_fields
+from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
+from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.sources import SourcePolicy
+from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
@@ -38,10 +62,118 @@ from discreet.validation import (
     InvalidInput,
     SignArray,
     TicketArray,
-    positive_number,
-    read_array,
-    whole_vector,
 )
+
+Counts = Annotated[FloatArray, Shape("N", "K"), Range(0.0)]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeSums:
+    """The sums of one tree (see the module's table)."""
+
+    offered: Counts
+    signed: Annotated[FloatArray, Shape("N", "K")]
+    noise_other: Counts
+    noise_own: Counts
+    mass_weight: Annotated[FloatArray, Shape("N", "M"), Range(0.0)]
+    mass_sum: Annotated[FloatArray, Shape("N", "M")]
+
+    @classmethod
+    def zeros(cls, nodes: int, arms: int, masses: int = 1) -> NodeSums:
+        """No report at all; `masses` is K for a source whose arms are private too."""
+        cells, shares = np.zeros((nodes, arms)), np.zeros((nodes, masses))
+        return cls(cells, cells, cells, cells, shares, shares)
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: SignedSubsetSelection,
+        shape: tuple[int, int],
+        at: Any,
+        offered: FloatArray,
+        signed: FloatArray,
+        shown: FloatArray,
+        people: int,
+    ) -> NodeSums:
+        """The sums of people who reported by a mechanism.
+
+        Args:
+            mechanism: over the bins, or cells, that are counted, and perhaps one for the rest.
+            shape: (N, K).
+            at: the nodes of those bins (B,), or the nodes and arms of those cells (C,), (C,).
+            offered: (B, K) or (C,) how many people were offered the arm there.
+            signed: the same shape: the sum of their signs.
+            shown: (B, 1) or (C,) how many people reported the bin or cell.
+            people: how many there are.
+        """
+        q, contrast, gain = mechanism.other_probability, mechanism.contrast, mechanism.mass_contrast
+        own = mechanism.true_probability + mechanism.false_probability
+        sums = [np.zeros(shape) for _ in range(4)]
+        masses = [np.zeros((shape[0], 1 if shown.ndim == 2 else shape[1])) for _ in range(2)]
+        sums[0][at] = offered
+        sums[1][at] = signed / contrast
+        sums[2][at] = offered * (2.0 * q / contrast**2)
+        sums[3][at] = offered * (own / contrast**2)
+        if mechanism.bins > 1 and gain > 0.0:
+            typical = 2.0 * q + gain / mechanism.bins
+            variance = max(typical * (1.0 - typical), 1e-12)
+            masses[0][at] = people * gain**2 / variance
+            masses[1][at] = gain * (shown - people * 2.0 * q) / variance
+        return cls(sums[0], sums[1], sums[2], sums[3], masses[0], masses[1])
+
+    def __len__(self) -> int:
+        return len(self.mass_weight)
+
+    def grown(self, nodes: int) -> NodeSums:
+        """The same sums for a tree that has more nodes by now."""
+        more = nodes - len(self)
+        if more <= 0:
+            return self
+        return NodeSums(*(np.pad(array, [(0, more), (0, 0)]) for array in vars(self).values()))
+
+    def __add__(self, other: NodeSums) -> NodeSums:
+        nodes = max(len(self), len(other))
+        pairs = zip(
+            vars(self.grown(nodes)).values(), vars(other.grown(nodes)).values(), strict=True
+        )
+        return NodeSums(*(mine + theirs for mine, theirs in pairs))
+
+    def check(self, name: str, nodes: int, arms: int) -> None:
+        """Refuse sums that no reports on a tree of so many nodes add up to."""
+        check_fields(self)
+        if self.offered.shape[1] != arms or len(self) > nodes:
+            raise InvalidInput(
+                f"the statistics of {name} had {len(self)} nodes and {self.offered.shape[1]} arms; "
+                f"this learner has {nodes} nodes and {arms} arms there."
+            )
+        # |h / (p - b)| is at most 1 / (p - b) <= 1 + (p + b) / (p - b)^2.
+        most = self.offered + self.noise_own + self.noise_other
+        if (np.abs(self.signed) > most).any():
+            raise InvalidInput(
+                f"the statistics of {name} had sums that no reports add up to; send them as "
+                "statistics() made them."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionStatistics(Statistics):
+    """Node sums for each tree that people reported on, in the order in which trees were begun."""
+
+    kind: ClassVar[str] = "partition-statistics"
+
+    trees: tuple[NodeSums, ...]
+
+    def __add__(self, other: PartitionStatistics) -> PartitionStatistics:
+        pairs = zip_longest(self.trees, other.trees)
+        trees = (b if a is None else a if b is None else a + b for a, b in pairs)
+        return PartitionStatistics(tuple(trees), **self.tally(other))
+
+    def on(self, place: int, nodes: int) -> NodeSums:
+        """The sums on one of the trees, which has so many nodes."""
+        sums = self.trees[place] if place < len(self.trees) else None
+        arms = self.trees[0].offered.shape[1]
+        return (NodeSums.zeros(1, arms) if sums is None else sums).grown(nodes)
+
 
 # People are counted in portions of this many (person, bin) pairs, which bounds memory.
 _CELLS_AT_ONCE = 2**21
@@ -49,65 +181,132 @@ _CELLS_AT_ONCE = 2**21
 
 @dataclass(frozen=True, eq=False)
 class PartitionReports(Reports):
-    """Reports of n people: their tickets, and m reported bins with signs each.
+    """Reports of n people: m bins, or cells of a bin and an arm, with signs each.
 
     Attributes:
-        tickets: (n,) public tickets.
+        tickets: (n,) public tickets; None for people of a source, whose arms no ticket chose.
         bins: (n, m) reported bins of the policy that made them, increasing in each row.
         signs: (n, m) their signs, -1 or +1.
     """
 
     kind: ClassVar[str] = "partition-reports"
 
-    tickets: TicketArray
-    bins: IntArray
-    signs: SignArray
+    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
+    bins: Annotated[IntArray, Shape("n", "m")]
+    signs: Annotated[SignArray, Shape("n", "m"), Range(-1, 1)]
 
     def __len__(self) -> int:
-        return len(self.tickets)
-
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.origin_fields(),
-            "tickets": self.tickets.tolist(),
-            "bins": self.bins.tolist(),
-            "signs": self.signs.tolist(),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        tickets = whole_vector(fields["tickets"], "tickets", 0, TICKETS - 1)
-        return cls(
-            **cls.read_origin(fields),
-            tickets=tickets.astype(np.uint64),
-            bins=read_array(fields["bins"], "bins", "whole", 2),
-            signs=read_array(fields["signs"], "signs", "whole", 2).clip(-2, 2).astype(np.int8),
-        )
+        return len(self.bins)
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionPolicy(ArmPolicy):
-    """A tree, and for each of its leaves the probabilities with which arms are offered there.
+class BinOffer(Offer):
+    """Under which people are told apart by their bins.
 
     Attributes:
-        tree: the partition.
-        active: (L, K) the arms left in each leaf, in the order of `tree.leaves`.
-        offers: (L, K) the probabilities with which arms are offered there.
-        epsilon: budget of one report; infinity for a non-private reference.
+        bins: the partition and the arms left in each leaf.
     """
 
-    kind: ClassVar[str] = "partition-policy"
+    bins: Bins
 
-    tree: Tree
-    active: BoolArray
-    offers: FloatArray
-    epsilon: float
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arms = self.bins.active.shape[1]
+        if self.tree.dimension != self.domain.dimension or arms != self.space:
+            raise InvalidInput(
+                f"a policy had bins of {self.tree.dimension} columns and {arms} arms; its domain "
+                f"has {self.domain.dimension}, and its arms are {self.space}. Send it as made."
+            )
+
+    @property
+    def tree(self) -> Tree:
+        """The partition."""
+        return self.bins.tree
+
+    @property
+    def active(self) -> BoolArray:
+        """(L, K) the arms left in each leaf, in the order of `tree.leaves`."""
+        return self.bins.active
 
     def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
         """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
         (L, d), and the arms (L, K) that are left there."""
         leaves = self.tree.leaves
         return self.tree.lower[leaves], self.tree.upper[leaves], self.active
+
+    def leaf_of(self, unit: FloatArray) -> IntArray:
+        """(n,) the position among the leaves of each context of [0, 1]^d."""
+        return self.tree.leaf_position[self.tree.locate(unit)]
+
+
+class SignedOffer(BinOffer):
+    """Under which people report bins, or cells, and signs by signed subset selection."""
+
+    # What of a person's data is hidden among the values (bin, sign), and what bins are called.
+    data: ClassVar[str]
+    places: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> SignedSubsetSelection:
+        """How a bin and a sign are hidden."""
+
+    def release(self, noise: str) -> Release | None:
+        mechanism, places = self.mechanism, self.places
+        return Release(
+            mechanism=f"signed subset selection, {mechanism.size} of {mechanism.bins} {places}s",
+            event=PureEvent(mechanism.epsilon),
+            sensitivity=1.0,
+            sensitivity_source=f"any two of the {2 * mechanism.bins} values ({places}, sign) are "
+            "neighbours",
+            scale=mechanism.epsilon,
+            people=self.group,
+            data=self.data,
+            noise=noise,
+        )
+
+    def check(self, reports: PartitionReports) -> None:
+        """Refuse reports that no person makes under this."""
+        bins, mechanism = reports.bins, self.mechanism
+        if bins.shape != (len(reports), mechanism.size) or len(reports) == 0:
+            raise InvalidInput(
+                f"reports had bins of shape {bins.shape}; under {self.title} the shape is (people, "
+                f"{mechanism.size}), with at least one person."
+            )
+        inside = ((bins >= 0) & (bins < mechanism.bins)).all()
+        if not inside or (np.diff(bins, axis=1) <= 0).any():
+            raise InvalidInput(
+                f"reports had bins outside 0 .. {mechanism.bins - 1} or not increasing; under "
+                f"{self.title} each names {mechanism.size} different {self.places}s in order."
+            )
+        if not (np.abs(reports.signs) == 1).all():
+            raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionPolicy(SignedOffer, ArmPolicy):
+    """A tree, and for each of its leaves the probabilities with which arms are offered there.
+
+    Attributes:
+        offers: (L, K) the probabilities with which arms are offered in each leaf.
+        epsilon: budget of one report; infinity for a non-private reference.
+    """
+
+    kind: ClassVar[str] = "partition-policy"
+    data: ClassVar[str] = "the bin of the context and the sign of the rounded reward"
+    places: ClassVar[str] = "bin"
+
+    offers: Annotated[FloatArray, Shape("tree.leaf_count", "arms"), Range(0.0)]
+    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        proper = np.allclose(self.offers.sum(axis=1), 1.0, rtol=0.0, atol=1e-9)
+        if not proper or (self.offers[~self.active] != 0.0).any():
+            raise InvalidInput(
+                f"the policy had offers that do not add up to 1 over the active arms of each of "
+                f"its {self.tree.leaf_count} leaves; send it as it was made."
+            )
 
     @cached_property
     def open_leaves(self) -> BoolArray:
@@ -153,11 +352,11 @@ class PartitionPolicy(ArmPolicy):
         return arms
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
-        offers: FloatArray = self.offers[self.tree.leaf_position[self.tree.locate(unit)]]
+        offers: FloatArray = self.offers[self.leaf_of(unit)]
         return offers
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        leaves = self.tree.leaf_position[self.tree.locate(unit)]
+        leaves = self.leaf_of(unit)
         arms = self.offered(tickets, leaves)
         return arms, self.offers[leaves, arms]
 
@@ -168,7 +367,7 @@ class PartitionPolicy(ArmPolicy):
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> PartitionReports:
-        leaves = self.tree.leaf_position[self.tree.locate(unit)]
+        leaves = self.leaf_of(unit)
         bins = self._bin_of_leaf[leaves]
         signs = round_to_signs(rewards, noise)
         signs[~self.open_leaves[leaves]] = 1
@@ -177,24 +376,13 @@ class PartitionPolicy(ArmPolicy):
             **self.origin(noise.name), tickets=actions.tickets, bins=chosen, signs=reported
         )
 
-    def release(self, noise: str) -> Release | None:
+    def sums(self, reports: PartitionReports) -> NodeSums:
+        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
+        self.check(reports)
+        if reports.tickets is None:
+            raise InvalidInput("reports had no tickets; send them as the policy made them.")
         mechanism = self.mechanism
-        values = 2 * mechanism.bins
-        return Release(
-            mechanism=f"signed subset selection, {mechanism.size} of {mechanism.bins} bins",
-            event=PureEvent(mechanism.epsilon),
-            sensitivity=1.0,
-            sensitivity_source=f"any two of the {values} values (bin, sign) are neighbours",
-            scale=mechanism.epsilon,
-            people=self.group,
-            data="the bin of the context and the sign of the rounded reward",
-            noise=noise,
-        )
-
-    def sums(self, reports: PartitionReports) -> PartitionStatistics:
-        """What checked reports of this policy add to the statistics."""
-        mechanism = self.mechanism
-        open_bins, arms, nodes = len(self.open_nodes), self.arms, len(self.tree)
+        open_bins, arms = len(self.open_nodes), self.arms
         counts, signed = np.zeros((2, open_bins, arms))
         shown = np.zeros(open_bins)
         most = max(1, _CELLS_AT_ONCE // max(open_bins, 1))
@@ -205,20 +393,8 @@ class PartitionPolicy(ArmPolicy):
             signed += part[1]
             shown += part[2]
 
-        sums = NodeSums.zeros(nodes, arms)
-        at = self.open_nodes
-        q, contrast, gain = mechanism.other_probability, mechanism.contrast, mechanism.mass_contrast
-        own = mechanism.true_probability + mechanism.false_probability
-        sums.offered[at] = counts
-        sums.signed[at] = signed / contrast
-        sums.noise_other[at] = counts * (2.0 * q / contrast**2)
-        sums.noise_own[at] = counts * (own / contrast**2)
-        if mechanism.bins > 1 and gain > 0.0:
-            typical = 2.0 * q + gain / mechanism.bins
-            variance = max(typical * (1.0 - typical), 1e-12)
-            sums.mass_weight[at] = len(reports) * gain**2 / variance
-            sums.mass_sum[at] = gain * (shown - len(reports) * 2.0 * q) / variance
-        return PartitionStatistics(arms, {TARGET: sums}, reports=len(reports))
+        shape, at = (len(self.tree), arms), self.open_nodes
+        return NodeSums.of(mechanism, shape, at, counts, signed, shown[:, None], len(reports))
 
     def _count(
         self, tickets: TicketArray, bins: IntArray, signs: SignArray
@@ -239,58 +415,55 @@ class PartitionPolicy(ArmPolicy):
             shown.astype(np.float64),
         )
 
-    def check(self, reports: PartitionReports) -> None:
-        """Refuse reports that this policy cannot have made."""
-        shape = (len(reports), self.mechanism.size)
-        bins, signs = reports.bins, reports.signs
-        if bins.shape != shape or signs.shape != shape:
-            raise InvalidInput(
-                f"reports had bins of shape {bins.shape} and signs of shape {signs.shape}; under "
-                f"policy {self.version} both must have shape {shape}."
-            )
-        if shape[0] == 0:
-            raise InvalidInput("reports was empty; pass at least one report.")
-        inside = ((bins >= 0) & (bins < self.mechanism.bins)).all()
-        if not inside or (np.diff(bins, axis=1) <= 0).any():
-            raise InvalidInput(
-                f"reports had bins outside 0 .. {self.mechanism.bins - 1} or not increasing; under "
-                f"policy {self.version} each names {self.mechanism.size} different bins in order."
-            )
-        if not (np.abs(signs) == 1).all():
-            raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
 
-    def to_fields(self) -> dict[str, Any]:
-        return {
-            **self.header(),
-            "tree": self.tree.to_fields(),
-            "active": self.active.tolist(),
-            "offers": self.offers.tolist(),
-            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
-        }
+@dataclass(frozen=True, eq=False)
+class PartitionSourcePolicy(SignedOffer, SourcePolicy):
+    """Which (bin, arm) cells the people of a source are counted in."""
 
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        header = cls.read_header(fields)
-        bins = Bins.from_fields(fields, header["domain"].dimension, header["arms"])
-        offers = read_array(fields["offers"], "offers", "number", 2)
-        active, leaves = bins.active, len(bins.tree.leaves)
-        proper = (
-            offers.shape == active.shape == (leaves, header["arms"])
-            and bool((offers >= 0.0).all())
-            and bool((offers[~active] == 0.0).all())
-            and bool(np.allclose(offers.sum(axis=1), 1.0, rtol=0.0, atol=1e-9))
+    kind: ClassVar[str] = "partition-source-policy"
+    data: ClassVar[str] = "the bin of the context with the arm, and the sign of the rounded reward"
+    places: ClassVar[str] = "cell"
+
+    @cached_property
+    def wanted(self) -> BoolArray:
+        """(L, K) the cells: arms that are left, where more than one is."""
+        wanted: BoolArray = self.active & (self.active.sum(axis=1) > 1)[:, None]
+        return wanted
+
+    @cached_property
+    def mechanism(self) -> SignedSubsetSelection:
+        """Signed subset selection over the wanted cells, and one for all others."""
+        cells = int(self.wanted.sum()) + int(not self.wanted.all())
+        return SignedSubsetSelection.best(cells, self.epsilon)
+
+    @cached_property
+    def _cell(self) -> IntArray:
+        """(L, K) the number of each cell."""
+        cell: IntArray = np.full(self.wanted.shape, int(self.wanted.sum()))
+        cell[self.wanted] = np.arange(int(self.wanted.sum()))
+        return cell
+
+    def _report(
+        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
+    ) -> PartitionReports:
+        leaves = self.leaf_of(unit)
+        signs = round_to_signs(rewards, noise)
+        signs[~self.wanted[leaves, arms]] = 1
+        cells, reported = self.mechanism.privatise(self._cell[leaves, arms], signs, noise)
+        return PartitionReports(**self.origin(noise.name), tickets=None, bins=cells, signs=reported)
+
+    def sums(self, reports: PartitionReports) -> NodeSums:
+        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
+        self.check(reports)
+        people, size = len(reports), self.mechanism.bins
+        signs = reports.signs.ravel().astype(np.float64)
+        signed = np.asarray(
+            np.bincount(reports.bins.ravel(), signs, minlength=size), dtype=np.float64
         )
-        if not proper:
-            raise InvalidInput(
-                f"the policy had offers of shape {offers.shape} for {leaves} leaves and "
-                f"{header['arms']} arms; each leaf needs one row that adds up to 1 over its active "
-                "arms."
-            )
-        epsilon = fields["epsilon"]
-        return cls(
-            **header,
-            tree=bins.tree,
-            active=active,
-            offers=offers,
-            epsilon=math.inf if epsilon is None else positive_number(epsilon, "epsilon"),
+        shown = np.bincount(reports.bins.ravel(), minlength=size).astype(np.float64)
+        leaf, arm = np.nonzero(self.wanted)
+        at, count = (self.tree.leaves[leaf], arm), len(leaf)
+        shape, offered = (len(self.tree), self.arms), np.full(count, float(people))
+        return NodeSums.of(
+            self.mechanism, shape, at, offered, signed[:count], shown[:count], people
         )

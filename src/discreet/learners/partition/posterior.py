@@ -4,8 +4,7 @@ Model, for each arm k: 2 f_k - 1 averaged over leaves is a Gaussian vector with 
 `box_covariance`. A node of the tree (a leaf, or one that was split since) was observed as
 y = S / (T mass), which has mean sum_l w_l (2 f_k - 1)_l over the leaves l in it, w_l their share
 of its mass, and variance R / (T mass)^2 + min(y^2, 1) var(mass) / mass^2 + what the shares w may
-be off by (`mixture_variance`). Every source observes with its own masses and variances, and
-precisions add.
+be off by (`mixture_variance`).
 
 | array       | shape     | meaning                                                     |
 |-------------|-----------|-------------------------------------------------------------|
@@ -14,20 +13,146 @@ precisions add.
 | mean        | (L, K)    | posterior mean of 2 f_k - 1 on each leaf                    |
 | variance    | (L, K)    | its posterior variance                                      |
 | roughness   | (L,)      | prior variance of 2 f_k - 1 within a leaf around its average|
+
+*Prior.* Matern-3/2 covariances averaged over pairs of boxes. A product kernel averages one axis at
+a time, and one axis has closed form: with c = sqrt(3) / l and k(r) = (1 + c r) e^(-c r), the
+function
+
+    G(r) = 2 r / c - (3 - (3 + c r) e^(-c r)) / c^2,   G'' = k, G(0) = G'(0) = 0,
+
+gives the double integral over [a, b] x [a', b'] as
+G|b - a'| + G|a - b'| - G|a - a'| - G|b - b'|.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from discreet.learners.partition.smoothness import Smoothness
-from discreet.learners.partition.statistics import NodeSums
+from discreet.learners.partition.policy import NodeSums
 from discreet.learners.partition.tree import Tree
 from discreet.validation import FloatArray
+
+V = TypeVar("V")
+
+# Prior variance of 2 f - 1 for one arm: a constant, and a part that varies with the context.
+CONSTANT_VARIANCE = 0.2
+VARYING_VARIANCE = 0.3
+PRIOR_VARIANCE = CONSTANT_VARIANCE + VARYING_VARIANCE
+
+# Each halving of a length scale below 0.2 must be borne out by a nat of evidence: short
+# scales split bins, which is dear where reports are noisy; where they are needed the evidence is
+# overwhelming.
+_USUAL_SCALE = 0.2
+_NATS_PER_HALVING = 1.0
+
+
+def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: float) -> FloatArray:
+    """(L, L) average of k(x - y) over x in interval i and y in interval j."""
+    rate = math.sqrt(3.0) / length_scale
+
+    def second_integral(distance: FloatArray) -> FloatArray:
+        reach = rate * np.abs(distance)
+        result: FloatArray = (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / rate**2
+        return result
+
+    low, high = lower[:, None], upper[:, None]
+    total = (
+        second_integral(high - lower)
+        + second_integral(low - upper)
+        - second_integral(low - lower)
+        - second_integral(high - upper)
+    )
+    average: FloatArray = total / ((high - low) * (upper - lower))
+    return average
+
+
+def box_roughness(lower: FloatArray, upper: FloatArray, length_scales: FloatArray) -> FloatArray:
+    """(N,) prior variance of 2 f - 1 within each box around its average over the box."""
+    rate = np.sqrt(3.0) / length_scales
+    reach = rate * (upper - lower)
+    # The average of k over one interval with itself: 2 G(width) / width^2.
+    alike = 2.0 * (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / reach**2
+    roughness: FloatArray = VARYING_VARIANCE * np.maximum(1.0 - alike.prod(axis=1), 0.0)
+    return roughness
+
+
+def box_covariance(lower: FloatArray, upper: FloatArray, length_scales: FloatArray) -> FloatArray:
+    """(L, L) prior covariance of the averages of 2 f - 1 over boxes with these corners (L, d)."""
+    varying = np.full((len(lower), len(lower)), VARYING_VARIANCE)
+    for axis, length_scale in enumerate(length_scales):
+        # Dyadic boxes share few intervals per axis, so each pair is integrated once.
+        pairs = np.stack([lower[:, axis], upper[:, axis]], axis=1)
+        unique, place = np.unique(pairs, axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        covariance = interval_covariance(unique[:, 0], unique[:, 1], float(length_scale))
+        varying *= covariance[np.ix_(place, place)]
+    return CONSTANT_VARIANCE + varying
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothness:
+    """The prior of the leaves of one tree under given length scales.
+
+    Attributes:
+        root: (L, L), with root root' the prior covariance of leaf averages.
+        roughness: (L,) prior variance within each leaf around its average.
+        log_prior: of the length scales, up to a constant.
+    """
+
+    root: FloatArray
+    roughness: FloatArray
+    log_prior: float = 0.0
+
+    @classmethod
+    def of(cls, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
+        """The prior for the leaves of `tree`."""
+        leaves = tree.leaves
+        prior = box_covariance(tree.lower[leaves], tree.upper[leaves], np.array(length_scales))
+        # Averages over narrow boxes are nearly dependent, and the closed form loses digits as
+        # 1 / width^2; a standard deviation of 1e-3 on 2 f - 1 keeps the root real and harms none.
+        root = np.linalg.cholesky(prior + 1e-6 * np.eye(len(prior)))
+        roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
+        halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
+        log_prior = -_NATS_PER_HALVING * float(halvings)
+        return cls(np.asarray(root, dtype=np.float64), roughness, log_prior)
+
+
+class Kept(Generic[V]):
+    """What was worked out from some objects, kept until it is asked for from others.
+
+    The objects themselves are kept: an id may be that of a later object.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[tuple[object, ...], V]] = {}
+
+    def of(self, name: Hashable, objects: tuple[object, ...], make: Callable[[], V]) -> V:
+        """What `make` returns, once for the same objects under one name."""
+        known = self._known.get(name)
+        if known is None or known[0] != objects:  # trees and sums are equal to themselves alone
+            self._known[name] = known = (objects, make())
+        return known[1]
+
+
+class Priors:
+    """Priors of the leaves of one tree, kept until another tree is asked for."""
+
+    def __init__(self) -> None:
+        self._kept: Kept[dict[tuple[float, ...], Smoothness]] = Kept()
+
+    def of(self, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
+        """`Smoothness.of`, worked out once."""
+        known = self._kept.of("tree", (tree,), dict)
+        if length_scales not in known:
+            known[length_scales] = Smoothness.of(tree, length_scales)
+        return known[length_scales]
+
 
 # Prior standard deviation of the share of a node's mass that falls into its left child.
 _SHARE_SD = 0.25
@@ -48,7 +173,7 @@ _LEAST_SHARE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Per node and arm: precision (N, K) and precision x y (N, K), summed over sources."""
+    """Per node and arm: precision (N, K) and precision x y (N, K)."""
 
     precision: FloatArray
     weighted: FloatArray
@@ -65,13 +190,13 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """How people are spread over the nodes of a tree.
+    """How people are spread over the nodes of a tree, or over its cells (nodes with an arm each).
 
     Attributes:
-        mass: (N,) share of all people in each node.
-        deviation: (N,) its standard deviation.
-        split_variance: (N,) variance of the share of a node's people that lies in its left child;
-            0 for leaves.
+        mass: (N,) share of all people in each node, or (N, K) in each cell.
+        deviation: the same shape: its standard deviation, had the root's been known.
+        split_variance: the same shape: variance of the share of a node's people that lies in its
+            left child; 0 for leaves.
     """
 
     mass: FloatArray
@@ -80,14 +205,19 @@ class Masses:
 
 
 def node_masses(tree: Tree, sums: NodeSums) -> Masses:
-    """Masses that add up over the tree.
+    """Masses (N,) that add up over the tree, from the root's, which is 1."""
+    weight, total = upwards(tree, sums.mass_weight[:, 0], sums.mass_sum[:, 0])
+    return downwards(tree, weight, total, np.array(1.0))
 
-    What is known of a node is its own reports and those on its halves (`upwards`). From the root
-    (mass 1) downwards, the share of a parent's mass that goes left is then estimated from what is
-    known of either child and a prior of 1/2 +- 1/4, by precision.
+
+def downwards(tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArray) -> Masses:
+    """Masses (N, ...) from what is known of each node (`upwards`), given that of the root (...).
+
+    The share of a parent's mass that goes left is estimated from what is known of either child and
+    a prior of 1/2 +- 1/4, by precision.
     """
-    mass, variance, split = np.ones(len(tree)), np.zeros(len(tree)), np.zeros(len(tree))
-    weight, total = upwards(tree, sums.mass_weight, sums.mass_sum)
+    mass = np.broadcast_to(root, weight.shape).copy()
+    variance, split = np.zeros(weight.shape), np.zeros(weight.shape)
     for parent in np.flatnonzero(tree.axis >= 0):
         left = tree.left[parent]
         whole = mass[parent]
@@ -95,7 +225,7 @@ def node_masses(tree: Tree, sums: NodeSums) -> Masses:
         precision = prior + weight[left] + weight[left + 1]
         seen_right = weight[left + 1] * whole - total[left + 1]
         part = (prior * 0.5 * whole + total[left] + seen_right) / precision
-        part = min(max(part, _LEAST_SHARE * whole), (1.0 - _LEAST_SHARE) * whole)
+        part = np.minimum(np.maximum(part, _LEAST_SHARE * whole), (1.0 - _LEAST_SHARE) * whole)
         mass[left], mass[left + 1] = part, whole - part
         share = part / whole
         split[parent] = 1.0 / (precision * whole**2)
@@ -122,11 +252,11 @@ def upwards(tree: Tree, weight: FloatArray, total: FloatArray) -> tuple[FloatArr
 
 
 def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
-    """(N,) how far a node's average may lie from the mixture of its leaves, as a variance.
+    """(N, ...) how far a node's average may lie from the mixture of its leaves, as a variance.
 
     The mixture takes shares that are only estimated. A share that is off by e moves the average of
     a split node by e times the difference of its halves, whose square is at most 4 times the
-    variation (N,) `roughness` within the node.
+    variation (N, ...) `roughness` within the node.
     """
     total = masses.split_variance * 4.0 * roughness * masses.mass**2
     for node in range(len(tree) - 1, 0, -1):  # children come after their parents
@@ -135,30 +265,23 @@ def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> Float
     return spread
 
 
-def observations(
-    tree: Tree,
-    sources: Mapping[str, NodeSums],
-    masses: Mapping[str, Masses],
-    roughness: FloatArray,
-) -> Observations:
-    """Weigh all sources by how much their reports say; `roughness` (N,) is that of all nodes."""
-    first = next(iter(sources.values()))
-    precision, weighted = np.zeros_like(first.offered), np.zeros_like(first.offered)
-    for name, sums in sources.items():
-        spread = masses[name]
-        mass = spread.mass[:, None]
-        seen = np.maximum(sums.offered, 1.0) * mass
-        y = sums.signed / seen
-        noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
-        variance = (
-            TEMPER * noise / seen**2
-            + np.minimum(y**2, 1.0) * (spread.deviation[:, None] / mass) ** 2
-        )
-        variance += mixture_variance(tree, spread, roughness)[:, None]
-        worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
-        precision += worth
-        weighted += worth * y
-    return Observations(precision, weighted)
+def readings(
+    sums: NodeSums, mass: FloatArray, deviation: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(N, K) averages of 2 f - 1 that reports say, and their variances from noise and from masses
+    that are only estimated; `mass` and `deviation` are (N, 1) of nodes, or (N, K) of cells."""
+    seen = np.maximum(sums.offered, 1.0) * mass
+    y = sums.signed / seen
+    noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
+    return y, TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (deviation / mass) ** 2
+
+
+def observations(tree: Tree, sums: NodeSums, spread: Masses, roughness: FloatArray) -> Observations:
+    """Weigh reports by how much they say; `roughness` (N,) is that of all nodes."""
+    y, variance = readings(sums, spread.mass[:, None], spread.deviation[:, None])
+    variance += mixture_variance(tree, spread, roughness)[:, None]
+    worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
+    return Observations(worth, worth * y)
 
 
 def mixing(tree: Tree, mass: FloatArray) -> FloatArray:
@@ -243,7 +366,7 @@ def likely_length_scales(
     start: tuple[float, ...],
     prior: Callable[[tuple[float, ...]], Smoothness],
     information: Information,
-) -> list[tuple[float, ...]]:
+) -> tuple[tuple[float, ...], ...]:
     """Length scales that the observations make likely, the most likely first.
 
     Climbs from `start`, changing one axis at a time, so the work grows with d and not with the
@@ -268,4 +391,5 @@ def likely_length_scales(
         climbing = evidence_of(top) > evidence_of(best)
         best = top if climbing else best
     ranked = sorted(evidence, key=evidence_of, reverse=True)
-    return [s for s in ranked if evidence[s] > evidence[best] - _LOG_RATIO][:_MOST_SCALES]
+    kept = [scales for scales in ranked if evidence[scales] > evidence[best] - _LOG_RATIO]
+    return tuple(kept[:_MOST_SCALES])

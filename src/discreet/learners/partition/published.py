@@ -1,36 +1,38 @@
 """Algorithms 2 and 3 of Ma et al. (2025), with the paper's mechanism and rules.
 
 Every person reports, for every active bin and every arm active in it, the pair U, V with
-Laplace(4 / epsilon) noise, whether they are in the bin or not (eqs (8) to (17)). Auxiliary sources
-report likewise before the target does (eqs (24) to (29); published_sources.py, weighted.py). It is
-kept as published for comparison; `Partition` loses about ten times less at the same epsilon.
+Laplace(4 / epsilon) noise, whether they are in the bin or not, as silence in a bin would reveal
+that they are not in it (eqs (8) to (17)). Auxiliary sources report likewise before the target does
+(eqs (24) to (29)). It is kept as published for comparison; `Partition` loses about ten times less
+at the same epsilon.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Unpack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import Common
-from discreet.learners.partition.elimination import CellSums, EliminationLearner
-from discreet.learners.partition.published_policy import (
-    LaplaceReports,
-    PublishedPolicy,
-    largest_value,
+from discreet.learners.messages import Actions, Reports
+from discreet.learners.partition.elimination import (
+    CellSums,
+    EliminationLearner,
+    EliminationPolicy,
 )
-from discreet.learners.partition.published_sources import (
-    LaplaceSourceReports,
-    PublishedSourcePolicy,
-)
-from discreet.learners.partition.weighted import SeveralSources
-from discreet.learners.schema import decode, encode
-from discreet.learners.source_states import states_from_fields, states_to_fields
-from discreet.learners.sources import SourceLearner, SourcePolicy, SourceReports, SourceState
-from discreet.privacy import Local
+from discreet.learners.partition.policy import BinOffer
+from discreet.learners.sources import SourceLearner, SourcePolicy
+from discreet.learners.stream import Stream
+from discreet.privacy import Local, NoiseSource, Release
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.frequency import LaplaceOnCells
+from discreet.privacy.noise import laplace_epsilon
 from discreet.validation import (
     BoolArray,
     FloatArray,
@@ -41,9 +43,185 @@ from discreet.validation import (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class LaplaceReports(Reports):
+    """Noisy U and V of n people.
+
+    Attributes:
+        values: (n, 2C) for the C active (bin, arm) pairs, C columns of U and then C of V.
+    """
+
+    kind: ClassVar[str] = "laplace-reports"
+
+    values: Annotated[FloatArray, Shape("n", "c")]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class LaplaceOffer(BinOffer):
+    """Under which people report U and V of every active (bin, arm) pair with Laplace noise.
+
+    Who got an arm that was given up in their bin is in none of the pairs, and all their numbers
+    are 0 (24).
+
+    *Claim.* Any two people with contexts in the domain, any arms and rewards in [0, 1], have
+    numbers that differ by at most 4 in all, so no report is more than e^epsilon times as likely
+    under one.
+    """
+
+    equation: ClassVar[str] = "(12)"
+    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
+        epsilon: float
+
+    @cached_property
+    def mechanism(self) -> LaplaceOnCells:
+        """The noise on the active pairs."""
+        return LaplaceOnCells(int(self.active.sum()), self.epsilon, partial=True)
+
+    @cached_property
+    def _cell(self) -> IntArray:
+        """(L, K) the number of each active pair, -1 for others."""
+        cell = np.full(self.active.shape, -1)
+        cell[self.active] = np.arange(self.mechanism.cells)
+        return cell
+
+    def reported(
+        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
+    ) -> LaplaceReports:
+        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
+        values = self.mechanism.privatise(self._cell[self.leaf_of(unit), arms], rewards, noise)
+        return LaplaceReports(**self.origin(noise.name), values=values)
+
+    def release(self, noise: str) -> Release | None:
+        mechanism = self.mechanism
+        held = laplace_epsilon(noise, mechanism.sensitivity, mechanism.scale, 2 * mechanism.cells)
+        pairs = f"{mechanism.cells} (bin, arm) pairs"
+        return Release(
+            mechanism=f"Laplace on U and V of {pairs}, eq. {self.equation}",
+            event=PureEvent(held),
+            sensitivity=mechanism.sensitivity,
+            sensitivity_source="largest l1 distance of (U, V) over records at the reward bounds",
+            scale=mechanism.scale,
+            people=self.group,
+            data="the bin of the context, the arm and the reward",
+            noise=noise,
+        )
+
+    def sums(self, reports: LaplaceReports) -> CellSums:
+        """What reports add; `InvalidInput` if nobody makes them under this.
+
+        Laplace noise exceeds 60 scales with probability e^-60; one such value could undo everything
+        that others reported.
+        """
+        values, cells = reports.values, self.mechanism.cells
+        if values.shape[1] != 2 * cells or len(values) == 0:
+            raise InvalidInput(
+                f"reports had values of shape {values.shape}; under {self.title} it must be "
+                f"(people, {2 * cells}) with at least one person."
+            )
+        most = 1.0 + 60.0 * self.mechanism.scale
+        if not (np.abs(values) <= most).all():
+            raise InvalidInput(
+                f"reports had values beyond {most:g}, which the noise of {self.title} does not "
+                "reach; send them as the policy made them."
+            )
+        tree = self.tree
+        times = np.zeros(len(tree))
+        chosen, rewards = np.zeros((2, len(tree), self.active.shape[1]))
+        leaf, arm = np.nonzero(self.active)
+        node, total = tree.leaves[leaf], values.sum(axis=0)
+        chosen[node, arm], rewards[node, arm] = total[:cells], total[cells:]
+        times[tree.leaves] = len(values)
+        return CellSums(times, chosen, rewards, reports=len(values))
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedPolicy(LaplaceOffer, EliminationPolicy):
+    """Uniform choice among active arms; Laplace noise on every active (bin, arm) pair."""
+
+    kind: ClassVar[str] = "published-partition-policy"
+
+    epsilon: Annotated[float, Range(above=0.0)]
+
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> LaplaceReports:
+        return self.reported(unit, actions.arms, rewards, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedSourcePolicy(LaplaceOffer, SourcePolicy):
+    """The same numbers for people of a source, whose arms were chosen elsewhere (24), (25)."""
+
+    kind: ClassVar[str] = "published-partition-source-policy"
+    equation: ClassVar[str] = "(25)"
+
+    def _report(
+        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
+    ) -> LaplaceReports:
+        return self.reported(unit, arms, rewards, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralSources:
+    """Estimates and radii from several sources of different noise, eqs (26) to (28).
+
+    | array    | shape        | meaning                                                        |
+    |----------|--------------|----------------------------------------------------------------|
+    | epsilons | (M + 1,)     | the budgets epsilon_m, the target's first                      |
+    | times    | (M + 1, L)   | t: people of each source since a leaf was made                 |
+    | chosen   | (M + 1, L, K) | U: noisy numbers of those in the leaf who got the arm         |
+    | rewards  | (M + 1, L, K) | V: noisy sums of their rewards                                |
+    | weights  | (M + 1, L, K) | lambda, eq. (27)                                              |
+
+        lambda = min(|epsilon_m^2 U / t|, 1) where t >= log(n)^2, otherwise 0               (27)
+        estimate = sum_m lambda V / sum_m lambda U                                          (26)
+        radius = sqrt(C_n sum_m lambda^2 max(t / epsilon_m^2, U)) / |sum_m lambda U|        (28)
+
+    with C_n = c log(n). A pair for which all weights are 0 has no estimate: its radius is infinity
+    here, where the paper writes 0 / 0 = 0 and asks for a radius above 0 (29).
+    """
+
+    epsilons: FloatArray
+    times: FloatArray
+    chosen: FloatArray
+    rewards: FloatArray
+
+    def weights(self, log_people: float) -> FloatArray:
+        """(M + 1, L, K) eq. (27), with log(n) = `log_people`."""
+        times = self.times[:, :, None]
+        informed = self.epsilons[:, None, None] ** 2 * np.abs(self.chosen)
+        share = np.divide(informed, times, out=np.zeros_like(informed), where=times > 0.0)
+        enough = times >= log_people**2
+        weights: FloatArray = np.where(enough, np.minimum(share, 1.0), 0.0)
+        return weights
+
+    def estimate(self, weights: FloatArray) -> FloatArray:
+        """(L, K) eq. (26), 0 where nothing is known."""
+        below = (weights * self.chosen).sum(axis=0)
+        above = (weights * self.rewards).sum(axis=0)
+        estimate: FloatArray = np.zeros_like(above)
+        np.divide(above, below, out=estimate, where=below != 0.0)
+        return estimate
+
+    def radius(self, weights: FloatArray, constant: float) -> FloatArray:
+        """(L, K) eq. (28) with C_n = `constant`, infinity where nothing is known."""
+        times = self.times[:, :, None] / self.epsilons[:, None, None] ** 2
+        spread = (weights**2 * np.maximum(times, self.chosen)).sum(axis=0)
+        below = np.abs((weights * self.chosen).sum(axis=0))
+        radius = np.full(below.shape, np.inf)
+        np.divide(np.sqrt(constant * spread), below, out=radius, where=below > 0.0)
+        return radius
+
+
 class PublishedPartition(
     EliminationLearner[PublishedPolicy, LaplaceReports],
-    SourceLearner[PublishedSourcePolicy, LaplaceSourceReports],
+    SourceLearner[PublishedPolicy, LaplaceReports, CellSums, PublishedSourcePolicy],
 ):
     """The paper's learner.
 
@@ -53,12 +231,12 @@ class PublishedPartition(
     estimate - 2 r (16); a leaf is split when r < 2 sqrt(d) 2^(-depth/d) for an active arm (17).
 
     From the first source on that is opened, estimates and radii are those of Algorithm 3
-    (weighted.py). Sources share the target's bins and are heard in the order in which they report;
-    what they said about a leaf is not used once it is split. Algorithm 3 hears all of them before
-    the target's first person; here they may also report while the target runs, since (26) and (28)
-    do not ask which came first (the multi-task setting that the paper's section 5 outlines). n is
-    the largest of the horizon, `source_horizon` and the number of people that any source has had
-    so far.
+    (`SeveralSources`). Sources share the target's bins and are heard in the order in which they
+    report; what they said about a leaf is not used once it is split. Algorithm 3 hears all of them
+    before the target's first person; here they may also report while the target runs, since (26)
+    and (28) do not ask which came first (the multi-task setting that the paper's section 5
+    outlines). n is the largest of the horizon, `source_horizon` and the number of people that any
+    source has had so far.
 
     Args:
         confidence_constant: c in C_n = c log(n); the paper leaves its value to the supplement.
@@ -70,7 +248,7 @@ class PublishedPartition(
     trust_models: ClassVar[tuple[str, ...]] = ("local",)
     reports_type = LaplaceReports
     source_policy_type: ClassVar[type[SourcePolicy]] = PublishedSourcePolicy
-    source_reports_type: ClassVar[type[SourceReports]] = LaplaceSourceReports
+    source_reports_type: ClassVar[type[Reports]] = LaplaceReports
 
     def __init__(
         self,
@@ -83,26 +261,23 @@ class PublishedPartition(
         batch_size: int = 100,
         **common: Unpack[Common],
     ) -> None:
+        super().__init__(domain, arms, budget, batch_size=batch_size, **common)
         self.confidence_constant = positive_number(confidence_constant, "confidence_constant")
         self.source_horizon = whole_number(source_horizon, "source_horizon")
-        SourceLearner.__init__(self)
-        self._source_sums: dict[str, CellSums] = {}
-        super().__init__(domain, arms, budget, batch_size=batch_size, **common)
 
     @property
     def log_people(self) -> float:
         """log(n)."""
         if not self._sources:
             return math.log(max(self.expected, 2))
-        heard = max(state.people for state in self._sources.values())
-        return math.log(max(self.expected, self.source_horizon, heard, 2))
+        largest = max(source.people for source in self._sources.values())
+        return math.log(max(self.expected, self.source_horizon, largest, 2))
 
     def _publish(self) -> PublishedPolicy:
         self._decide()
         return PublishedPolicy(
             **self.policy_header(),
-            tree=self._bins.tree,
-            active=self._bins.active,
+            bins=self._bins,
             epsilon=self.budget.epsilon,
         )
 
@@ -112,40 +287,31 @@ class PublishedPartition(
     # Sources.
 
     def source_batch(self, name: str) -> int:
-        return self._batch_size
+        return self.batch_size
+
+    def _empty_source(self) -> CellSums:
+        return self._empty()
 
     def _publish_source(
-        self, name: str, state: SourceState[PublishedSourcePolicy]
+        self, source: Stream[PublishedSourcePolicy, CellSums]
     ) -> PublishedSourcePolicy:
         self._decide()
-        return PublishedSourcePolicy(
-            **self.source_header(name, state),
-            tree=self._bins.tree,
-            active=self._bins.active,
-        )
+        return PublishedSourcePolicy(**self.source_header(source), bins=self._bins)
 
-    def _check_source(self, policy: PublishedSourcePolicy, reports: LaplaceSourceReports) -> None:
-        policy.check(reports)
-
-    def _add_source(
-        self, name: str, policy: PublishedSourcePolicy, reports: LaplaceSourceReports
-    ) -> None:
-        sums = policy.sums(reports)
-        before = self._source_sums.get(name)
-        self._source_sums[name] = sums if before is None else before + sums
+    def _source_statistics(
+        self, policy: PublishedSourcePolicy, reports: LaplaceReports
+    ) -> CellSums:
+        return policy.sums(reports)
 
     def _several(self, leaves: IntArray, sums: CellSums) -> SeveralSources:
         """The sums of the target and of all sources about some leaves."""
-        nodes = len(self._bins.tree)
-        none = CellSums.zeros(nodes, self.arms)
-        found = [self._source_sums.get(name, none).grown(nodes) for name in self._sources]
-        everyone = [sums, *found]
-        budgets = [self.budget.epsilon, *(state.epsilon for state in self._sources.values())]
+        nodes, sources = len(self._bins.tree), self._sources.values()
+        everyone = [sums, *(source.sums.grown(nodes) for source in sources)]
         return SeveralSources(
-            np.array(budgets),
-            np.stack([one.times[leaves] for one in everyone]),
-            np.stack([one.chosen[leaves] for one in everyone]),
-            np.stack([one.rewards[leaves] for one in everyone]),
+            np.array([self.budget.epsilon, *(source.budget.epsilon for source in sources)]),
+            np.stack([known.times[leaves] for known in everyone]),
+            np.stack([known.chosen[leaves] for known in everyone]),
+            np.stack([known.rewards[leaves] for known in everyone]),
         )
 
     # Rules.
@@ -188,63 +354,3 @@ class PublishedPartition(
         error = 2.0 * math.sqrt(dimension) * 2.0 ** (-depth / dimension)
         sharp = self._radius(leaves, sums) < error[:, None]
         return np.asarray(sharp.any(axis=1))
-
-    # Options and state.
-
-    def _shared_facts(self) -> dict[str, Any]:
-        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            **super()._options(),
-            "confidence_constant": self.confidence_constant,
-            "source_horizon": self.source_horizon,
-        }
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            **super()._state(),
-            "sources": states_to_fields(self._sources),
-            "source_sums": {name: encode(sums) for name, sums in self._source_sums.items()},
-        }
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        self._sources = states_from_fields(
-            fields["sources"], PublishedSourcePolicy, self.policy_header()
-        )
-        self._source_sums = {
-            name: decode(text, CellSums) for name, text in fields["source_sums"].items()
-        }
-        heard = {name for name, state in self._sources.items() if state.people > 0}
-        if set(self._source_sums) != heard:
-            raise InvalidInput(
-                f"there were sums of the sources {sorted(self._source_sums)!r:.200}; there must be "
-                f"one for each source that reported: {sorted(heard)!r:.200}. The file is damaged."
-            )
-        for name, state in self._sources.items():
-            if not all(self._bins.tree.begins_with(policy.tree) for policy in state.policies):
-                raise InvalidInput(
-                    f"a policy of source {name!r} had bins that this learner's bins did not grow "
-                    "from. The file is damaged."
-                )
-        for name, sums in self._source_sums.items():
-            self._check_source_sums(name, sums)
-
-    def _check_source_sums(self, name: str, sums: CellSums) -> None:
-        """Refuse sums that no reports of the source add up to."""
-        state = self._sources[name]
-        nodes, arms = sums.chosen.shape
-        if arms != self.arms or nodes > len(self._bins.tree):
-            raise InvalidInput(
-                f"the sums of source {name!r:.80} had {nodes} nodes and {arms} arms; this learner "
-                f"has {len(self._bins.tree)} nodes and {self.arms} arms. The file is damaged."
-            )
-        most = state.people * max(largest_value(one.mechanism) for one in state.policies)
-        few = ((sums.times >= 0.0) & (sums.times <= state.people)).all()
-        if not few or max(np.abs(sums.chosen).max(), np.abs(sums.rewards).max()) > most:
-            raise InvalidInput(
-                f"the sums of source {name!r:.80} had times outside 0 to {state.people}, or other "
-                f"sums beyond {most:g}, which its {state.people} reports do not reach. The file is "
-                "damaged."
-            )

@@ -1,14 +1,29 @@
-"""When the partition learner acts."""
+"""What to do with a posterior: which arms to offer, to give up, and which bins to split.
+
+Everything here reads released statistics only, so it is post-processing and costs no privacy.
+Means and variances are of 2 f - 1, shape (L, K); `active` (L, K) says which arms are left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from discreet.validation import InvalidInput, positive_number, whole_number
+import numpy as np
+from scipy.special import ndtr
 
-# Deeper than this the closed form of the prior has lost its digits (smoothness.py).
+from discreet.learners.partition.posterior import Posterior
+from discreet.learners.partition.tree import Bins, Tree
+from discreet.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    positive_number,
+    whole_number,
+)
+
+# Deeper than this the closed form of the prior has lost its digits (posterior.py).
 _DEEPEST = 16
 
 
@@ -60,13 +75,87 @@ class Rules:
         for name in ("growth", "caution", "contention", "margin", "resolution", "learning_growth"):
             object.__setattr__(self, name, positive_number(getattr(self, name), name))
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Rules:
-        """Rules from the options of a study file."""
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidInput(
-                f"partition got the option {unknown[0]!r}; its options are {', '.join(known)}."
-            )
-        return cls(**options)
+
+# Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
+# would not be halved again, and more than this share of all people are in such bins.
+_WASTED, _BADLY_CUT = 0.75, 0.25
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+def thompson_probabilities(
+    mean: FloatArray, deviation: FloatArray, active: BoolArray
+) -> FloatArray:
+    """(L, K) the probability that an independent draw of an arm is the largest of the active.
+
+    P_k = integral of phi(z) prod_(i != k) Phi((m_k + s_k z - m_i) / s_i) dz, by Gauss-Hermite
+    quadrature with 40 nodes, normalised over the active arms. Where deviations are very different
+    it is off by a few hundredths; what it gives is what is offered, so propensities are exact.
+    """
+    draws = mean[..., None] + deviation[..., None] * _NODES  # (L, K, nodes)
+    scale = np.maximum(deviation, 1e-9)[:, None, :, None]
+    below = ndtr((draws[:, :, None, :] - mean[:, None, :, None]) / scale)  # (L, K, rival, nodes)
+    arms = mean.shape[1]
+    ignored = np.eye(arms, dtype=np.bool_)[None] | ~active[:, None, :]
+    below = np.where(ignored[..., None], 1.0, below)
+    best = (below.prod(axis=2) @ _WEIGHTS) * active
+    probabilities: FloatArray = best / best.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def rivals(state: Posterior, active: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Gap to the leading arm and its standard deviation (L, K), and how much a difference varies
+    within each leaf (L, 1): H = sqrt(2 roughness)."""
+    mean = np.where(active, state.mean, -np.inf)
+    leader = mean.argmax(axis=1)[:, None]
+    gap = np.take_along_axis(mean, leader, axis=1) - mean
+    spread = np.sqrt(state.variance + np.take_along_axis(state.variance, leader, axis=1))
+    return gap, spread, np.sqrt(2.0 * state.roughness)[:, None]
+
+
+def worth_splitting(
+    tree: Tree,
+    gaps: tuple[FloatArray, FloatArray, FloatArray],
+    active: BoolArray,
+    noise: FloatArray,
+    rules: Rules,
+) -> BoolArray:
+    """(L,) leaves where arms contend, and where reports tell halves apart that differ enough.
+
+    Args:
+        tree: the partition.
+        told: what `rivals` says.
+        active: (L, K) the arms that are left.
+        noise: (L,) standard deviation of an arm difference in half a leaf after as many people.
+        rules: when to act.
+    """
+    gap, spread, variation = gaps
+    within = rules.contention * spread + rules.margin * variation
+    contend = active & (gap > 0.0) & (gap <= within)
+    uncertainty = np.where(contend, spread, 0.0).max(axis=1)
+    chosen: BoolArray = (
+        contend.any(axis=1)
+        & (uncertainty < variation[:, 0])
+        & (noise < rules.resolution * variation[:, 0])
+        & (tree.depth[tree.leaves] < rules.max_depth)
+    )
+    return chosen
+
+
+def longest_axes(tree: Tree, allowed: BoolArray, scales: FloatArray) -> IntArray:
+    """(L,) the axis along which each leaf has the most length scales, of those allowed (L, d)."""
+    edges = (tree.upper[tree.leaves] - tree.lower[tree.leaves]) / scales
+    axes: IntArray = np.where(allowed, edges, -1.0).argmax(axis=1)
+    return axes
+
+
+def badly_cut(bins: Bins, mass: FloatArray, length_scales: tuple[float, ...]) -> bool:
+    """Whether many people are in bins that were halved along an axis along which, as is known by
+    now, they should not have been; `mass` (N,) is that of all nodes."""
+    tree = bins.tree
+    unresolved = bins.active.sum(axis=1) > 1
+    extents = tree.upper[tree.leaves] - tree.lower[tree.leaves]
+    edges = extents / np.array(length_scales)
+    idle = (extents < 1.0) & (2.0 * edges < _WASTED * edges.max(axis=1, keepdims=True))
+    return bool(mass[tree.leaves][idle.any(axis=1) & unresolved].sum() > _BADLY_CUT)

@@ -1,12 +1,15 @@
-"""A binary tree of boxes in [0, 1]^d, grown by halving leaves.
+"""A binary tree of boxes in [0, 1]^d, grown by halving leaves, and the arms left in each leaf.
 
-Nodes are only ever appended, the two children of a node together, so a node keeps its number for
-good and the tree of an old policy is the first part of the present one. That is what lets reports
-for old policies be used.
+A tree is its splits in the order in which they were made; all else follows from them. Nodes are
+only ever appended, the two children of a node together, so a node keeps its number for good and
+the tree of an old policy is the first part of the present one. That is what lets reports for old
+policies be used.
 
 | array     | shape  | meaning                                                         |
 |-----------|--------|-----------------------------------------------------------------|
-| lower     | (N, d) | lower corner of each node's box                                 |
+| nodes     | (S,)   | the leaf that each split halves                                 |
+| axes      | (S,)   | the axis along which it does                                    |
+| lower     | (N, d) | lower corner of each node's box; N = 2 S + 1                    |
 | upper     | (N, d) | upper corner                                                    |
 | axis      | (N,)   | the axis along which the node is split, -1 for a leaf           |
 | threshold | (N,)   | contexts below it go to the left child                          |
@@ -19,18 +22,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
+from discreet.codec import Coded, Range, Shape
 from discreet.validation import (
     BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
-    freeze_arrays,
-    read_array,
-    whole_number,
 )
 
 # Twice what any learner's rules allow.
@@ -39,36 +40,106 @@ MOST_SPLITS = 50_000
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
-    """See the module's table."""
+class Tree(Coded):
+    """See the module's table.
 
-    lower: FloatArray
-    upper: FloatArray
-    axis: IntArray
-    threshold: FloatArray
-    left: IntArray
-    parent: IntArray
-    depth: IntArray
+    Trees that are deeper or larger than any learner grows are refused: the time to find a leaf
+    would show where a person is.
+
+    Attributes:
+        dimension: the number of columns d.
+        nodes, axes: the splits.
+    """
+
+    dimension: Annotated[int, Range(1)]
+    nodes: Annotated[IntArray, Shape("splits"), Range(0)]
+    axes: Annotated[IntArray, Shape("splits"), Range(0)]
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
+        super().__post_init__()
+        count = len(self.nodes)
+        if count > MOST_SPLITS:
+            raise InvalidInput(f"the tree had {count} splits; {MOST_SPLITS} is the most.")
+        late = self.nodes >= 2 * np.arange(count) + 1
+        if late.any() or len(np.unique(self.nodes)) < count or (self.axes >= self.dimension).any():
+            raise InvalidInput(
+                f"the tree splits the nodes {self.nodes.tolist()!r:.80} along the axes "
+                f"{self.axes.tolist()!r:.80}; each must be a leaf of the tree so far, each axis "
+                f"below {self.dimension}. Send it as it was made."
+            )
+        if self.depth.max() > MOST_DEPTH:
+            raise InvalidInput(f"the tree is deeper than {MOST_DEPTH}; no learner grows it.")
 
     @classmethod
     def root(cls, dimension: int) -> Tree:
         """The tree of one leaf, the whole cube."""
-        none = np.array([-1])
-        return cls(
-            lower=np.zeros((1, dimension)),
-            upper=np.ones((1, dimension)),
-            axis=none,
-            threshold=np.zeros(1),
-            left=none,
-            parent=none,
-            depth=np.array([0]),
-        )
+        none = np.zeros(0, dtype=np.int64)
+        return cls(dimension, none, none)
 
     def __len__(self) -> int:
-        return len(self.axis)
+        return 2 * len(self.nodes) + 1
+
+    def _of_splits(self, values: IntArray) -> IntArray:
+        """(N,) a value of each split at its node, -1 at leaves."""
+        array = np.full(len(self), -1)
+        array[self.nodes] = values
+        return array
+
+    @cached_property
+    def axis(self) -> IntArray:
+        """(N,) see the module's table."""
+        return self._of_splits(self.axes)
+
+    @cached_property
+    def left(self) -> IntArray:
+        """(N,) see the module's table."""
+        return self._of_splits(2 * np.arange(len(self.nodes)) + 1)
+
+    @cached_property
+    def parent(self) -> IntArray:
+        """(N,) see the module's table."""
+        return np.concatenate([[-1], np.repeat(self.nodes, 2)])
+
+    @cached_property
+    def depth(self) -> IntArray:
+        """(N,) see the module's table."""
+        depth = [0]
+        for node in self.nodes.tolist():
+            depth += [depth[node] + 1] * 2
+        return np.array(depth)
+
+    @cached_property
+    def _boxes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """lower and upper (N, d), and threshold (N,)."""
+        lower, upper = [[0.0] * self.dimension], [[1.0] * self.dimension]
+        threshold = np.zeros(len(self))
+        for node, axis in zip(self.nodes.tolist(), self.axes.tolist(), strict=True):
+            middle = 0.5 * (lower[node][axis] + upper[node][axis])
+            threshold[node] = middle
+            lower += [lower[node], lower[node].copy()]
+            upper += [upper[node].copy(), upper[node]]
+            upper[-2][axis] = lower[-1][axis] = middle
+        return np.array(lower), np.array(upper), threshold
+
+    @property
+    def lower(self) -> FloatArray:
+        """(N, d) see the module's table."""
+        return self._boxes[0]
+
+    @property
+    def upper(self) -> FloatArray:
+        """(N, d) see the module's table."""
+        return self._boxes[1]
+
+    @property
+    def threshold(self) -> FloatArray:
+        """(N,) see the module's table."""
+        return self._boxes[2]
+
+    @property
+    def leaf_count(self) -> int:
+        """L, how many leaves there are."""
+        return len(self.nodes) + 1
 
     @cached_property
     def leaves(self) -> IntArray:
@@ -93,26 +164,12 @@ class Tree:
 
     def split(self, nodes: IntArray, axes: IntArray) -> Tree:
         """The tree in which each of `nodes` (leaves) is halved along its axis."""
-        count = len(nodes)
-        if count == 0:
+        if len(nodes) == 0:
             return self
-        middle = 0.5 * (self.lower[nodes, axes] + self.upper[nodes, axes])
-        lower = np.repeat(self.lower[nodes], 2, axis=0)
-        upper = np.repeat(self.upper[nodes], 2, axis=0)
-        upper[2 * np.arange(count), axes] = middle
-        lower[2 * np.arange(count) + 1, axes] = middle
-        axis, threshold, left = self.axis.copy(), self.threshold.copy(), self.left.copy()
-        axis[nodes], threshold[nodes] = axes, middle
-        left[nodes] = len(self) + 2 * np.arange(count)
-        none = np.full(2 * count, -1)
         return Tree(
-            lower=np.concatenate([self.lower, lower]),
-            upper=np.concatenate([self.upper, upper]),
-            axis=np.concatenate([axis, none]),
-            threshold=np.concatenate([threshold, np.zeros(2 * count)]),
-            left=np.concatenate([left, none]),
-            parent=np.concatenate([self.parent, np.repeat(nodes, 2)]),
-            depth=np.concatenate([self.depth, np.repeat(self.depth[nodes] + 1, 2)]),
+            self.dimension,
+            np.concatenate([self.nodes, nodes]),
+            np.concatenate([self.axes, axes]),
         )
 
     @cached_property
@@ -138,70 +195,37 @@ class Tree:
             node = left[node] + right
         return node
 
-    def begins_with(self, older: Tree) -> bool:
-        """Whether `older` is the first part of this tree, as it was before the last splits."""
-        nodes = len(older)
-        return nodes <= len(self) and all(
-            np.array_equal(getattr(older, name), getattr(self, name)[:nodes])
-            for name in ("lower", "upper", "parent")
-        )
 
-    def to_fields(self) -> dict[str, Any]:
-        """The splits in the order in which they were made; all else follows from them."""
-        inner = np.flatnonzero(self.axis >= 0)
-        order = inner[np.argsort(self.left[inner])]
-        return {
-            "dimension": self.lower.shape[1],
-            "nodes": order.tolist(),
-            "axes": self.axis[order].tolist(),
-        }
+@dataclass(frozen=True, eq=False)
+class Bins(Coded):
+    """A partition with the active arms of each bin.
+
+    Attributes:
+        tree: its leaves are the bins.
+        active: (L, K) which arms are left in each leaf, in the order of `tree.leaves`.
+    """
+
+    tree: Tree
+    active: Annotated[BoolArray, Shape("tree.leaf_count", "K")]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.active.any(axis=1).all():
+            raise InvalidInput("a leaf had no active arm; each needs at least one.")
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any], dimension: int) -> Tree:
-        """The inverse of `to_fields`, for contexts of `dimension` columns.
+    def whole(cls, dimension: int, arms: int) -> Bins:
+        """One bin with all arms."""
+        return cls(Tree.root(dimension), np.ones((1, arms), dtype=np.bool_))
 
-        Trees that are deeper or larger than any learner grows are refused: the time to find a leaf
-        would show where a person is.
-        """
-        whole_number(fields["dimension"], "the dimension of a tree", dimension, dimension)
-        read_array(fields["nodes"], "the nodes of a tree", "whole", 1)
-        read_array(fields["axes"], "the axes of a tree", "whole", 1)
-        if len(fields["nodes"]) != len(fields["axes"]) or len(fields["nodes"]) > MOST_SPLITS:
-            raise InvalidInput(
-                f"the tree had {len(fields['nodes'])} split nodes and {len(fields['axes'])} axes; "
-                f"it needs one axis for each of at most {MOST_SPLITS}."
-            )
-        lower, upper = [[0.0] * dimension], [[1.0] * dimension]
-        axis, threshold, left, parent, depth = [-1], [0.0], [-1], [-1], [0]
-        for node, along in zip(fields["nodes"], fields["axes"], strict=True):
-            if not (0 <= node < len(axis) and 0 <= along < dimension) or axis[node] >= 0:
-                raise InvalidInput(
-                    f"the tree splits node {node} along axis {along}, which is not a leaf of a "
-                    f"tree of {len(axis)} nodes in {dimension} dimensions; the message is damaged."
-                )
-            if depth[node] >= MOST_DEPTH:
-                raise InvalidInput(f"the tree is deeper than {MOST_DEPTH}; no learner grows it.")
-            middle = 0.5 * (lower[node][along] + upper[node][along])
-            axis[node], threshold[node], left[node] = along, middle, len(axis)
-            for side in range(2):
-                corners = [list(lower[node]), list(upper[node])]
-                corners[1 - side][along] = middle
-                lower.append(corners[0])
-                upper.append(corners[1])
-            axis += [-1, -1]
-            threshold += [0.0, 0.0]
-            left += [-1, -1]
-            parent += [node, node]
-            depth += [depth[node] + 1] * 2
-        return cls(
-            lower=np.array(lower),
-            upper=np.array(upper),
-            axis=np.array(axis),
-            threshold=np.array(threshold),
-            left=np.array(left),
-            parent=np.array(parent),
-            depth=np.array(depth),
-        )
+    def split(self, chosen: BoolArray, axes: IntArray) -> Bins:
+        """Halve the `chosen` (L,) leaves along `axes` (L,); halves inherit the active arms."""
+        if not chosen.any():
+            return self
+        tree = self.tree.split(self.tree.leaves[chosen], axes[chosen])
+        # Halves are appended to the tree, in pairs, after all the nodes that were there.
+        halves = np.repeat(self.active[chosen], 2, axis=0)
+        return Bins(tree, np.concatenate([self.active[~chosen], halves]))
 
 
 def splittable(tree: Tree, nodes: IntArray, levels: tuple[int | None, ...]) -> BoolArray:

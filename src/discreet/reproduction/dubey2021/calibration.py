@@ -21,10 +21,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from discreet.codec import Range
 from discreet.learners.gp_ucb.calibration import (
     SYMMETRIC,
     Decision,
@@ -55,8 +56,6 @@ from discreet.validation import (
     FloatArray,
     InvalidInput,
     positive_number,
-    probability,
-    whole_number,
 )
 
 _RHO = math.sqrt(MOST_REWARD_VARIANCE)
@@ -75,16 +74,10 @@ class _Published(KernelCalibration):
         regulariser: lambda.
     """
 
-    horizon: int
-    norm_bound: float = 1.0
-    failure_probability: float = 0.1
-    regulariser: float = 1.0
-
-    def __post_init__(self) -> None:
-        whole_number(self.horizon, "horizon", minimum=1)
-        positive_number(self.norm_bound, "norm_bound")
-        positive_number(self.regulariser, "regulariser")
-        probability(self.failure_probability, "failure_probability")
+    horizon: Annotated[int, Range(1)]
+    norm_bound: Annotated[float, Range(above=0.0)] = 1.0
+    failure_probability: Annotated[float, Range(above=0.0, below=1.0)] = 0.1
+    regulariser: Annotated[float, Range(above=0.0)] = 1.0
 
     def next_update(self, people: int) -> int:
         return people + 1
@@ -241,11 +234,7 @@ class PublishedLocal(_Published):
 
     name: ClassVar[str] = "published_local"
 
-    delta: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        probability(self.delta, "delta")
+    delta: Annotated[float, Range(above=0.0, below=1.0)] = 0.1
 
     @property
     def weights(self) -> RowWeights:  # type: ignore[override]

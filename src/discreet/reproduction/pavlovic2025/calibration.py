@@ -41,10 +41,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from discreet.codec import Range
 from discreet.learners.epochs.capri import Capri, Elimination, PosteriorElimination
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.rows import BOUND, RowMap, full_rows, row_sensitivity
@@ -56,8 +57,6 @@ from discreet.validation import (
     BoolArray,
     FloatArray,
     InvalidInput,
-    positive_number,
-    probability,
     whole_number,
 )
 
@@ -137,21 +136,10 @@ class PublishedElimination(Elimination):
 
     name: ClassVar[str] = "published"
     last_greedy: ClassVar[bool] = False
-    deviations: float | None = None
-    regulariser: float = 1.0
-    failure: float = 0.05
-    design: str = "uniform"
-
-    def __post_init__(self) -> None:
-        if self.deviations is not None:
-            positive_number(self.deviations, "deviations")
-        positive_number(self.regulariser, "regulariser")
-        probability(self.failure, "failure")
-        if self.design != "uniform":
-            raise InvalidInput(
-                f"design was {self.design!r:.80}; the published algorithm offers active arms "
-                "uniformly, so leave it out."
-            )
+    deviations: Annotated[float, Range(above=0.0)] | None = None
+    regulariser: Annotated[float, Range(above=0.0)] = 1.0
+    failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
+    design: Literal["uniform"] = "uniform"
 
     def rows(
         self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
@@ -256,10 +244,7 @@ class PublishedUsca(UscaCalibration):
     """
 
     name: ClassVar[str] = "published"
-    regulariser: float = 1.0
-
-    def __post_init__(self) -> None:
-        positive_number(self.regulariser, "regulariser")
+    regulariser: Annotated[float, Range(above=0.0)] = 1.0
 
     def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
         phi, chances, people = learner.pairs, learner.chances(offers), learner.horizon

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,14 +12,16 @@ import pytest
 
 from discreet.domain import unit_cube
 from discreet.learners.baselines.gradients.descent import Descent, Iterate
-from discreet.learners.baselines.gradients.learner import GradientLearner
-from discreet.learners.baselines.gradients.linear import PrivateLinear
-from discreet.learners.baselines.gradients.model import LARGEST
-from discreet.learners.baselines.gradients.neural import PrivateNeural
-from discreet.learners.baselines.gradients.reports import GradientReports, GradientSums
+from discreet.learners.baselines.gradients.learner import (
+    GradientLearner,
+    GradientReports,
+    GradientSums,
+    PrivateLinear,
+    PrivateNeural,
+)
+from discreet.learners.baselines.gradients.models import LARGEST
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
-from discreet.learners.schema import encode
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -113,7 +114,7 @@ def test_bad_options_are_refused(option: str, value: object) -> None:
 
 def test_other_settings_are_refused() -> None:
     with pytest.raises(InvalidInput, match="Descent"):
-        PrivateLinear(unit_cube(1), 2, Local(1.0), descent={"step": 1.0})  # type: ignore[arg-type]
+        PrivateLinear(unit_cube(1), 2, Local(1.0), calibration={"step": 1.0})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="delta"):
         PrivateLinear(unit_cube(1), 2, Local(1.0, 1e-5))
     with pytest.raises(InvalidInput, match="epsilon"):
@@ -136,7 +137,7 @@ def follow(learner: GradientLearner, people: int, seed: int, policy: Any = None)
 
 
 def test_a_step_is_taken_with_everything_that_came() -> None:
-    learner = PrivateLinear(unit_cube(1), 2, Local(3.0), descent=Descent(batch=50))
+    learner = PrivateLinear(unit_cube(1), 2, Local(3.0), calibration=Descent(batch=50))
     first = learner.policy()
     for seed in (1, 2):
         learner.update(follow(learner, 25, seed))
@@ -155,7 +156,7 @@ def test_a_step_is_taken_with_everything_that_came() -> None:
 
 @pytest.mark.parametrize("kind", [PrivateLinear, PrivateNeural])
 def test_a_source_with_as_much_noise_counts_as_much(kind: type[GradientLearner]) -> None:
-    learner = kind(unit_cube(1), 2, Local(3.0), descent=Descent(batch=50))
+    learner = kind(unit_cube(1), 2, Local(3.0), calibration=Descent(batch=50))
     for name, epsilon in (("equal", 3.0), ("noisy", 0.5)):
         learner.open_source(name, epsilon)
     rng = np.random.default_rng(0)
@@ -176,7 +177,7 @@ class TestRefusals:
     @pytest.fixture
     def learner(self) -> GradientLearner:
         settings = Descent(batch=50, warm_up=30)
-        learner = PrivateLinear(unit_cube(1), 3, Local(1.0), descent=settings)
+        learner = PrivateLinear(unit_cube(1), 3, Local(1.0), calibration=settings)
         for seed in range(6):
             learner.update(follow(learner, 50, seed))
         return learner
@@ -187,7 +188,7 @@ class TestRefusals:
         for factor in (0.0, 0.99, 1.01, -2.0, 1e3):
             with pytest.raises(InvalidInput, match="length"):
                 learner.statistics(replace(good, gradients=good.gradients * factor))
-        with pytest.raises(InvalidInput, match="NaN"):
+        with pytest.raises(InvalidInput, match="finite"):
             learner.statistics(replace(good, gradients=good.gradients * np.nan))
 
     def test_reports_of_another_shape(self, learner: GradientLearner) -> None:
@@ -197,8 +198,9 @@ class TestRefusals:
                 learner.statistics(
                     replace(good, gradients=wrong, tickets=good.tickets[: len(wrong)])
                 )
-        with pytest.raises(InvalidInput, match="tickets"):
-            learner.statistics(replace(good, tickets=good.tickets[:5]))
+        for tickets in (good.tickets[:5], None):
+            with pytest.raises(InvalidInput, match=r"tickets|shape"):
+                learner.statistics(replace(good, tickets=tickets))
 
     def test_who_explores_reports_on_their_arm(self, learner: GradientLearner) -> None:
         good = follow(learner, 200, 9)
@@ -216,50 +218,35 @@ class TestRefusals:
         most = max(learner._mechanism.lengths)
         far = np.zeros((3, 2))
         far[0, 0] = 10.0 * most
-        learner.merge(GradientSums(0.999 * far, reports=10))
+        learner.merge(GradientSums(gradients=0.999 * far, reports=10))
         for sums in (1.01 * far, far * np.nan, np.zeros((3, 4)), np.zeros((2, 2))):
-            with pytest.raises(InvalidInput, match="statistics"):
-                learner.merge(GradientSums(sums, reports=10))
+            with pytest.raises(InvalidInput, match=r"statistics|finite"):
+                learner.merge(GradientSums(gradients=sums, reports=10))
 
     @pytest.mark.parametrize(
-        ("name", "value", "message"),
+        ("name", "value"),
         [
-            ("time", -1e9, "time was -1e"),
-            ("time", 1e308, "time was 1e"),
-            ("heard_weight", -1e12, "heard_weight -1e"),
-            ("heard_weight", 1e308, "heard_weight 1e"),
-            ("heard", [[1e308] * 2] * 3, "heard at most 1e"),
-            ("parameters", [[0.0, 2e6]] * 3, "parameters had a number of size 2e"),
-            ("averages", [[0.0, -1e308]] * 3, "averages had a number of size 1e"),
+            ("time", -1e9),
+            ("time", "long"),
+            ("parameters", [[0.0, 2e6]] * 3),
+            ("averages", [[0.0, -1e308]] * 3),
         ],
     )
     def test_states_that_no_reports_lead_to(
-        self, learner: GradientLearner, name: str, value: object, message: str, tmp_path: Path
+        self, learner: GradientLearner, name: str, value: object, tmp_path: Path
     ) -> None:
         rng = np.random.default_rng(0)
         learner.open_source("bank", 2.0)
         people = rng.random((60, 1)), rng.integers(3, size=60), rng.random(60)
         learner.policy()
         learner.update_source(learner.source_policy("bank").report(*people, SimulatedNoise(1)))
-        path = tmp_path / "learner.json"
-        save(learner, path)
-        assert load(path).state_fields(encode) == learner.state_fields(encode)
-        saved = json.loads(path.read_text())
-        saved["state"]["own"][name] = value
-        path.write_text(json.dumps(saved))
-        with pytest.raises(InvalidInput, match=message):
-            load(path)
-
-    def test_a_source_policy_with_another_mechanism(
-        self, learner: GradientLearner, tmp_path: Path
-    ) -> None:
-        learner.open_source("bank", 2.0)
-        learner.source_policy("bank")
-        path = tmp_path / "learner.json"
-        save(learner, path)
-        path.write_text(path.read_text().replace('\\"l2_ball\\"', '\\"privunit\\"'))
-        with pytest.raises(InvalidInput, match="another mechanism"):
-            load(path)
+        save(learner, tmp_path / "learner.json")
+        again = load(tmp_path / "learner.json")
+        saved = learner.state_fields()
+        assert again.state_fields() == saved
+        saved["own"]["iterate"][name] = value
+        with pytest.raises(InvalidInput, match=name):
+            again.restore_fields(saved)
 
     def test_without_privacy_one_arm_at_most_and_length_one(self) -> None:
         learner = PrivateLinear(unit_cube(1), 2, NonPrivate())

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from discreet.learners.baselines.gradients.linear import LinearModel
-from discreet.learners.baselines.gradients.model import Model
-from discreet.learners.baselines.gradients.neural import NetworkModel
+from discreet.codec import from_json, to_json
+from discreet.learners.baselines.gradients.models import LinearModel, Model, NetworkModel
 from discreet.validation import InvalidInput
 
 MODELS: dict[str, Model] = {
@@ -34,10 +33,9 @@ def drawn(
     """Parameters, contexts, arms and rewards."""
     rng = np.random.default_rng(seed)
     parameters = rng.normal(0.0, size, (ARMS, model.size))
-    dimension = getattr(model, "dimension")  # noqa: B009 - every model here has one
     return (
         parameters,
-        rng.random((people, dimension)),
+        rng.random((people, model.dimension)),
         rng.integers(ARMS, size=people),
         rng.random(people),
     )
@@ -112,12 +110,11 @@ def test_the_first_parameters_say_one_half_for_everyone(model: Model) -> None:
     assert np.array_equal(start, model.start(ARMS, 7))
 
 
-def test_a_model_is_known_by_its_size(model: Model) -> None:
-    dimension = getattr(model, "dimension")  # noqa: B009 - every model here has one
-    assert type(model).of_size(dimension, model.size) == model
-    for wrong in (0, 1, model.size + 1, model.size - 1):
-        with pytest.raises(InvalidInput, match="columns"):
-            type(model).of_size(dimension, wrong)
+def test_models_travel_and_say_what_they_are(model: Model) -> None:
+    assert from_json(to_json(model), Model) == model
+    for wrong in ({"dimension": 0}, {"dimension": 1.5}, {"hidden": 0}, {"kind": "tree"}):
+        with pytest.raises(InvalidInput):
+            from_json({**to_json(model), **wrong}, Model)
 
 
 def test_weighting_leaves_a_right_model_where_it_is() -> None:

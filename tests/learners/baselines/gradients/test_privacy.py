@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from discreet.domain import unit_cube
-from discreet.learners.baselines.gradients.linear import LinearModel, PrivateLinear
-from discreet.learners.baselines.gradients.policy import GradientPolicy
-from discreet.learners.baselines.gradients.privacy import MECHANISMS, GradientMechanism
-from discreet.learners.schema import SCHEMA, decode
+from discreet.learners.baselines.gradients.descent import MECHANISMS, GradientMechanism
+from discreet.learners.baselines.gradients.learner import GradientPolicy, PrivateLinear
+from discreet.learners.baselines.gradients.models import LinearModel
+from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import PureEvent
@@ -115,10 +115,8 @@ def policy_of(epsilon: float | None, exploring: float, arms: int = 3) -> Gradien
     budget = NonPrivate() if epsilon is None else Local(epsilon)
     made = PrivateLinear(unit_cube(2), arms, budget, public_seed=3).policy()
     rng = np.random.default_rng(4)
-    fields = made.to_fields()
-    fields["parameters"] = rng.normal(size=(arms, 3)).tolist()
-    fields["averages"] = rng.normal(size=(arms, 3)).tolist()
-    return type(made).from_fields({**fields, "exploring": exploring})
+    parameters, averages = rng.normal(size=(arms, 3)), rng.normal(size=(arms, 3))
+    return replace(made, parameters=parameters, averages=averages, exploring=exploring)
 
 
 class TestPolicy:
@@ -239,14 +237,14 @@ class TestPolicy:
             ("exploring", None),
             ("epsilon", 0.0),
             ("epsilon", 1e-9),
-            ("mechanism", "laplace"),
-            ("mechanism", 3),
+            ("mechanism_name", "laplace"),
+            ("mechanism_name", 3),
+            ("model", {"kind": "linear", "dimension": 3}),
+            ("model", {"kind": "network", "dimension": 2, "hidden": 1}),
         ],
     )
     def test_damaged_policies_are_refused(self, field: str, value: object) -> None:
-        fields = policy_of(1.0, 0.5).to_fields()
-        damaged = json.dumps({"kind": policy_of(1.0, 0.5).kind, "schema": SCHEMA, **fields})
-        decode(damaged, GradientPolicy)
-        damaged = json.dumps({**json.loads(damaged), field: value})
+        policy = encode(policy_of(1.0, 0.5))
+        decode(policy, GradientPolicy)
         with pytest.raises(InvalidInput):
-            decode(damaged, GradientPolicy)
+            decode(json.dumps({**json.loads(policy), field: value}), GradientPolicy)

@@ -1,81 +1,290 @@
 """Learners that fit a model of each arm by descent on private gradients.
 
-What reports are is in privacy.py, what a step is in descent.py, which model in linear.py and
-neural.py. All of it reads reports that are private already, so none of it costs privacy.
+| learner          | model of an arm (models.py) | source                                          |
+|------------------|-----------------------------|-------------------------------------------------|
+| `private_linear` | a logistic model            | Han et al. 2021, Algorithm 2; `Linear` of Ma    |
+|                  |                             | et al. 2025, 4.2                                |
+| `private_neural` | a small network             | `NN` of Ma et al. 2025, 4.2                     |
+
+What a report is and what a step is, is in descent.py. All of it reads reports that are private
+already, so none of it costs privacy.
+
+    ticket      explores with probability `exploring`, then any arm equally likely    (public)
+    otherwise   the best arm for the context under `averages`                         (private)
+    report      the gradient of the person's loss at `parameters`, made private
+    policy      one step with all gradients that came since the last one
 
 Gradients are taken at the parameters of the policy under which people reported. Those that come
 late, under an older policy, enter the next step as they are: they point a little behind.
 
 People of sources report gradients for the arm that others gave them. They enter the same steps with
-weights that account for their noise (descent.py), whenever they come; before the target's first
-policy they give it a start, and count towards its warm-up. As published, nothing guards against
-sources whose rewards differ from the target's.
+weights that account for their noise, whenever they come; before the target's first policy they give
+it a start, and count towards its warm-up. As published, nothing guards against sources whose
+rewards differ from the target's.
+
+| array      | shape     | meaning                                                                 |
+|------------|-----------|-------------------------------------------------------------------------|
+| parameters | (K, p)    | theta, at which gradients are taken                                     |
+| averages   | (K, p)    | averaged parameters, by which arms are chosen                           |
+| tickets    | (n,)      | they say in public who explores, and with which arm                     |
+| gradients  | (n, K, p) | private gradients of one loss each: one row of p numbers for every arm  |
+| (sums)     | (K, p)    | the sum of the gradients of all people, whatever their policies         |
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from typing import Any, ClassVar, Unpack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range, Shape
 from discreet.domain import Box
-from discreet.learners.base import ArmLearner, Common
-from discreet.learners.baselines.gradients.descent import Descent, Iterate
-from discreet.learners.baselines.gradients.model import Model
-from discreet.learners.baselines.gradients.policy import (
-    GradientPolicy,
-    GradientSourcePolicy,
-    check_size,
+from discreet.learners.base import Common
+from discreet.learners.baselines.gradients.descent import Descent, GradientMechanism, Iterate
+from discreet.learners.baselines.gradients.models import (
+    LARGEST,
+    LinearModel,
+    Model,
+    NetworkModel,
 )
-from discreet.learners.baselines.gradients.privacy import GradientMechanism
-from discreet.learners.baselines.gradients.reports import (
-    GradientReports,
-    GradientSums,
-    SourceGradientReports,
-)
-from discreet.learners.schema import decode, encode
-from discreet.learners.source_states import states_from_fields, states_to_fields
-from discreet.learners.sources import SourceLearner, SourceState, check_source_epsilon
-from discreet.privacy import Budget
+from discreet.learners.calibration import read_options
+from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
+from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.sources import SourceLearner, SourcePolicy, check_source_epsilon
+from discreet.learners.stream import Stream
+from discreet.privacy import Budget, NoiseSource, Release
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
+    BoolArray,
     FloatArray,
+    IntArray,
     InvalidInput,
-    finite_number,
-    read_array,
+    TicketArray,
+    whole_number,
 )
 
-# Sums of the same numbers in another order differ by less than this share.
-_CLOSE = 1e-6
+_DATA = "the context, the arm and the reward, as the gradient of a loss"
+_ANY_TWO = "gradients have length at most 1, so any two lie at most 2 apart, whatever their arms"
+# Places of public randomness.
+_WHETHER, _WHICH = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+
+Parameters = Annotated[FloatArray, Shape("arms", "model.size"), Range(-LARGEST, LARGEST)]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientReports(Reports):
+    """The private gradients of n people (see the module's table).
+
+    Attributes:
+        tickets: None for people of a source, whose arms no ticket chose.
+    """
+
+    kind: ClassVar[str] = "gradient-reports"
+
+    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
+    gradients: Annotated[FloatArray, Shape("n", "K", "p")]
+
+    def __len__(self) -> int:
+        return len(self.gradients)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GradientSums(Statistics):
+    """The sum of gradients (K, p), and of how many people."""
+
+    kind: ClassVar[str] = "gradient-sums"
+
+    gradients: Annotated[FloatArray, Shape("K", "p")]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientPolicy(ArmPolicy):
+    """See the module.
+
+    Attributes:
+        model: of an arm.
+        parameters: (K, p).
+        averages: (K, p).
+        exploring: the probability with which a ticket gives an arm at random.
+        epsilon: budget of one report; infinity for a non-private reference.
+        mechanism_name: `l2_ball` or `privunit`.
+    """
+
+    kind: ClassVar[str] = "gradient-policy"
+
+    model: Model
+    parameters: Parameters
+    averages: Parameters
+    exploring: Annotated[float, Range(0.0, 1.0)]
+    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
+    mechanism_name: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_parts(self)
+
+    @cached_property
+    def mechanism(self) -> GradientMechanism:
+        """How reports are made private."""
+        return GradientMechanism(self.arms, self.model.size, self.epsilon, self.mechanism_name)
+
+    def lots(self, tickets: TicketArray) -> tuple[BoolArray, IntArray]:
+        """(n,) whether each ticket explores, and (n,) the arm that it gives if it does."""
+        whether = public_uniforms(self.public_seed, self.version, tickets, _WHETHER)
+        which = public_uniforms(self.public_seed, self.version, tickets, _WHICH)
+        explorers: BoolArray = whether < self.exploring
+        return explorers, np.minimum((which * self.arms).astype(np.int64), self.arms - 1)
+
+    def _best(self, unit: FloatArray) -> IntArray:
+        best: IntArray = self.model.logits(self.averages, unit).argmax(axis=1)
+        return best
+
+    def _probabilities(self, unit: FloatArray) -> FloatArray:
+        shares = np.full((len(unit), self.arms), self.exploring / self.arms)
+        shares[np.arange(len(unit)), self._best(unit)] += 1.0 - self.exploring
+        return shares
+
+    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        explorers, given = self.lots(tickets)
+        best = self._best(unit)
+        arms = np.where(explorers, given, best)
+        share = self.exploring / self.arms
+        return arms, np.where(arms == best, share + (1.0 - self.exploring), share)
+
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> GradientReports:
+        """One private gradient each, for the arm that each says they got.
+
+        Someone who explores was given an arm by their ticket, in public, so their report is for
+        that arm whatever they say. The mechanism hides any other arm (privacy.py).
+        """
+        explorers, given = self.lots(actions.tickets)
+        arms = np.where(explorers, given, actions.arms)
+        vectors = self.model.gradients(self.parameters, unit, arms, rewards)
+        return GradientReports(
+            **self.origin(noise.name if self.mechanism.private else NO_NOISE),
+            tickets=actions.tickets,
+            gradients=self.mechanism.privatise(vectors, arms, explorers, noise),
+        )
+
+    def sums(self, reports: GradientReports) -> GradientSums:
+        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
+        if reports.tickets is None:
+            raise InvalidInput("reports had no tickets; send them as the policy made them.")
+        explorers, given = self.lots(reports.tickets)
+        self.mechanism.check(reports.gradients, given, explorers)
+        return GradientSums(gradients=reports.gradients.sum(axis=0), reports=len(reports))
+
+    def release(self, noise: str) -> Release | None:
+        if not self.mechanism.private:
+            return self.as_it_is(_DATA)
+        return Release(
+            mechanism=f"{self.mechanism.of_matrix.mechanism}; for those who explore on "
+            f"{self.model.size} of them",
+            event=PureEvent(self.epsilon),
+            sensitivity=self.mechanism.of_matrix.sensitivity,
+            sensitivity_source=_ANY_TWO,
+            scale=self.epsilon,
+            people=self.group,
+            data=_DATA,
+            noise=noise,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSourcePolicy(SourcePolicy):
+    """How the people of a source report: gradients at these parameters, whose arm is private.
+
+    Attributes:
+        model: of an arm.
+        parameters: (K, p).
+        mechanism_name: `l2_ball` or `privunit`.
+    """
+
+    kind: ClassVar[str] = "gradient-source-policy"
+
+    model: Model
+    parameters: Parameters
+    mechanism_name: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_parts(self)
+
+    @cached_property
+    def mechanism(self) -> GradientMechanism:
+        """How reports are made private."""
+        return GradientMechanism(self.arms, self.model.size, self.epsilon, self.mechanism_name)
+
+    def _report(
+        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
+    ) -> GradientReports:
+        vectors = self.model.gradients(self.parameters, unit, arms, rewards)
+        hidden = np.zeros(len(unit), dtype=np.bool_)
+        gradients = self.mechanism.privatise(vectors, arms, hidden, noise)
+        return GradientReports(**self.origin(noise.name), tickets=None, gradients=gradients)
+
+    def sums(self, reports: GradientReports) -> GradientSums:
+        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
+        people = len(reports)
+        hidden = np.zeros(people, dtype=np.bool_)
+        self.mechanism.check(reports.gradients, np.zeros(people, dtype=np.int64), hidden)
+        return GradientSums(gradients=reports.gradients.sum(axis=0), reports=people)
+
+    def release(self, noise: str) -> Release:
+        return Release(
+            mechanism=self.mechanism.of_matrix.mechanism,
+            event=PureEvent(self.epsilon),
+            sensitivity=self.mechanism.of_matrix.sensitivity,
+            sensitivity_source=_ANY_TWO,
+            scale=self.epsilon,
+            people=self.group,
+            data=_DATA,
+            noise=noise,
+        )
+
+
+def _check_parts(policy: GradientPolicy | GradientSourcePolicy) -> None:
+    """Refuse a model for other contexts, or a mechanism that there is not, on arrival."""
+    if policy.model.dimension != policy.domain.dimension:
+        raise InvalidInput(
+            f"the model of a policy reads {policy.model.dimension} columns; contexts have "
+            f"{policy.domain.dimension}."
+        )
+    _ = policy.mechanism
 
 
 class GradientLearner(
-    ArmLearner[GradientPolicy, GradientReports, GradientSums],
-    SourceLearner[GradientSourcePolicy, SourceGradientReports],
+    SourceLearner[GradientPolicy, GradientReports, GradientSums, GradientSourcePolicy]
 ):
     """Greedy on a model of each arm that is fitted by stochastic gradient descent.
 
     Args:
         domain, arms: see `Learner`.
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
-        descent: step sizes, exploration and the mechanism of reports; in study files its
-            attributes are options.
-
-    Attributes:
-        policy_type: the class of its policies.
-        source_policy_type: the class of its source policies.
+        calibration: step sizes, exploration and the mechanism of reports: a `Descent`.
     """
 
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
     reports_type = GradientReports
     statistics_type = GradientSums
-    source_reports_type = SourceGradientReports
-    policy_type: ClassVar[type[GradientPolicy]]
-    source_policy_type: ClassVar[type[GradientSourcePolicy]]
+    source_reports_type = GradientReports
+    source_policy_type = GradientSourcePolicy
+    saved = ("_iterate", "_used", "_used_of_sources")
+    _iterate: Iterate
+    _used: GradientSums
+    _used_of_sources: dict[str, GradientSums]
 
     def __init__(
         self,
@@ -83,20 +292,17 @@ class GradientLearner(
         arms: int | ArmPoints,
         budget: Budget,
         *,
-        descent: Descent | None = None,
+        calibration: Descent | None = None,
         **common: Unpack[Common],
     ) -> None:
-        if not isinstance(descent, Descent | None):
-            raise InvalidInput(f"descent was {descent!r:.80}; pass Descent(..).")
-        self.descent = descent or Descent()
-        SourceLearner.__init__(self)
+        self.calibration = self.descent = Descent.checked(calibration)
         super().__init__(domain, arms, budget, **common)
         self._mechanism = self._mechanism_of(self.budget.epsilon)
         self._delay = self.descent.delay(self.arms, self._mechanism.mean_square)
         start = self.model.start(self.arms, self.public_seed)
         self._iterate = Iterate(start, start)
         self._used = self._empty()
-        self._heard, self._heard_weight = np.zeros_like(start), 0.0
+        self._used_of_sources = {}
 
     @property
     @abstractmethod
@@ -107,7 +313,7 @@ class GradientLearner(
         return GradientMechanism(self.arms, self.model.size, epsilon, self.descent.mechanism)
 
     def _empty(self) -> GradientSums:
-        return GradientSums(np.zeros((self.arms, self.model.size)), reports=0)
+        return GradientSums(gradients=np.zeros((self.arms, self.model.size)), reports=0)
 
     @property
     def batch_size(self) -> int:
@@ -115,16 +321,26 @@ class GradientLearner(
 
     def _advance(self) -> None:
         """One step with everything that came since the last one."""
-        gradient = self._sums.gradients - self._used.gradients + self._heard
-        weight = self._sums.reports - self._used.reports + self._heard_weight
+        gradient = self._sums.gradients - self._used.gradients
+        weight = float(self._sums.reports - self._used.reports)
+        for name, source in self._sources.items():
+            used, worth = self._used_of_sources.get(name, self._empty()), self._worth(source)
+            gradient = gradient + worth * (source.sums.gradients - used.gradients)
+            weight += worth * (source.people - used.reports)
+            self._used_of_sources[name] = source.sums
         self._iterate = self._iterate.stepped(self.descent, gradient, weight, self._delay)
         self._used = self._sums
-        self._heard, self._heard_weight = np.zeros_like(gradient), 0.0
+
+    def _worth(self, source: Stream[GradientSourcePolicy, GradientSums]) -> float:
+        """How much a report of a source counts, by its noise."""
+        mechanism = self._mechanism_of(source.budget.epsilon)
+        return self._mechanism.mean_square / mechanism.mean_square
 
     def _publish(self) -> GradientPolicy:
         self._advance()
-        return self.policy_type(
+        return GradientPolicy(
             **self.policy_header(),
+            model=self.model,
             parameters=self._iterate.parameters.copy(),
             averages=self._iterate.averages.copy(),
             exploring=self.descent.exploring(self._iterate.time, self._delay),
@@ -138,11 +354,11 @@ class GradientLearner(
     def _check_sums(self, statistics: GradientSums) -> None:
         shape = (self.arms, self.model.size)
         most = statistics.reports * max(self._mechanism.lengths) * (1.0 + 1e-6)
-        found = statistics.gradients
-        if found.shape != shape or not np.linalg.norm(found) <= most:
+        total = statistics.gradients
+        if total.shape != shape or not np.linalg.norm(total) <= most:
             raise InvalidInput(
-                f"statistics had gradients of shape {found.shape} and length "
-                f"{np.linalg.norm(found):g}; {statistics.reports} reports to this learner add up "
+                f"statistics had gradients of shape {total.shape} and length "
+                f"{np.linalg.norm(total):g}; {statistics.reports} reports to this learner add up "
                 f"to shape {shape} and at most {most:g}."
             )
 
@@ -154,104 +370,71 @@ class GradientLearner(
         super().open_source(name, epsilon)
 
     def source_batch(self, name: str) -> int:
-        return self.descent.batch_after(self._source(name).published_at)
+        return self.descent.batch_after(self.source(name).published_at)
+
+    def _empty_source(self) -> GradientSums:
+        return self._empty()
 
     def _publish_source(
-        self, name: str, state: SourceState[GradientSourcePolicy]
+        self, source: Stream[GradientSourcePolicy, GradientSums]
     ) -> GradientSourcePolicy:
         self._advance()
-        return self.source_policy_type(
-            **self.source_header(name, state),
+        return GradientSourcePolicy(
+            **self.source_header(source),
+            model=self.model,
             parameters=self._iterate.parameters.copy(),
             mechanism_name=self.descent.mechanism,
         )
 
-    def _check_source(self, policy: GradientSourcePolicy, reports: SourceGradientReports) -> None:
-        policy.check(reports)
-
-    def _add_source(
-        self, name: str, policy: GradientSourcePolicy, reports: SourceGradientReports
-    ) -> None:
-        worth = self._mechanism.mean_square / policy.mechanism.mean_square
-        self._heard = self._heard + worth * reports.gradients.sum(axis=0)
-        self._heard_weight += worth * len(reports)
+    def _source_statistics(
+        self, policy: GradientSourcePolicy, reports: GradientReports
+    ) -> GradientSums:
+        return policy.sums(reports)
 
     # Options and state.
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        known = [field.name for field in fields(Descent)]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidInput(
-                f"{cls.name} got the option {unknown[0]!r}; its options are {', '.join(known)}."
-            )
-        return {"descent": Descent(**options)}
-
-    def _shared_facts(self) -> dict[str, Any]:
-        return {**super()._shared_facts(), "epsilon": self.budget.epsilon}
+        return read_options(cls, options, Descent)
 
     def _options(self) -> dict[str, Any]:
-        return asdict(self.descent)
+        return {**super()._options(), **self.descent.to_options()}
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "parameters": self._iterate.parameters.tolist(),
-            "averages": self._iterate.averages.tolist(),
-            "time": self._iterate.time,
-            "used": encode(self._used),
-            "heard": self._heard.tolist(),
-            "heard_weight": self._heard_weight,
-            "sources": states_to_fields(self._sources),
-        }
 
-    def _restore(self, fields: dict[str, Any]) -> None:
-        self._iterate = Iterate(
-            check_size(self._read(fields, "parameters"), "parameters"),
-            check_size(self._read(fields, "averages"), "averages"),
-            finite_number(fields["time"], "time"),
-        )
-        self._used = decode(fields["used"], GradientSums)
-        self._heard = self._read(fields, "heard")
-        self._heard_weight = finite_number(fields["heard_weight"], "heard_weight")
-        self._check_sums(self._sums)
-        self._check_sums(self._used)
-        self._sources = states_from_fields(
-            fields["sources"], self.source_policy_type, self.policy_header()
-        )
-        self._check_heard()
+class PrivateLinear(GradientLearner):
+    """The locally private generalized linear bandit (options: `GradientLearner`)."""
 
-    def _check_heard(self) -> None:
-        """Refuse weights and gradients that the reports of sources and target do not add up to."""
-        worth, longest = 0.0, 0.0
-        for name, state in self._sources.items():
-            mechanism = self._mechanism_of(state.epsilon)
-            if any(policy.mechanism != mechanism for policy in state.policies):
-                raise InvalidInput(
-                    f"a policy of source {name!r} had another mechanism than {mechanism}. The file "
-                    "is damaged."
-                )
-            worth += self._mechanism.mean_square / mechanism.mean_square * state.people
-            longest = max(longest, *mechanism.lengths)
-        time, waiting = self._iterate.time, self._heard_weight
-        # Every report counts once: in a step that was taken, or in the next one.
-        total = self._used.reports + worth
-        counted = min(time, waiting, self.people - self._used.reports) >= 0.0 and math.isclose(
-            time + waiting, total, rel_tol=_CLOSE
-        )
-        most = waiting * longest * (1.0 + _CLOSE)
-        if not counted or np.abs(self._heard).max() > most:
-            raise InvalidInput(
-                f"time was {time:g}, heard_weight {waiting:g}, heard at most "
-                f"{np.abs(self._heard).max():g} in size, and {self._used.reports} of {self.people} "
-                f"reports were used; weights of 0 or more must add up to {total:g}, heard to at "
-                f"most {most:g}. The file is damaged."
-            )
+    name: ClassVar[str] = "private_linear"
 
-    def _read(self, fields: dict[str, Any], name: str) -> FloatArray:
-        array: FloatArray = read_array(fields[name], name, "number", 2)
-        if array.shape != self._used.gradients.shape:
-            raise InvalidInput(
-                f"{name} had shape {array.shape}; it must be {self._used.gradients.shape}."
-            )
-        return array
+    @property
+    def model(self) -> Model:
+        return LinearModel(self.domain.dimension)
+
+
+class PrivateNeural(GradientLearner):
+    """`private_linear` with a network for each arm.
+
+    Args:
+        hidden: H, the number of hidden units of an arm.
+
+    See `GradientLearner` for the others.
+    """
+
+    name: ClassVar[str] = "private_neural"
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: int | ArmPoints,
+        budget: Budget,
+        *,
+        hidden: int = 8,
+        calibration: Descent | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        self.hidden = whole_number(hidden, "hidden", minimum=1)
+        super().__init__(domain, arms, budget, calibration=calibration, **common)
+
+    @property
+    def model(self) -> Model:
+        return NetworkModel(self.domain.dimension, self.hidden)
