@@ -254,7 +254,7 @@ def arrays(value: object) -> Iterator[np.ndarray]:
 
 def state(learner: Learner) -> str:
     """Everything a learner knows."""
-    return json.dumps(learner.state_fields())
+    return json.dumps(learner.secret_fields())
 
 
 def taught(row: Row, batches: int = 6) -> Learner:

@@ -72,7 +72,7 @@ def test_it_is_saved_by_the_name_by_which_it_is_found(tmp_path: Path) -> None:
     save(learner, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")
     assert type(again) is type(learner) is import_module("halves").Halves
-    assert again.state_fields() == learner.state_fields()
+    assert again.secret_fields() == learner.secret_fields()
 
 
 def test_installed_packages_announce_theirs(monkeypatch: pytest.MonkeyPatch) -> None:

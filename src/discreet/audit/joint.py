@@ -56,7 +56,7 @@ Variant = Literal["plain", "late", "saved", "secure"]
 _SEED = 5
 # Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
 # what goes into a file that says that it is secret (`open_file`).
-_NO_FACTS = ("noise", "policy", "state_fields")
+_NO_FACTS = ("noise", "policy", "secret_fields")
 # Certificates are looked at once, at the end: they take as long as all else.
 _DEAR = ("guarantee",)
 # Terms that a policy is over: by a hundredth.

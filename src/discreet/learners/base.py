@@ -375,8 +375,9 @@ class Learner(ABC, Generic[P, R, S]):
     def _annotations(cls) -> dict[str, Any]:
         return get_type_hints(cls, include_extras=True)
 
-    def state_fields(self) -> dict[str, Any]:
-        """Everything that saving.py writes down about this learner, as JSON values."""
+    def secret_fields(self) -> dict[str, Any]:
+        """Everything about this learner as JSON values, sums before noise included: SECRET. Only for
+        the file that `save` writes, which says so."""
         with self.lock:
             return {
                 "options": self._options(),
@@ -385,7 +386,7 @@ class Learner(ABC, Generic[P, R, S]):
             }
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
-        """The inverse of `state_fields`, for what a learner with the same options saved."""
+        """The inverse of `secret_fields`, for what a learner with the same options saved."""
         self._target.restore(saved["target"])
         self._restore(saved["own"])
 

@@ -56,7 +56,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "horizon": learner.horizon,
             "reward_bounds": to_json(learner.reward_bounds),
             "public_seed": learner.public_seed,
-            "state": learner.state_fields(),
+            "state": learner.secret_fields(),
         }
         text = json.dumps(content, allow_nan=False)
         sealed = f'{text[:-1]}{_SEAL}{_sha256(text)}"}}'

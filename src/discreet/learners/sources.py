@@ -265,13 +265,13 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         with self.lock:
             return {name: source.guarantee() for name, source in self._sources.items()}
 
-    def state_fields(self) -> dict[str, Any]:
+    def secret_fields(self) -> dict[str, Any]:
         with self.lock:
             sources = {
                 name: {"epsilon": source.budget.epsilon, **source.saved()}
                 for name, source in self._sources.items()
             }
-            return {**super().state_fields(), "sources": sources}
+            return {**super().secret_fields(), "sources": sources}
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         for name, fields in saved["sources"].items():

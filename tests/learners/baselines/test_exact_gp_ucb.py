@@ -77,7 +77,7 @@ def taught(space=SPACES["own sets"], people=(5, 1, 30, 1, 1, 40, 2), **options) 
 
 
 def state(one: ExactGPUCB) -> str:
-    return json.dumps(one.state_fields())
+    return json.dumps(one.secret_fields())
 
 
 def data(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -35,7 +35,7 @@ def joint(kind: str, noise: Any, **options: Any) -> EpochLearner:
 
 
 def state(made: EpochLearner) -> str:
-    return json.dumps(made.state_fields())
+    return json.dumps(made.secret_fields())
 
 
 @every_kind

@@ -314,7 +314,7 @@ class TestFailures:
         made = joint(SPACES["sets"], spy)
         serve(made, people, 40)
         made.update(observe(made, people, 40, 40 + made.batch_size))
-        before = made.state_fields()
+        before = made.secret_fields()
 
         def broken(*arguments: object) -> None:
             raise OSError("no entropy")
@@ -323,7 +323,7 @@ class TestFailures:
             patch.setattr(spy, "add_gaussian", broken)
             with pytest.raises(OSError, match="entropy"):
                 made.policy()
-        assert made.state_fields() == before
+        assert made.secret_fields() == before
         assert made.policy().version > 0
 
     def test_a_release_that_was_interrupted_is_never_repeated(self) -> None:
@@ -381,7 +381,7 @@ class TestFailures:
         serve(made, People(60, 5))
 
         def refuses(change: Any) -> None:
-            fields = made.state_fields()
+            fields = made.secret_fields()
             fields["own"] = {
                 **fields["own"],
                 "stream": {name: dict(part) for name, part in fields["own"]["stream"].items()},
@@ -413,7 +413,7 @@ class TestFailures:
         def unreleased(own: dict[str, Any]) -> None:
             """Fault once found: 60 people whose sums were released were promised epsilon 0, and
             were released again."""
-            own.update(joint(SPACES["sets"], SimulatedNoise(0)).state_fields()["own"])
+            own.update(joint(SPACES["sets"], SimulatedNoise(0)).secret_fields()["own"])
 
         refuses(more_noise)
         refuses(unreleased)
@@ -433,10 +433,10 @@ class TestWhatIsRefused:
         made = joint(SPACES["sets"], SimulatedNoise(0))
         people = People(PEOPLE + 1, 5)
         serve(made, people, PEOPLE)
-        before = made.state_fields()
+        before = made.secret_fields()
         with pytest.raises(InvalidInput, match="horizon"):
             made.update(observe(made, people, PEOPLE, PEOPLE + 1))
-        assert made.state_fields() == before
+        assert made.secret_fields() == before
         assert made.batch_size > PEOPLE
 
     def test_a_batch_that_reaches_beyond_the_horizon(self) -> None:

@@ -236,9 +236,9 @@ class TestPredict:
     def test_it_changes_nothing(self) -> None:
         learner = self.learner()
         learner.policy()
-        before = json.dumps(learner.state_fields())
+        before = json.dumps(learner.secret_fields())
         learner.predict([[30.0, 0.5]])
-        assert json.dumps(learner.state_fields()) == before
+        assert json.dumps(learner.secret_fields()) == before
 
     @pytest.mark.parametrize("contexts", [[[10.0, 0.0]], [[30.0]], [30.0, 0.0], []])
     def test_contexts_outside_the_domain_are_refused(self, contexts: Any) -> None:
@@ -306,7 +306,7 @@ class TestSaving:
             )
         assert again.policy().version == learner.policy().version == 29
         assert encode(again.policy()) == encode(learner.policy())
-        states = [json.dumps(one.state_fields()) for one in (learner, again)]
+        states = [json.dumps(one.secret_fields()) for one in (learner, again)]
         assert states[0] == states[1]
         contexts = people.contexts[:50]
         assert np.array_equal(again.predict(contexts)[0], learner.predict(contexts)[0])

@@ -242,8 +242,8 @@ class TestRefusals:
         learner.update_source(learner.source_policy("bank").report(*people, SimulatedNoise(1)))
         save(learner, tmp_path / "learner.json")
         again = load(tmp_path / "learner.json")
-        saved = learner.state_fields()
-        assert again.state_fields() == saved
+        saved = learner.secret_fields()
+        assert again.secret_fields() == saved
         saved["own"]["iterate"][name] = value
         with pytest.raises(InvalidInput, match=name):
             again.restore_fields(saved)
