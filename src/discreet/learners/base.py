@@ -376,8 +376,10 @@ class Learner(ABC, Generic[P, R, S]):
         return get_type_hints(cls, include_extras=True)
 
     def secret_fields(self) -> dict[str, Any]:
-        """Everything about this learner as JSON values, sums before noise included: SECRET. Only for
-        the file that `save` writes, which says so."""
+        """Everything about this learner as JSON values, sums before noise included: SECRET.
+
+        Only for the file that `save` writes, which says so.
+        """
         with self.lock:
             return {
                 "options": self._options(),
