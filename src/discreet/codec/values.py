@@ -201,6 +201,8 @@ class Array(Form):
             np.dtype(dtype).kind: np.dtype(dtype) for dtype in dtypes
         }
         self._shape, self._bounds = shape, bounds or Range()
+        # Kinds of numbers that can be outside: whole ones are finite.
+        self._bounded = "iuf" if self._bounds != Range() else "f"
         if shape is None:
             raise TypeError("an array needs a Shape: Annotated[FloatArray, Shape('n', 'd')]")
 
@@ -215,7 +217,7 @@ class Array(Form):
             )
         self._shape.check(array.shape, name, owner, sizes)
         # NaN is its own least and largest value.
-        if dtype.kind != "b" and array.size and not self._ends(array):
+        if dtype.kind in self._bounded and array.size and not self._ends(array):
             inside = np.asarray(self._bounds.holds(array))
             if not inside.all():
                 worst = np.unravel_index(int(np.argmin(inside)), array.shape)
@@ -225,17 +227,22 @@ class Array(Form):
                     f"{'finite' if dtype.kind == 'f' else 'whole'}"
                     f"{f', {self._bounds}' if str(self._bounds) else ''}."
                 )
-        with np.errstate(over="ignore"):
-            cast = array.astype(dtype, copy=False)
-        if cast.dtype != array.dtype and not self._kept(cast, array):
-            raise InvalidInput(f"{name} had numbers that {dtype} does not hold; send it as made.")
-        cast.setflags(write=False)
-        return cast
+        kept = array if array.dtype == dtype else self._cast(array, dtype, name)
+        kept.setflags(write=False)
+        return kept
 
     def _ends(self, array: NDArray[Any]) -> bool:
         """Whether the least and the largest number are within the bounds, and so are all."""
-        ends = array.min(), array.max()
-        return bool(self._bounds.holds(ends[0]) and self._bounds.holds(ends[1]))
+        least, largest = array.min().item(), array.max().item()
+        return bool(self._bounds.holds(least) and self._bounds.holds(largest))
+
+    def _cast(self, array: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+        """The array as that type; `InvalidInput` for numbers that it does not hold."""
+        with np.errstate(over="ignore"):
+            cast = array.astype(dtype)
+        if not self._kept(cast, array):
+            raise InvalidInput(f"{name} had numbers that {dtype} does not hold; send it as made.")
+        return cast
 
     def _dtype(self, array: NDArray[Any]) -> np.dtype[Any] | None:
         """Which of the types that are allowed an array gets."""
