@@ -4,7 +4,6 @@ their own)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.problems import catalog
 from discreet.problems.catalog import load_problem
 from discreet.reproduction.base import Reproduction
 from tests.privacy.prefix_sums.matrices import decoder_matrix, encoder_matrix
@@ -29,15 +27,8 @@ def ran(name: str) -> dict[str, Any]:
     return names
 
 
-@pytest.fixture
-def coins() -> Iterator[None]:
-    ran("problem")
-    yield
-    del catalog._ENTRIES["coins"]
-
-
-@pytest.mark.usefixtures("coins")
 def test_a_problem_is_listed_and_run(tmp_path: Path) -> None:
+    ran("problem")
     assert "two coins" in CliRunner().invoke(app, ["data", "list"]).output
     assert "columns" in CliRunner().invoke(app, ["data", "show", "coins"]).output
     assert load_problem("coins", {"dimension": 3}).domain.dimension == 3

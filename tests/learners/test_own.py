@@ -61,7 +61,8 @@ class TestOwn(LearnerContract):
 
 
 def test_it_runs_in_a_study() -> None:
-    done = CliRunner().invoke(app, ["run", "study.toml"])
+    # Processes that earlier tests started stand in other folders.
+    done = CliRunner().invoke(app, ["run", "study.toml", "--jobs", "1"])
     assert done.exit_code == 0, done.output
     assert "halves:Halves" in done.output
 
