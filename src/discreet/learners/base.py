@@ -389,8 +389,14 @@ class Learner(ABC, Generic[P, R, S]):
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `secret_fields`, for what a learner with the same options saved."""
-        self._target.restore(saved["target"])
+        self._target.restore(saved["target"], self._facts_of)
         self._restore(saved["own"])
+        self._check_sums(self._target.sums)
+
+    def _facts_of(self, policy: P) -> dict[str, Any]:
+        """What a policy of this learner has beside its version, by the names of its attributes."""
+        facts = {name: fact for name, fact in self.policy_header().items() if name != "version"}
+        return {**facts, "epsilon": self.budget.epsilon} if hasattr(policy, "epsilon") else facts
 
     @property
     def releases(self) -> list[Release]:

@@ -77,6 +77,23 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
     )
 
 
+def class_in_file(name: str) -> type[Learner[Any, Any, Any]]:
+    """The learner of that name, where a file says it: no module is imported because of a file,
+    unless it is part of this package or an installed one announces it.
+
+    Raises:
+        InvalidInput: where there is none of that name, or its module was not imported.
+    """
+    announced = {entry.value for entry in entry_points(group=GROUP)}
+    module = name.partition(":")[0]
+    if ":" in name and name not in announced and module not in sys.modules:
+        raise InvalidInput(
+            f"the file is of the learner {name!r:.80}, which is not part of discreet; import "
+            f"{module:.80} yourself before you load it, if you trust where it comes from."
+        )
+    return learner_class(name)
+
+
 def registered_name(kind: type[Learner[Any, Any, Any]]) -> str:
     """The name by which `learner_class` finds a class."""
     home = f"{kind.__module__}:{kind.__qualname__}"

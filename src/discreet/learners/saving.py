@@ -24,7 +24,7 @@ from discreet.codec import SCHEMA, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
-from discreet.learners.registry import learner_class, registered_name
+from discreet.learners.registry import class_in_file, registered_name
 from discreet.privacy import NoiseSource
 from discreet.privacy.budget import budget_from_fields
 from discreet.validation import InvalidInput
@@ -93,7 +93,7 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
             "file as save() wrote it."
         )
     try:
-        kind = learner_class(content["learner"])
+        kind = class_in_file(content["learner"])
         state = content["state"]
         learner = kind(
             from_json(content["domain"], Box, "domain"),

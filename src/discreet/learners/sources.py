@@ -26,6 +26,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack
 
 from numpy.typing import ArrayLike
@@ -275,9 +276,15 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         for name, fields in saved["sources"].items():
-            self._sources[name] = self._opened(name, fields["epsilon"])
-            self._sources[name].restore(fields)
+            source = self._opened(check_source_name(name), fields["epsilon"])
+            source.restore(fields, partial(self._source_facts, source))
+            self._sources[name] = source
         super().restore_fields(saved)
+
+    def _source_facts(self, source: Stream[Q, S], policy: Q) -> dict[str, Any]:
+        """What a policy of a source has beside its version, by the names of its attributes."""
+        header = self.source_header(source)
+        return {name: fact for name, fact in header.items() if name != "version"}
 
 
 def source_id(learner_id: str, name: str) -> str:

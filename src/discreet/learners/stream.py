@@ -7,7 +7,7 @@ the guarantee follows from everything that was ever published, is the same for a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +23,7 @@ S = TypeVar("S", bound=Statistics)
 
 # How files, feeders and messages call the stream whose actions the learner chooses.
 TARGET_NAME = "target"
+_DAMAGED = "The file is damaged; load one as save() wrote it."
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Stream(Generic[P, S]):
     stream_id: str
     budget: Budget
     record: Adjacency
-    sums: S
+    sums: S = field(repr=False)
     policies: list[P] = field(default_factory=list)
     published_at: int = 0
 
@@ -124,9 +125,51 @@ class Stream(Generic[P, S]):
             "published_at": self.published_at,
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """The inverse of `saved`."""
+    def restore(self, saved: dict[str, Any], facts_of: Callable[[P], Mapping[str, Any]]) -> None:
+        """The inverse of `saved`.
+
+        Guarantees are derived from the policies that a file holds, so a file whose policies are not
+        those that its people reported under would promise them something else.
+
+        Args:
+            saved: what `saved` gave.
+            facts_of: what a policy of this stream must have beside its version, by the names of
+                its attributes.
+
+        Raises:
+            InvalidInput: for what this stream cannot have saved.
+        """
         policies: tuple[Any, ...] = from_json(saved["policies"], tuple[Offer, ...], "policies")
-        self.policies = list(policies)
-        self.sums = from_json(saved["sums"], Statistics, "sums")
-        self.published_at = whole_number(saved["published_at"], "published_at")
+        sums = from_json(saved["sums"], type(self.sums), "sums")
+        published_at = whole_number(saved["published_at"], "published_at")
+        self.check_noise(sums.noise)
+        for version, policy in enumerate(policies):
+            for fact, wanted in {"version": version, **facts_of(policy)}.items():
+                given = getattr(policy, fact)
+                if given != wanted:
+                    raise InvalidInput(
+                        f"policy {policy.version} of {self.title} had {fact} {given!r:.80}; it "
+                        f"must be {wanted!r:.80}, as its learner has it. {_DAMAGED}"
+                    )
+        self._check_counts(len(policies), published_at, sums)
+        self.policies, self.sums, self.published_at = list(policies), sums, published_at
+
+    def _check_counts(self, policies: int, published_at: int, sums: S) -> None:
+        """People reported under policies and with noise, at least one between two policies."""
+        people, before = sums.reports, max(policies - 1, 0)
+        if not before <= published_at <= people or (before == 0 and published_at > 0):
+            raise InvalidInput(
+                f"{self.title} had {people} people, {published_at} of them when the last of its "
+                f"{policies} policies was published; the first comes before anybody reports, each "
+                f"other one after more people, and nobody reports after those who did. {_DAMAGED}"
+            )
+        if people > 0 and policies == 0:
+            raise InvalidInput(
+                f"{self.title} had {people} people and no policy; people report under a policy. "
+                f"{_DAMAGED}"
+            )
+        if (people > 0) != bool(sums.noise):
+            raise InvalidInput(
+                f"{self.title} had {people} people and the noise sources {tuple(sums.noise)}; "
+                f"there must be one or more if anybody reported, and none otherwise. {_DAMAGED}"
+            )

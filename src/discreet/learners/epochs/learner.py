@@ -423,6 +423,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             **({} if self.calibrations is None else self.calibration.to_options()),
         }
 
+    def _facts_of(self, policy: EpochPolicy) -> dict[str, Any]:
+        return {**super()._facts_of(policy), "local": self.hidden(policy.rows.size)}
+
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
         people: dict[int, int] = {}
@@ -430,17 +433,19 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             people[drawn.version] = people.get(drawn.version, 0) + drawn.people
             policy = self.published(drawn.version)
             drawn.check(self._multiplier(policy), policy.rows.size)
-        for version, added in self._sums.epochs.items():
-            self._check_sum(version, added)
         before = self._released.before
         marked = {version: added.people for version, added in before.epochs.items()}
         if not self.budget.protects_reports:
             self._target.check_released(before.reports)
-        if people != marked or not before.within(self._sums):
+        exact = not self.budget.protects_reports
+        if people != marked or self._sums.exact != exact or not before.within(self._sums):
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
                 "learner as save() wrote it."
             )
+        for sums in (self._sums.epochs, self._sums.since(before)):
+            for version, added in sums.items():
+                self._check_sum(version, added)
         if self._policies:
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.

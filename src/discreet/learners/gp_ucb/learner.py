@@ -284,6 +284,9 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             "counts": self._counts,
         }
 
+    def _facts_of(self, policy: GPPolicy) -> dict[str, Any]:
+        return {**super()._facts_of(policy), "local": self.mode.local}
+
     def _restore(self, fields: dict[str, Any]) -> None:
         if self._stream is None:
             return
@@ -310,7 +313,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         people = self._stream.people
         if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
-        self._target.check_released(people)
         self._target.check_released(people)
 
 

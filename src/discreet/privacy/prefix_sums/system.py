@@ -238,7 +238,7 @@ class Encoder:
     """Turns rows into the vectors to release. Its state is SECRET."""
 
     mechanism: PrefixMechanism
-    held: Held = field(init=False)
+    held: Held = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.held = Held.nothing(self.mechanism.encoder_keeps(0), 0)
