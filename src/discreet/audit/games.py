@@ -14,9 +14,9 @@ thresholds from trials of their own, before the trials that count.
 
 | class       | score of a trial                                                            |
 |-------------|-----------------------------------------------------------------------------|
-| `Additive`  | the likelihood ratio, for code that adds noise; many trials in one run      |
+| `AdditiveGame`  | the likelihood ratio, for code that adds noise; many trials in one run      |
 | `Runs`      | the likelihood ratio of a whole run of a subject                            |
-| `Reports`   | a classifier trained on everything in a report                              |
+| `ReportGame`   | a classifier trained on everything in a report                              |
 | `Stated`    | a statistic of what comes out, which a function computes                    |
 
 A likelihood ratio is worked out from what was handed to the noise on one data set, what came out,
@@ -137,7 +137,7 @@ def log_ratio(seen: Sequence[Draw], other: Sequence[Draw], rows: int = 1) -> Flo
 
 
 @dataclass(frozen=True, kw_only=True)
-class Additive(Game):
+class AdditiveGame(Game):
     """Code that adds Gaussian or Laplace noise, many trials at once (see the module).
 
     For Gaussian noise the threshold is 0, by symmetry.
@@ -213,7 +213,7 @@ class Runs(Game):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reports(Game):
+class ReportGame(Game):
     """One person's report under local privacy, by any mechanism (see the module).
 
     Attributes:
@@ -227,7 +227,7 @@ class Reports(Game):
     classifier: Classifier | None = None
 
     @classmethod
-    def of(cls, exact: Exact) -> Reports:
+    def of(cls, exact: Exact) -> ReportGame:
         """On the neighbours of exact replay, with simulated noise."""
         words = f"trained classifier of a report; {exact.pair[0]} or {exact.pair[1]}"
         subject = replace(exact.subject, terms=None, secure=False)

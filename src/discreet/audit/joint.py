@@ -40,7 +40,7 @@ from typing import Any, Literal
 import numpy as np
 
 from discreet.audit.exact import Claim, Facts, Promise, Subject
-from discreet.audit.people import Maker, People, Person, Point
+from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.messages import Actions, Message
@@ -85,7 +85,7 @@ class JointRun(Subject):
     seed: int = _SEED
 
     @cached_property
-    def _people(self) -> People:
+    def _people(self) -> Population:
         return self.maker.crowd()
 
     def groups(self) -> Iterator[Sequence[Person]]:

@@ -41,7 +41,7 @@ from discreet.audit.exact import (
     worst_neighbours,
     worst_of,
 )
-from discreet.audit.games import Check, Reports, Runs
+from discreet.audit.games import Check, ReportGame, Runs
 from discreet.audit.joint import AnyLearner, JointRun, broken_rule
 from discreet.audit.local import LocalReport, forgeries
 from discreet.audit.people import Maker
@@ -122,7 +122,7 @@ def _checks_of(name: str) -> Iterator[Check]:
                 "learner",
                 "local",
                 partial(_local, maker, True),
-                Reports.of,
+                ReportGame.of,
                 REPORT_COST,
                 "a report of an auxiliary source",
             )
@@ -148,7 +148,7 @@ def learner_check(name: str, maker: Maker) -> Check:
         return Check(name, "learner", "joint", exact, game, RUN_COST, about)
     about = "a report under a policy learnt from others"
     return Check(
-        name, "learner", "local", partial(_local, maker, False), Reports.of, REPORT_COST, about
+        name, "learner", "local", partial(_local, maker, False), ReportGame.of, REPORT_COST, about
     )
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.exact import Claim, Facts, Promise, Subject
-from discreet.audit.people import ContextPeople, People, Person
+from discreet.audit.people import ContextPeople, Person, Population
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy
@@ -62,7 +62,7 @@ class LocalReport(Subject):
     """
 
     bases: int = 4
-    people: People
+    people: Population
     policy: Policy[Any] | SourcePolicy
     acted_under: Policy[Any] | None = None
     asked: Claim

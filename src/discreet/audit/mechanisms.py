@@ -22,7 +22,7 @@ import numpy as np
 
 from discreet.audit.enumeration import exact_epsilon, law_of
 from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, promised
-from discreet.audit.games import Additive, Check, Game, Seed, Stated
+from discreet.audit.games import AdditiveGame, Check, Game, Seed, Stated
 from discreet.audit.releases import stream_checks
 from discreet.audit.samplers import secure, selection_checks, tested
 from discreet.privacy import NoiseSource, SimulatedNoise
@@ -117,7 +117,7 @@ def _gaussian_trials(exact: Exact) -> Game:
         return noise.add_gaussian(_vectors(first, trials), 2.0 * multiplier)
 
     held = _held(GaussianEvent(multiplier))
-    return Additive(claim=held, attack="likelihood ratio; opposite vectors", side=side)
+    return AdditiveGame(claim=held, attack="likelihood ratio; opposite vectors", side=side)
 
 
 def _gaussian_secure(exact: None) -> Game:
@@ -157,7 +157,7 @@ def _laplace_trials(exact: Exact) -> Game:
 
 def _counted(claim: Claim, words: str, side: Callable[..., FloatArray]) -> Game:
     """A likelihood ratio of noise that is not Gaussian."""
-    return Additive(claim=claim, attack=words, side=side, bound="counts", threshold=None)
+    return AdditiveGame(claim=claim, attack=words, side=side, bound="counts", threshold=None)
 
 
 def _laplace_secure(exact: None) -> Game:
@@ -333,4 +333,4 @@ def _vector_trials(exact: Exact) -> Game:
         return mechanism.privatise(_vectors(first, trials), noise)
 
     held = _held(mechanism.event(SimulatedNoise.name))
-    return Additive(claim=held, attack="likelihood ratio; opposite vectors", side=side)
+    return AdditiveGame(claim=held, attack="likelihood ratio; opposite vectors", side=side)

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.audit.exact import Claim, Exact, Facts, NotAudited, Promise, exact_of
-from discreet.audit.games import Additive, Check, Game
+from discreet.audit.games import AdditiveGame, Check, Game
 from discreet.audit.losses import gaussian_epsilon
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
@@ -250,7 +250,7 @@ def _trials(wish: Wish, exact: Exact) -> Game:
         certificate = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
     first, second = (value.data[0] for value in exact.pair)
     side = partial(_rows, certificate, first, second)
-    return Additive(claim=exact.claim, attack=f"likelihood ratio; {exact.attack}", side=side)
+    return AdditiveGame(claim=exact.claim, attack=f"likelihood ratio; {exact.attack}", side=side)
 
 
 def _rows(

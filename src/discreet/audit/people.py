@@ -62,7 +62,7 @@ class Person:
         return f"{points}{arm}, reward {self.reward:.4g}".removeprefix(", ").strip()
 
 
-class People(ABC):
+class Population(ABC):
     """People for one action space.
 
     Attributes:
@@ -180,7 +180,7 @@ class People(ABC):
         return replace(actions, arms=arms)
 
 
-class ContextPeople(People):
+class ContextPeople(Population):
     """Everybody brings a context, and gets one of K arms."""
 
     def crowd(self, people: int, rng: np.random.Generator) -> FloatArray:
@@ -210,7 +210,7 @@ class ContextPeople(People):
         ]
 
 
-class SetPeople(People):
+class SetPeople(Population):
     """Everybody brings a decision set, and gets one of its points."""
 
     @property
@@ -245,7 +245,7 @@ class SetPeople(People):
         ]
 
 
-class PublicPeople(People):
+class PublicPeople(Population):
     """Nobody brings anything: only the reward is theirs."""
 
     def crowd(self, people: int, rng: np.random.Generator) -> int:
@@ -270,7 +270,7 @@ class PublicPeople(People):
         return [Person((), reward) for reward in (1.0, 0.0, 0.5, float(rng.random()))]
 
 
-def people_for(domain: Box, space: ActionSpace, bounds: RewardBounds) -> People:
+def people_for(domain: Box, space: ActionSpace, bounds: RewardBounds) -> Population:
     """People who can take part where this is offered."""
     if isinstance(space, DecisionSets):
         return SetPeople(domain, space, bounds)
@@ -335,6 +335,6 @@ class Maker:
         asked = self.asked(source)
         return Terms(self.domain, self.space, share * asked.epsilon, self.bounds, asked.delta)
 
-    def crowd(self) -> People:
+    def crowd(self) -> Population:
         """People who can take part."""
         return people_for(self.domain, self.space, self.bounds)

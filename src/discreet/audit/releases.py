@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 
 from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, promised
-from discreet.audit.games import Additive, Check
+from discreet.audit.games import AdditiveGame, Check
 from discreet.privacy import (
     Adjacency,
     NoiseSource,
@@ -136,7 +136,7 @@ class _Failing(SimulatedNoise):
         return super().add_gaussian(values, scale)
 
 
-def _stream_trials(mechanism: PrefixMechanism, exact: Exact) -> Additive:
+def _stream_trials(mechanism: PrefixMechanism, exact: Exact) -> AdditiveGame:
     place = exact.pair[0].data[2] if exact.pair[0].data[1] == _ROWS else 0
 
     def side(first: bool, trials: int, noise: NoiseSource) -> None:
@@ -148,7 +148,7 @@ def _stream_trials(mechanism: PrefixMechanism, exact: Exact) -> Additive:
             stream.release(np.full(trials, value), people)
 
     words = f"likelihood ratio; row {place + 1} of {_ROWS}"
-    return Additive(claim=exact.claim, attack=words, side=side, trials_last=True)
+    return AdditiveGame(claim=exact.claim, attack=words, side=side, trials_last=True)
 
 
 # Composition.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of
-from discreet.audit.games import Additive, Bound, Check, Game, Stated
+from discreet.audit.games import AdditiveGame, Bound, Check, Game, Stated
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.budget import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -85,7 +85,7 @@ class Specimen:
         claim = exact.claim
         if self.statistic is not None:
             return Stated(claim=claim, attack=self.attack, statistic=self._scores)
-        return Additive(
+        return AdditiveGame(
             claim=claim,
             attack=f"likelihood ratio; {self.attack}",
             side=self._side,

@@ -18,7 +18,7 @@ through the same constructor. A field can be
 | an array (NDArray) with a Shape     | nested lists; more than 5,000 floats are base64 text       |
 | tuple[X, ...], tuple[X, Y]          | a list                                                     |
 | Mapping[str, X], Mapping[int, X]    | an object; a list of pairs                                 |
-| X with a Check                      | X, which a function of one's own allows                    |
+| X with CheckedBy(function)          | X, which a function of one's own allows                    |
 | a dataclass                         | an object of its fields, and its `kind` where it has one   |
 | X or None                           | X; null                                                    |
 | X or Y, both dataclasses            | an object with `kind`: that of the class, else its name    |
@@ -51,11 +51,11 @@ from discreet.codec.fields import (
     read_fields,
     register,
 )
-from discreet.codec.values import Check, Range, Shape, decode_array, encode_array
+from discreet.codec.values import CheckedBy, Range, Shape, decode_array, encode_array
 from discreet.validation import InvalidInput
 
 __all__ = [
-    "Check",
+    "CheckedBy",
     "Coded",
     "Range",
     "Shape",

@@ -21,7 +21,7 @@ from typing import (
 
 import numpy as np
 
-from discreet.codec.values import Array, Check, Checked, Form, Plain, Range, Shape
+from discreet.codec.values import Array, Checked, CheckedBy, Form, Plain, Range, Shape
 from discreet.validation import InvalidInput
 
 # Objects lie in each other no deeper than this.
@@ -162,7 +162,7 @@ def _forms(kind: Any) -> dict[str, Form]:
 # One class for each row of the codec's table; numbers and arrays are in values.py.
 
 
-class _Words(Form):
+class _Literal(Form):
     """Literal[..]."""
 
     def __init__(self, words: tuple[Any, ...]) -> None:
@@ -374,7 +374,7 @@ def form_of(annotation: Any) -> Form:
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
         for place, extra in enumerate(extras):
-            if isinstance(extra, Check):
+            if isinstance(extra, CheckedBy):
                 rest = [annotation, *extras[:place], *extras[place + 1 :]]
                 return Checked(form_of(_with(*rest)), extra.function)
             shape = extra if isinstance(extra, Shape) else shape
@@ -383,7 +383,7 @@ def form_of(annotation: Any) -> Form:
     if annotation in (bool, int, float, str):
         return Plain(annotation, bounds)
     if origin is Literal:
-        return _Words(arguments)
+        return _Literal(arguments)
     if origin is np.ndarray:
         return Array((_scalar(annotation),), shape, bounds)
     if origin in (Union, types.UnionType):

@@ -127,7 +127,7 @@ def _is_attribute(kind: type, letter: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckedBy:
     """A check of one's own: a function that returns the value, or raises `InvalidInput`."""
 
     function: Callable[[Any], Any]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import ActionSpace
-from discreet.codec import Check, Range, Shape, fields_to_json
+from discreet.codec import CheckedBy, Range, Shape, fields_to_json
 from discreet.learners.public_randomness import TICKETS, public_uniforms
 from discreet.learners.schema import Message
 from discreet.learners.terms import Offer, Terms, check_reporting
@@ -40,7 +40,7 @@ from discreet.validation import (
 )
 
 # Noise sources that exist; a report may not invent one.
-NoiseName = Annotated[str, Check(check_noise_name)]
+NoiseName = Annotated[str, CheckedBy(check_noise_name)]
 
 __all__ = [
     "TICKETS",

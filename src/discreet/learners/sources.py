@@ -32,7 +32,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack
 from numpy.typing import ArrayLike
 
 from discreet.action_space import ActionSpace, ArmPoints
-from discreet.codec import Check, Range
+from discreet.codec import CheckedBy, Range
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.messages import ArmPolicy, Reports, Statistics
@@ -313,5 +313,5 @@ def check_source_name(name: object) -> str:
     return name
 
 
-SourceName = Annotated[str, Check(check_source_name)]
-SourceEpsilon = Annotated[float, Check(check_source_epsilon)]
+SourceName = Annotated[str, CheckedBy(check_source_name)]
+SourceEpsilon = Annotated[float, CheckedBy(check_source_epsilon)]

@@ -38,7 +38,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from discreet.codec import Coded, Range, Shape
-from discreet.codec.values import Check
+from discreet.codec.values import CheckedBy
 from discreet.outsourcing.bounds import ROUNDING
 from discreet.privacy import NoiseSource, Outsourced
 from discreet.privacy.accounting import GaussianEvent
@@ -62,7 +62,7 @@ def _of_noise(name: str) -> str:
 
 # Numbers with which sums and squares do not overflow.
 Sensible = Annotated[float, Range(1e-60, 1e60)]
-NoiseName = Annotated[str, Check(_of_noise)]
+NoiseName = Annotated[str, CheckedBy(_of_noise)]
 
 
 @dataclass(frozen=True, eq=False)

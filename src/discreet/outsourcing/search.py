@@ -19,7 +19,7 @@ import numpy as np
 
 from discreet import codec
 from discreet.codec import Coded, Range
-from discreet.codec.values import Check
+from discreet.codec.values import CheckedBy
 from discreet.durable import StateFile
 from discreet.outsourcing.answers import Answer, Question
 from discreet.outsourcing.beliefs import RowBeliefs
@@ -65,7 +65,7 @@ class SearchSettings(Coded):
         seed: of the first rows, which are drawn at random.
     """
 
-    acquisition: Annotated[str, Check(_known)] = "expected_improvement"
+    acquisition: Annotated[str, CheckedBy(_known)] = "expected_improvement"
     family: Family = "rbf"
     minimize: bool = False
     prior: RowPrior | None = None

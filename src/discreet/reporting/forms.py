@@ -34,7 +34,7 @@ from discreet.reproduction.ma2025.settings import PROBE
 
 
 @dataclass(frozen=True)
-class Form:
+class Presentation:
     """How results are shown; all three are given the reproduction and its results.
 
     Attributes:
@@ -56,42 +56,42 @@ def _sweep_note(what: TransferFigure, results: Results) -> str:
 
 
 FORMS = {
-    "regret": Form(
+    "regret": Presentation(
         lambda _, results: regret_table(results),
         lambda _, results: regret_note(results),
         lambda _, results, log_scale: regret_figure(results, log_scale),
     ),
-    "trade-off": Form(
+    "trade-off": Presentation(
         lambda _, results: regret_table(results),
         lambda _, results: regret_note(results),
         lambda _, results, log_scale: trade_off_figure(results),
     ),
-    "sweep": Form(
+    "sweep": Presentation(
         lambda what, results: sweep_table(results, what.axis),
         _sweep_note,
         lambda what, results, _: sweep_figure(results, what.axis, what.axis_label),
     ),
-    "average": Form(
+    "average": Presentation(
         lambda what, results: sweep_table(results, what.axis),
         _sweep_note,
         lambda what, results, _: average_figure(results, PROBE),
     ),
-    "ratios": Form(
+    "ratios": Presentation(
         lambda _, results: ratio_table(results),
         lambda _, results: ratio_note(results),
         lambda _, results, __: ratio_figure(results),
     ),
-    "columns": Form(
+    "columns": Presentation(
         lambda _, results: search_table(results),
         lambda _, results: search_note(results),
         lambda _, results, log_scale: columns_figure(results, log_scale),
     ),
-    "questions": Form(
+    "questions": Presentation(
         lambda _, results: search_table(results),
         lambda _, results: search_note(results),
         lambda _, results, log_scale: questions_figure(results, log_scale),
     ),
-    "attacks": Form(
+    "attacks": Presentation(
         lambda _, results: attack_table(results),
         lambda _, results: attack_note(results),
     ),

@@ -14,8 +14,8 @@ from discreet.learners.local_kernel.features import CosineFeatures
 from discreet.learners.local_kernel.posterior import (
     LENGTH_SCALES,
     SCALES,
+    KernelPosterior,
     Likely,
-    Posterior,
     Smooth,
     likely,
     used_features,
@@ -55,7 +55,7 @@ def brute_force(
 @pytest.mark.parametrize("count", [1, 30, 400])
 def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
     rows, seen = measurements(count)
-    found = Posterior.of(FEATURES, smooth, rows.T @ rows, rows.T @ seen)
+    found = KernelPosterior.of(FEATURES, smooth, rows.T @ rows, rows.T @ seen)
     mean, covariance = brute_force(smooth, rows, seen)
     assert found.arms == 2
     assert np.allclose(found.mean.ravel(), mean, atol=1e-9)
@@ -76,7 +76,7 @@ def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
 
 def test_without_reports_it_is_the_prior() -> None:
     size = 2 * len(FEATURES)
-    found = Posterior.of(FEATURES, SMOOTH, np.zeros((size, size)), np.zeros(size))
+    found = KernelPosterior.of(FEATURES, SMOOTH, np.zeros((size, size)), np.zeros(size))
     assert (found.mean == 0.0).all()
     assert found.evidence == 0.0
     _, variance = columns(SMOOTH)
@@ -87,7 +87,7 @@ def test_without_reports_it_is_the_prior() -> None:
 
 def test_draws_scatter_as_the_posterior_says() -> None:
     rows, seen = measurements(50)
-    found = Posterior.of(FEATURES, SMOOTH, rows.T @ rows, rows.T @ seen)
+    found = KernelPosterior.of(FEATURES, SMOOTH, rows.T @ rows, rows.T @ seen)
     _, covariance = brute_force(SMOOTH, rows, seen)
     normals = np.random.default_rng(3).standard_normal((len(covariance), 20_000))
     drawn = found.draws(normals)
@@ -105,7 +105,7 @@ def test_evidence_is_the_likelihood_of_what_was_measured(count: int) -> None:
         places, variance = columns(smooth)
         a = rows[:, places]
         law = multivariate_normal(np.zeros(count), (a * variance) @ a.T + np.eye(count))
-        found = Posterior.of(FEATURES, smooth, rows.T @ rows, rows.T @ seen)
+        found = KernelPosterior.of(FEATURES, smooth, rows.T @ rows, rows.T @ seen)
         offsets.append(law.logpdf(seen) - found.evidence)
     assert np.ptp(offsets) < 1e-7 * count
     exact = -0.5 * (seen @ seen + count * math.log(2.0 * math.pi))
@@ -172,8 +172,8 @@ def test_functions_drawn_from_a_prior_are_read_with_it(length_scales: tuple[floa
     for axis in range(2):
         place = LENGTH_SCALES.index(found.best.length_scales[axis])
         assert abs(place - LENGTH_SCALES.index(length_scales[axis])) <= 1
-    truth = Posterior.of(features, Smooth(length_scales), *sums).evidence
-    best = Posterior.of(features, found.best, *sums).evidence + found.best.log_prior
+    truth = KernelPosterior.of(features, Smooth(length_scales), *sums).evidence
+    best = KernelPosterior.of(features, found.best, *sums).evidence + found.best.log_prior
     assert best >= truth + Smooth(length_scales).log_prior
 
 
@@ -200,7 +200,7 @@ def test_what_is_likely_is_ranked_and_adds_up() -> None:
     assert found.weights[-1] > found.weights[0] * math.exp(-6.0)
     assert len(set(found.candidates)) == len(found.candidates)
     worth = [
-        Posterior.of(FEATURES, one, rows.T @ rows, rows.T @ seen).evidence + one.log_prior
+        KernelPosterior.of(FEATURES, one, rows.T @ rows, rows.T @ seen).evidence + one.log_prior
         for one in found.candidates[:2]
     ]
     assert math.log(found.weights[0] / found.weights[1]) == pytest.approx(worth[0] - worth[1])

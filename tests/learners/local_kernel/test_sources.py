@@ -25,7 +25,7 @@ from discreet.learners.local_kernel.features import (
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import SourceMeasurements, pair_bins, pairs
 from discreet.learners.local_kernel.policy import KernelReports, KernelSourcePolicy
-from discreet.learners.local_kernel.posterior import Posterior
+from discreet.learners.local_kernel.posterior import KernelPosterior
 from discreet.learners.local_kernel.sources import PRIOR_LOG_ODDS, cell_counts
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
@@ -299,7 +299,7 @@ def test_trust_is_a_ratio_of_evidence() -> None:
         (source.precision + target.precision, source.weighted + target.weighted),
     )
     one, two, both = (
-        Posterior.of(learner.features, learner._likely.best, *sums).evidence
+        KernelPosterior.of(learner.features, learner._likely.best, *sums).evidence
         for sums in pairs_of_sums
     )
     expected = 1.0 / (1.0 + math.exp(-(PRIOR_LOG_ODDS + both - one - two)))

@@ -14,7 +14,7 @@ from discreet.learners.partition.posterior import (
     PRIOR_VARIANCE,
     TEMPER,
     VARYING_VARIANCE,
-    Observations,
+    NodeObservations,
     Smoothness,
     average,
     box_covariance,
@@ -84,7 +84,7 @@ def test_conditioning_agrees_with_the_textbook() -> None:
     tree = grown(7, 2, 4)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     y, noise = rng.normal(size=(len(tree), 2)), 0.05 + rng.random((len(tree), 2))
-    seen = Observations(1.0 / noise, y / noise)
+    seen = NodeObservations(1.0 / noise, y / noise)
     scales = [(0.4, 0.8), (0.2, 3.2)]
     evidences = []
     for pair in scales:
@@ -106,7 +106,7 @@ def test_conditioning_agrees_with_the_textbook() -> None:
 
 def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     tree = grown(5, 1, 1)
-    seen = Observations(np.full((len(tree), 2), 3.0), np.ones((len(tree), 2)))
+    seen = NodeObservations(np.full((len(tree), 2), 3.0), np.ones((len(tree), 2)))
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     information = leaf_information(tree, mass, seen)
     priors = [Smoothness.of(tree, (0.2,)), Smoothness.of(tree, (3.2,))]
@@ -129,7 +129,7 @@ def test_length_scales_are_learnt() -> None:
     y = np.sin(12.0 * centre[:, :1])
     precision = np.where(tree.axis[:, None] < 0, 400.0, 0.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 1)).mass
-    information = leaf_information(tree, mass, Observations(precision, precision * y))
+    information = leaf_information(tree, mass, NodeObservations(precision, precision * y))
     scales = likely_length_scales((0.8, 0.8), lambda s: Smoothness.of(tree, s), information)
     assert scales[0][0] <= 0.4
     assert scales[0][1] == 3.2
@@ -202,7 +202,7 @@ def test_wrong_shares_are_allowed_for() -> None:
 def test_reports_are_weighed_by_what_they_say() -> None:
     tree = Tree.root(1)
 
-    def seen(y: float, people: float, noise: float) -> Observations:
+    def seen(y: float, people: float, noise: float) -> NodeObservations:
         sums, offered = NodeSums.zeros(1, 2), np.full((1, 2), people)
         sums = replace(
             sums,

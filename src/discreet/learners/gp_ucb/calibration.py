@@ -51,7 +51,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import ndtr
 
-from discreet.codec import Check, Coded, Range
+from discreet.codec import CheckedBy, Coded, Range
 from discreet.learners.calibration import Calibration
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
@@ -311,7 +311,7 @@ class _Shared(KernelCalibration):
         choose: `ucb`, `thompson` or `matching`; None for the default of the action space.
     """
 
-    mechanism_name: Annotated[str, Check(_prefix_sum)] = "geometric_epochs"
+    mechanism_name: Annotated[str, CheckedBy(_prefix_sum)] = "geometric_epochs"
     growth: Annotated[float, Range(above=1.0)] = 1.1
     every: Annotated[int, Range(1)] = 1
     update_growth: Annotated[float, Range(above=1.0)] = 1.02
@@ -392,7 +392,7 @@ class ConfidenceWidth(_Shared):
 
     name: ClassVar[str] = "confidence_width"
 
-    mechanism_name: Annotated[str, Check(_prefix_sum)] = BufferedToeplitz.name
+    mechanism_name: Annotated[str, CheckedBy(_prefix_sum)] = BufferedToeplitz.name
     confidence_multiplier: Annotated[float, Range(above=0.0)] = 1.0
     norm_bound: Annotated[float, Range(above=0.0)] = 1.0
     regulariser: Annotated[float, Range(above=0.0)] = 1.0

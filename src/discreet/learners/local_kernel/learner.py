@@ -36,14 +36,14 @@ from discreet.learners.local_kernel.posterior import (
 from discreet.learners.local_kernel.sources import (
     CELLS_EVERY,
     COUNT_EVERY,
-    HearsSources,
+    KernelSources,
     learning_due,
 )
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 
-class LocalKernel(HearsSources):
+class LocalKernel(KernelSources):
     """Learns which arm is best where from one private value of each person.
 
     Auxiliary sources (`open_source`, see sources.py) enter the same posterior for as long as they

@@ -91,7 +91,7 @@ def used_features(features: CosineFeatures, smooth: Smooth) -> tuple[IntArray, F
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class KernelPosterior:
     """The posterior under one set of hyperparameters (see the module's table).
 
     Attributes:
@@ -109,7 +109,7 @@ class Posterior:
     @classmethod
     def of(
         cls, features: CosineFeatures, smooth: Smooth, precision: FloatArray, weighted: FloatArray
-    ) -> Posterior:
+    ) -> KernelPosterior:
         """From J (K M, K M) and b (K M,), ordered by arm and then by feature."""
         count = len(features)
         arms = len(weighted) // count
@@ -190,7 +190,7 @@ def likely(
 
     def worth(smooth: Smooth) -> float:
         if smooth not in known:
-            posterior = Posterior.of(features, smooth, precision, weighted)
+            posterior = KernelPosterior.of(features, smooth, precision, weighted)
             known[smooth] = posterior.evidence + smooth.log_prior
         return known[smooth]
 
@@ -231,7 +231,7 @@ class Questions:
     @classmethod
     def draw(
         cls,
-        posterior: Posterior,
+        posterior: KernelPosterior,
         phi: FloatArray,
         mass: FloatArray,
         rng: np.random.Generator,

@@ -39,8 +39,8 @@ from discreet.learners.local_kernel.posterior import (
     CELL_COUNTS,
     FUNCTIONS,
     PARTITIONS,
+    KernelPosterior,
     Likely,
-    Posterior,
     Questions,
     Smooth,
     best_cells,
@@ -66,7 +66,7 @@ _ARM_LENGTH_SCALE = 0.5
 _MOST_STRETCH = 3.0
 
 
-class HearsSources(
+class KernelSources(
     SourceLearner[KernelPolicy, KernelReports, KernelStatistics, KernelSourcePolicy]
 ):
     """The part of `LocalKernel` that hears from sources."""
@@ -117,9 +117,11 @@ class HearsSources(
             if source.people and name not in self._given_up
         }
 
-    def _posterior(self, smooth: Smooth) -> Posterior:
+    def _posterior(self, smooth: Smooth) -> KernelPosterior:
         """From the reports of the target and of all sources that are believed."""
-        return Posterior.of(self.features, smooth, *_added(self._sums, *self._believed.values()))
+        return KernelPosterior.of(
+            self.features, smooth, *_added(self._sums, *self._believed.values())
+        )
 
     def _learn(self) -> None:
         """Look for likelier hyperparameters."""
@@ -128,7 +130,7 @@ class HearsSources(
 
     def _evidence(self, *parts: KernelStatistics) -> float:
         """E of the sum of these."""
-        return Posterior.of(self.features, self._likely.best, *_added(*parts)).evidence
+        return KernelPosterior.of(self.features, self._likely.best, *_added(*parts)).evidence
 
     def _share(self, alone: float, *parts: KernelStatistics) -> float:
         """The probability that these share the target's functions; `alone` is E of the target."""
@@ -165,7 +167,7 @@ class HearsSources(
         """The same with as many functions from the target's own posterior as there is doubt."""
         if self._doubt <= _LEAST_DOUBT:
             return questions
-        alone = Posterior.of(self.features, smooth, *_added(self._sums))
+        alone = KernelPosterior.of(self.features, smooth, *_added(self._sums))
         own = Questions.draw(alone, phi, mass, rng)
         count = math.ceil(self._doubt * FUNCTIONS)
         return Questions(

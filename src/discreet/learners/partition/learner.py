@@ -26,9 +26,9 @@ from discreet.learners.partition.policy import (
 from discreet.learners.partition.posterior import (
     FIRST_LENGTH_SCALE,
     Information,
-    Posterior,
     Priors,
     Smoothness,
+    TreePosterior,
     average,
     box_roughness,
     leaf_information,
@@ -44,7 +44,7 @@ from discreet.learners.partition.rules import (
     thompson_probabilities,
     worth_splitting,
 )
-from discreet.learners.partition.sources import HearsSources, Projection, added, trust
+from discreet.learners.partition.sources import PartitionSources, Projection, added, trust
 from discreet.learners.partition.tree import Bins, Tree, splittable
 from discreet.privacy import Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection
@@ -79,7 +79,7 @@ class View:
     doubt: float
 
 
-class Partition(HearsSources):
+class Partition(PartitionSources):
     """Learns which arm is best where, from reports that are private when they leave a person.
 
     Contexts are cut into bins that are halved where arms contend and the reports can tell halves
@@ -165,7 +165,7 @@ class Partition(HearsSources):
         """All trees that the target reported on, the present one last."""
         return [*self._left_behind, self._bins.tree]
 
-    def beliefs(self) -> tuple[Bins, Posterior]:
+    def beliefs(self) -> tuple[Bins, TreePosterior]:
         """The present bins and what is believed of each arm in each: for plots and for auditors."""
         with self.lock:
             return self._bins, self._posterior(self._view().joint)[0]
@@ -216,7 +216,7 @@ class Partition(HearsSources):
         self._started = (*self._started, len(self._policies))
         self._bins = Bins.whole(self.domain.dimension, self.arms)
 
-    def _grown(self) -> tuple[View, Posterior]:
+    def _grown(self) -> tuple[View, TreePosterior]:
         """Split for as long as there is reason to."""
         known = self._refine(growing=True)
         for _ in range(self.rules.max_depth):
@@ -226,7 +226,7 @@ class Partition(HearsSources):
                 break
         return known
 
-    def _thompson(self, state: Posterior) -> FloatArray:
+    def _thompson(self, state: TreePosterior) -> FloatArray:
         """(L, K) how often each arm is offered."""
         deviation = np.sqrt(state.variance)
         offers = [
@@ -236,7 +236,7 @@ class Partition(HearsSources):
         mean: FloatArray = np.mean(offers, axis=0)
         return mean
 
-    def _refine(self, growing: bool = False) -> tuple[View, Posterior]:
+    def _refine(self, growing: bool = False) -> tuple[View, TreePosterior]:
         """Learn length scales when it is time, then give up arms and split bins; returns what is
         known of the bins that are left."""
         view = self._view()
@@ -305,18 +305,18 @@ class Partition(HearsSources):
         """The prior of the present leaves."""
         return self._priors.of(self._bins.tree, length_scales)
 
-    def _posterior(self, information: Information) -> tuple[Posterior, FloatArray]:
+    def _posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
         """The posterior averaged over likely length scales, and their (d,) geometric mean."""
         state, weights = average([self._prior(s) for s in self._length_scales], information)
         return state, np.exp(weights @ np.log(np.array(self._length_scales)))
 
     def _decide(
         self,
-        state: Posterior,
+        state: TreePosterior,
         scales: FloatArray,
         mass: FloatArray,
         may_split: bool,
-        own: Posterior | None,
+        own: TreePosterior | None,
     ) -> None:
         """Give up arms that are clearly behind, and split bins where that will tell more.
 

@@ -172,7 +172,7 @@ _LEAST_SHARE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Observations:
+class NodeObservations:
     """Per node and arm: precision (N, K) and precision x y (N, K)."""
 
     precision: FloatArray
@@ -180,7 +180,7 @@ class Observations:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class TreePosterior:
     """See the module's table."""
 
     mean: FloatArray
@@ -276,12 +276,14 @@ def readings(
     return y, TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (deviation / mass) ** 2
 
 
-def observations(tree: Tree, sums: NodeSums, spread: Masses, roughness: FloatArray) -> Observations:
+def observations(
+    tree: Tree, sums: NodeSums, spread: Masses, roughness: FloatArray
+) -> NodeObservations:
     """Weigh reports by how much they say; `roughness` (N,) is that of all nodes."""
     y, variance = readings(sums, spread.mass[:, None], spread.deviation[:, None])
     variance += mixture_variance(tree, spread, roughness)[:, None]
     worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
-    return Observations(worth, worth * y)
+    return NodeObservations(worth, worth * y)
 
 
 def mixing(tree: Tree, mass: FloatArray) -> FloatArray:
@@ -299,7 +301,7 @@ class Information:
     weighted: FloatArray
 
 
-def leaf_information(tree: Tree, mass: FloatArray, seen: Observations) -> Information:
+def leaf_information(tree: Tree, mass: FloatArray, seen: NodeObservations) -> Information:
     """What the observations of all nodes, present and split, say about the leaves."""
     shares = mixing(tree, mass)
     precision = (shares.T * seen.precision.T[:, None, :]) @ shares
@@ -344,7 +346,9 @@ def condition(prior: Smoothness, information: Information) -> tuple[FloatArray, 
     return mean, variance, evidence
 
 
-def average(priors: Sequence[Smoothness], information: Information) -> tuple[Posterior, FloatArray]:
+def average(
+    priors: Sequence[Smoothness], information: Information
+) -> tuple[TreePosterior, FloatArray]:
     """The posterior averaged over priors by their evidence, and the weight of each.
 
     While reports say little about smoothness, the average stays as uncertain as the priors differ.
@@ -359,7 +363,7 @@ def average(priors: Sequence[Smoothness], information: Information) -> tuple[Pos
     mean = np.tensordot(weight, means, axes=1)
     variance = np.tensordot(weight, variances + (means - mean) ** 2, axes=1)
     roughness = weight @ np.stack([prior.roughness for prior in priors])
-    return Posterior(mean, variance, roughness), weight
+    return TreePosterior(mean, variance, roughness), weight
 
 
 def likely_length_scales(

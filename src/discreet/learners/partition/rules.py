@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.learners.partition.posterior import Posterior
+from discreet.learners.partition.posterior import TreePosterior
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.validation import (
     BoolArray,
@@ -104,7 +104,7 @@ def thompson_probabilities(
     return probabilities
 
 
-def rivals(state: Posterior, active: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def rivals(state: TreePosterior, active: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Gap to the leading arm and its standard deviation (L, K), and how much a difference varies
     within each leaf (L, 1): H = sqrt(2 roughness)."""
     mean = np.where(active, state.mean, -np.inf)

@@ -228,7 +228,7 @@ def trust(
 SourceStream = Stream[PartitionSourcePolicy, PartitionStatistics]
 
 
-class HearsSources(
+class PartitionSources(
     SourceLearner[PartitionPolicy, PartitionReports, PartitionStatistics, PartitionSourcePolicy]
 ):
     """The part of `Partition` that hears from sources."""
