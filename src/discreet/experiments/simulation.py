@@ -58,7 +58,7 @@ class Setting:
     @property
     def private(self) -> bool:
         """Whether anything is promised."""
-        return not isinstance(self.budget, NonPrivate)
+        return self.budget.private
 
 
 @dataclass(frozen=True)

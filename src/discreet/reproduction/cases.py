@@ -92,7 +92,7 @@ class Case:
     @property
     def private(self) -> bool:
         """Whether anything is promised."""
-        return not isinstance(self.budget, NonPrivate)
+        return self.budget.private
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
@@ -181,7 +181,7 @@ def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) ->
     """
     guarantee, events = learner.guarantee(), [release.event for release in learner.releases]
     multipliers = [event.noise_multiplier for event in events if isinstance(event, GaussianEvent)]
-    private = not isinstance(budget, NonPrivate)
+    private = budget.private
     excess = None
     if private and events and len(multipliers) == len(events):
         # Kernel learners show each person once, so the weakest release counts.

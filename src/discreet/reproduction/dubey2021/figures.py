@@ -155,7 +155,7 @@ def _table_cases(
         calibration: Calibration | None = None,
         learner: str = "gp_ucb",
     ) -> Case:
-        free = isinstance(budget, NonPrivate)
+        free = not budget.private
         return Case(
             method,
             problem,
