@@ -4,7 +4,6 @@ guarantee is derived from the policies, counts and noise that a file holds."""
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import sys
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from discreet.domain import Box, unit_cube
 from discreet.learners.base import Learner
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.registry import learner_class
-from discreet.learners.saving import load, save
+from discreet.learners.saving import load, save, sealed
 from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
@@ -96,9 +95,7 @@ def content(learner: Learner[Any, Any, Any], path: Path) -> dict[str, Any]:
 
 def write(fields: dict[str, Any], path: Path) -> None:
     """With the checksum that `save` would give it."""
-    text = json.dumps(fields)
-    seal = hashlib.sha256(text.encode()).hexdigest()
-    path.write_text(f'{text[:-1]}, "sha256": "{seal}"}}')
+    path.write_text(sealed(fields))
 
 
 def refused(fields: dict[str, Any], path: Path, message: str) -> None:

@@ -23,6 +23,7 @@ people's data. What may differ is that person's context, reward and action.
 | asking for a policy again gives the same one                | noise is drawn twice             |
 | a file with unprotected data says that it is secret         | it is shared                     |
 | a saved learner with less noise than was asked is refused   | a restart lowers the noise       |
+| so is one whose policies promise more than people had       | a restart lowers the guarantee   |
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from __future__ import annotations
 import inspect
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -44,7 +45,7 @@ from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.messages import Actions, Message
-from discreet.learners.saving import load, save
+from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
@@ -260,7 +261,7 @@ def broken_rule(maker: Maker, learner: Learner[Any, Any, Any], policy: Any) -> s
         lambda: report(SimulatedNoise(1), replace(actions, policy="another"))
     ):
         return "actions of another policy are reported"
-    return same_identity(maker)
+    return same_identity(maker) or (cheaper_file(learner) if learner.people else "")
 
 
 def same_identity(maker: Maker) -> str:
@@ -285,25 +286,45 @@ def open_file(learner: Learner[Any, Any, Any], path: Path) -> str:
 
 def quieter_file(path: Path) -> str:
     """Whether a file is loaded in which noise was halved; empty if it is refused."""
+    return _changed_file(path, dict.fromkeys(_SCALES, 0.5))
+
+
+def cheaper_file(learner: Learner[Any, Any, Any]) -> str:
+    """Whether a file is loaded in which policies promise more than people reported under."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "learner.json"
+        save(learner, path)
+        return _changed_file(path, {"epsilon": 0.5, "scale": 2.0})
+
+
+def _changed_file(path: Path, factors: Mapping[str, float]) -> str:
+    """Whether a file is loaded in which policies and releases have other numbers."""
     content = json.loads(path.read_text())
-    if not _halved(content["state"]):
+    del content["sha256"]
+    state = content["state"]
+    if "epsilon" not in factors:
+        changed = _multiplied(state, factors)
+    else:
+        streams = [state["target"], *state.get("sources", {}).values()]
+        changed = any([_multiplied(stream["policies"], factors) for stream in streams])
+    if not changed:
         return ""
     tampered = path.with_name("tampered.json")
-    tampered.write_text(json.dumps(content))
+    tampered.write_text(sealed(content))
     if _refused(lambda: load(tampered, noise=SimulatedNoise(1))):
         return ""
-    return "a file is loaded that promises less noise than the budget asks for"
+    return "a file is loaded that promises other noise than the budget asks for"
 
 
-def _halved(fields: Any) -> bool:
-    """Halve every scale in JSON values; whether there was one."""
-    halved = False
+def _multiplied(fields: Any, factors: Mapping[str, float]) -> bool:
+    """Multiply numbers of those names in JSON values; whether there was one."""
+    changed = False
     for key, value in list(fields.items() if isinstance(fields, dict) else enumerate(fields)):
-        if key in _SCALES and isinstance(value, float):
-            fields[key], halved = 0.5 * value, True
+        if key in factors and isinstance(value, float):
+            fields[key], changed = factors[key] * value, True
         elif isinstance(value, dict | list):
-            halved = _halved(value) or halved
-    return halved
+            changed = _multiplied(value, factors) or changed
+    return changed
 
 
 def _refused(what: Callable[[], object]) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,13 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "public_seed": learner.public_seed,
             "state": learner.secret_fields(),
         }
-        text = json.dumps(content, allow_nan=False)
-        sealed = f'{text[:-1]}{_SEAL}{_sha256(text)}"}}'
-        write_bytes(target, sealed.encode(), private=True)
+        write_bytes(target, sealed(content).encode(), private=True)
+
+
+def sealed(content: Mapping[str, Any]) -> str:
+    """The text of a file with that content, and what it adds up to."""
+    text = json.dumps(content, allow_nan=False)
+    return f'{text[:-1]}{_SEAL}{_sha256(text)}"}}'
 
 
 def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:
@@ -86,8 +91,8 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
         raise InvalidInput(
             f"{path} has schema {content.get('schema')!r}; this version reads schema {SCHEMA}."
         )
-    body, _, sealed = text.rpartition(_SEAL)
-    if sealed != f'{_sha256(body + "}")}"}}':
+    body, _, seal = text.rpartition(_SEAL)
+    if seal != f'{_sha256(body + "}")}"}}':
         raise InvalidInput(
             f"the learner in {path} is damaged: its checksum is that of another content. Load a "
             "file as save() wrote it."
