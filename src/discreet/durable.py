@@ -111,12 +111,13 @@ class StateFile:
         Raises:
             InvalidInput: for a file that holds something else, or that is damaged.
         """
-        if not self.path.exists() or self.path.stat().st_size == 0:
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size == 0:
             yield None
             return
         with self._opened(wait=5.0) as state:
             state.execute("BEGIN")
-            yield state if self._is_begun(state) else None
+            yield state if self._is_begun(state, size) else None
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
@@ -133,11 +134,12 @@ class StateFile:
         with _MAKING:
             if not self.path.exists():
                 self._make()
+        size = self.path.stat().st_size
         with self._opened(wait=0.0) as state:
             # Of two that begin, one is refused here and not when it has drawn something.
             state.execute("BEGIN IMMEDIATE")
             try:
-                if not self._is_begun(state):
+                if not self._is_begun(state, size):
                     for statement in (f"PRAGMA application_id = {self.application}", *self.schema):
                         state.execute(statement)
                 yield state
@@ -183,12 +185,18 @@ class StateFile:
                 f"{self.path} could not be read or written ({error}); nothing was changed."
             ) from error
 
-    def _is_begun(self, state: sqlite3.Connection) -> bool:
-        """Whether its tables are there; not if the first change never came to its end."""
+    def _is_begun(self, state: sqlite3.Connection, size: int) -> bool:
+        """Whether its tables are there; not if the first change never came to its end.
+
+        Args:
+            state: the open file.
+            size: of the file before SQLite opened it.
+        """
         (tables,) = state.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = state.execute("PRAGMA application_id").fetchone()
-        # SQLite takes a few bytes of anything for an empty file; one byte it may write itself.
-        if not tables and self.path.stat().st_size > 1:
+        # SQLite takes a few bytes of anything for an empty file. It may have put one there itself,
+        # and taken back by now what it found.
+        if not tables and size and self.path.stat().st_size:
             raise sqlite3.DatabaseError("file is not a database")
         if tables and application != self.application:
             raise InvalidInput(
