@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +102,24 @@ class TestBytes:
 
 KIND = ("a diary", ("CREATE TABLE days (day INTEGER PRIMARY KEY, words TEXT)",), 0x64617973)
 WRITE = "INSERT INTO days (words) VALUES (?)"
+
+
+ELSEWHERE = f"""
+import sys
+from pathlib import Path
+from discreet.durable import Busy, StateFile
+try:
+    with StateFile(Path(sys.argv[1]), *{KIND!r}).changing() as state:
+        state.execute({WRITE!r}, ("elsewhere",))
+except Busy:
+    print("busy", end="")
+"""
+
+
+def elsewhere(file: StateFile) -> str:
+    """Write from another process: `busy` if it was refused."""
+    command = [sys.executable, "-c", ELSEWHERE, str(file.path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def words(file: StateFile) -> list[str] | None:
@@ -206,6 +229,73 @@ class TestState:
             state.execute(WRITE, ("sun",))
         assert words(file) == ["rain", "sun"]
 
+    def test_other_threads_leave_the_lock_to_who_holds_it(self, file: StateFile) -> None:
+        """POSIX locks go when the process closes the file anywhere, whoever opened it."""
+        with file.changing() as state:
+            state.execute(WRITE, ("rain",))
+        refused = []
+
+        def look() -> None:
+            words(StateFile(file.path, *KIND))
+            try:
+                with StateFile(file.path, *KIND).changing():
+                    pass
+            except Busy as error:
+                refused.append(error)
+
+        with file.changing() as state:
+            assert elsewhere(file) == "busy"
+            other = threading.Thread(target=look)
+            other.start()
+            other.join()
+            assert len(refused) == 1
+            assert elsewhere(file) == "busy"
+            state.execute(WRITE, ("sun",))
+        assert words(file) == ["rain", "sun"]
+        assert elsewhere(file) == ""
+        assert words(file) == ["rain", "sun", "elsewhere"]
+
+    def test_a_file_that_two_threads_make(
+        self, file: StateFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who makes it closes it, and another thread may hold it by then."""
+        real, holding, done = os.open, threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with suppress(Busy), file.changing():
+                holding.set()
+                done.wait(60.0)
+
+        other = threading.Thread(target=hold)
+
+        def slowly(path: Any, flags: int, *mode: int) -> int:
+            handle = real(path, flags, *mode)
+            if flags & os.O_CREAT and not other.ident:
+                other.start()
+                holding.wait(0.5)
+            return handle
+
+        monkeypatch.setattr(os, "open", slowly)
+        try:
+            with file.changing():
+                assert elsewhere(file) == "busy"
+        except Busy:
+            assert elsewhere(file) == "busy"
+        finally:
+            done.set()
+            other.join()
+        assert words(file) in (None, [])
+
+    def test_a_file_that_another_process_makes_first(
+        self, file: StateFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert elsewhere(file) == ""
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "exists", lambda path: False)
+            with file.changing() as state:
+                state.execute(WRITE, ("rain",))
+        assert words(file) == ["elsewhere", "rain"]
+
     def test_a_lock_goes_with_the_process(self, file: StateFile) -> None:
         if not hasattr(os, "fork"):
             pytest.skip("needs fork")
@@ -218,6 +308,19 @@ class TestState:
         with file.changing() as state:
             state.execute(WRITE, ("sun",))
         assert words(file) == ["sun"]
+
+    @pytest.mark.parametrize("size", [1, 16, 100, 511, 512, 513, 5000])
+    @pytest.mark.parametrize("begin", ["", "x", "SQLite format 3\0"])
+    def test_files_of_any_size_that_are_no_state(
+        self, file: StateFile, begin: str, size: int
+    ) -> None:
+        content = begin.encode().ljust(size, b"\0")[:size]
+        file.path.write_bytes(content)
+        with pytest.raises(InvalidInput, match="damaged or is not a diary"):
+            words(file)
+        with pytest.raises(InvalidInput, match="damaged or is not a diary"), file.changing():
+            pass
+        assert file.path.read_bytes() == content
 
     def test_files_that_hold_something_else(self, file: StateFile, tmp_path: Path) -> None:
         file.path.write_text("ten years of work")

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from discreet.validation import InvalidInput
 # What others may do with a file; of the second the user's umask takes its share.
 PRIVATE_FILE, _OPEN_FILE = 0o600, 0o666
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}\.draft", re.DOTALL)
-_SQLITE = b"SQLite format 3\0"
 _BINARY = getattr(os, "O_BINARY", 0)
+_MAKING = threading.Lock()
 
 
 def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
@@ -88,6 +89,9 @@ class Busy(InvalidInput):
 class StateFile:
     """State in one SQLite file: each change is there whole and on disk, or not at all.
 
+    Nothing but SQLite may open the file. POSIX locks belong to a process, and go when the process
+    closes any handle of the file, whichever thread does: another process could come in between.
+
     Attributes:
         path: the file; only its owner may read it.
         what: what it holds, as messages call it: `a key`.
@@ -107,12 +111,13 @@ class StateFile:
         Raises:
             InvalidInput: for a file that holds something else, or that is damaged.
         """
-        if not self.path.exists() or self.path.stat().st_size == 0:
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size == 0:
             yield None
             return
         with self._opened(wait=5.0) as state:
             state.execute("BEGIN")
-            yield state if self._is_begun(state) else None
+            yield state if self._is_begun(state, size) else None
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
@@ -125,15 +130,16 @@ class StateFile:
             Busy: when another process works on it.
             InvalidInput: as from `reading`.
         """
-        if not self.path.exists():
-            # SQLite would let others read it, as the umask says.
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
-            sync_folder(self.path.parent)
+        # One thread makes the file, and none goes on before it is closed.
+        with _MAKING:
+            if not self.path.exists():
+                self._make()
+        size = self.path.stat().st_size
         with self._opened(wait=0.0) as state:
             # Of two that begin, one is refused here and not when it has drawn something.
             state.execute("BEGIN IMMEDIATE")
             try:
-                if not self._is_begun(state):
+                if not self._is_begun(state, size):
                     for statement in (f"PRAGMA application_id = {self.application}", *self.schema):
                         state.execute(statement)
                 yield state
@@ -142,15 +148,19 @@ class StateFile:
                 raise
             state.execute("COMMIT")
 
+    def _make(self) -> None:
+        """An empty file; SQLite would let others read it, as the umask says."""
+        try:
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        except FileExistsError:  # another process was faster
+            return
+        os.close(handle)
+        sync_folder(self.path.parent)
+
     @contextmanager
     def _opened(self, wait: float) -> Iterator[sqlite3.Connection]:
         name = f"{self.path.resolve().as_uri()}?mode=rw"
-        with self.path.open("rb") as file:
-            head = file.read(len(_SQLITE))
         try:
-            # SQLite takes a few bytes of anything for an empty file.
-            if head != _SQLITE and head.strip(b"\0"):
-                raise sqlite3.DatabaseError("file is not a database")
             state = sqlite3.connect(name, timeout=wait, isolation_level=None, uri=True)
             try:
                 # As FULL, and the folder too: a journal that came back after a power cut would
@@ -175,10 +185,19 @@ class StateFile:
                 f"{self.path} could not be read or written ({error}); nothing was changed."
             ) from error
 
-    def _is_begun(self, state: sqlite3.Connection) -> bool:
-        """Whether its tables are there; not if the first change never came to its end."""
+    def _is_begun(self, state: sqlite3.Connection, size: int) -> bool:
+        """Whether its tables are there; not if the first change never came to its end.
+
+        Args:
+            state: the open file.
+            size: of the file before SQLite opened it.
+        """
         (tables,) = state.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = state.execute("PRAGMA application_id").fetchone()
+        # SQLite takes a few bytes of anything for an empty file. It may have put one there itself,
+        # and taken back by now what it found.
+        if not tables and size and self.path.stat().st_size:
+            raise sqlite3.DatabaseError("file is not a database")
         if tables and application != self.application:
             raise InvalidInput(
                 f"{self.path} is not {self.what} of this version; restore it, or name another."

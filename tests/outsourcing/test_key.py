@@ -10,7 +10,7 @@ import pytest
 from discreet.outsourcing.answers import Question
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
-from discreet.outsourcing.key import read_key
+from discreet.outsourcing.key import read_key, simulated_key
 from discreet.validation import InvalidInput
 from tests.learners.spy import Spy
 from tests.outsourcing.cases import bounds, change, contents, release, table
@@ -155,6 +155,88 @@ class TestDamage:
         with pytest.raises(InvalidInput, match="was changed"):
             Curator(key).publish(made.release, tmp_path / "two")
         assert not (tmp_path / "two").exists()
+
+
+class TestOlderCopies:
+    """`key.sqlite` from a backup, beside releases that were published since."""
+
+    @pytest.fixture
+    def restored(self, key: Path, made: Certificate, tmp_path: Path) -> Certificate:
+        """A second release that others have seen, and a key that knows the first alone."""
+        backup = (key / "key.sqlite").read_bytes()
+        second = release(key, again=True)
+        Curator(key).publish(second.release, tmp_path / "two")
+        (key / "key.sqlite").write_bytes(backup)
+        return second
+
+    def test_a_third_release_would_count_one_before_it(
+        self, key: Path, made: Certificate, restored: Certificate, tmp_path: Path
+    ) -> None:
+        message = f"{restored.release} was published .* older copy; restore the latest"
+        refused(key, made, message)
+        refused(key, made, message, answers=False)
+        for act in (
+            lambda: Curator(key).publish(made.release, tmp_path / "out"),
+            lambda: Curator(key).outcome_columns(),
+            lambda: read_key(key),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                act()
+
+    def test_the_latest_copy_is_taken(self, key: Path, made: Certificate, tmp_path: Path) -> None:
+        second = release(key, again=True)
+        latest = (key / "key.sqlite").read_bytes()
+        Curator(key).publish(second.release, tmp_path / "two")
+        # It does not know that the second was published, and gives the same one once more.
+        (key / "key.sqlite").write_bytes(latest)
+        assert release(key, again=True).release == second.release
+        assert not Curator(key).publish(second.release, tmp_path / "two")
+        assert len(release(key, again=True).earlier) == 2
+
+    def test_what_nobody_has_seen_is_not_missed(
+        self, key: Path, made: Certificate, tmp_path: Path
+    ) -> None:
+        backup = (key / "key.sqlite").read_bytes()
+        lost = release(key, again=True)
+        # Not even written where it cannot go.
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(InvalidInput, match="is a file"):
+            Curator(key).publish(lost.release, tmp_path / "file")
+        (key / "key.sqlite").write_bytes(backup)
+        again = release(key, again=True)
+        assert again.release != lost.release
+        assert again.earlier == (made.mechanism,)
+
+    @pytest.mark.parametrize("content", [None, b""])
+    def test_nor_is_it_a_new_beginning_without_the_notice(
+        self, key: Path, made: Certificate, content: bytes | None
+    ) -> None:
+        (key / "SECRET.txt").unlink()
+        (key / "key.sqlite").unlink()
+        if content is not None:
+            (key / "key.sqlite").write_bytes(content)
+        refused(key, made, "is gone or empty")
+        refused(key, made, "is gone or empty", answers=False)
+
+    def test_a_key_without_a_table(self, key: Path, made: Certificate) -> None:
+        change(key, "DELETE FROM answers", "DELETE FROM releases", "DELETE FROM source")
+        refused(key, made, "is gone or empty", answers=False)
+        with pytest.raises(InvalidInput, match="older copy"):
+            read_key(key)
+
+    def test_simulated_releases_stand_apart(
+        self, key: Path, made: Certificate, restored: Certificate, tmp_path: Path
+    ) -> None:
+        """What is wrong with one of the two keys is not wrong with the other."""
+        beside = simulated_key(key)
+        apart = release(beside)
+        assert Curator(beside).publish(apart.release, tmp_path / "apart")
+        assert read_key(beside) is not None
+        refused(key, made, "older copy")
+
+    def test_other_things_of_such_a_name(self, key: Path, made: Certificate) -> None:
+        (key / "notes.published").write_text("mine")
+        assert release(key).release == made.release
 
 
 class TestLeftovers:

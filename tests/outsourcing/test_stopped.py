@@ -71,6 +71,21 @@ def key_of(folder: Path) -> list[Certificate]:
     return [drawn.certificate for drawn in key.drawn]
 
 
+def older_is_refused(folder: Path, older: Path) -> bool:
+    """Whether the key would be refused if it were restored from an older copy."""
+    copy = folder.with_name("restored")
+    shutil.copytree(folder / "key", copy)
+    (copy / "key.sqlite-journal").unlink(missing_ok=True)
+    shutil.copy(older / "key" / "key.sqlite", copy)
+    try:
+        read_key(copy)
+    except InvalidInput as error:
+        return "older copy" in str(error)
+    finally:
+        shutil.rmtree(copy)
+    return False
+
+
 def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
     for step in range(MANY):
         folder = tmp_path / str(step)
@@ -86,7 +101,7 @@ def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
         # Nothing is left over.
         assert sorted(path.name for path in folder.iterdir()) == ["key", "out"]
         names = {path.name for path in (folder / "key").iterdir()}
-        assert names == {"key.sqlite", "SECRET.txt"}
+        assert names == {"key.sqlite", "SECRET.txt", f"{final.release}.published"}
         if not reached:
             break
     assert step > 25
@@ -109,6 +124,8 @@ def test_a_new_release(tmp_path: Path, stopped: Stopped) -> None:
         between = key_of(folder)
         known = {one.sha256 for one in between}
         assert seen(folder) <= known
+        if len(seen(folder)) > 1:
+            assert older_is_refused(folder, tmp_path / "first")
         last = between[-1].release
         finished = key.drawn[-1].published and last != first.release
         final = draw(folder, again=True, out="three" if finished else "two")

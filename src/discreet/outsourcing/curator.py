@@ -37,6 +37,7 @@ from discreet.outsourcing.exchange import Format, check_out, sha256_of, table_by
 from discreet.outsourcing.key import (
     Drawn,
     Key,
+    announce,
     check_folder,
     keep_answers,
     keep_release,
@@ -194,6 +195,9 @@ class Curator:
                 raise InvalidInput(
                     f"the release {release} in {self.folder} was changed; restore the key."
                 )
+            check_out(Path(out), self.folder, certificate)
+            # Before anyone sees it, so that an older copy of the key is known for one.
+            announce(self.folder, release)
             written = write_release(certificate, rows, Path(out), self.folder)
             # Whoever is stopped before this line and asks for a new release gets this one again.
             mark_published(state, release)

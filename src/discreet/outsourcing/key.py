@@ -2,6 +2,7 @@
 
     key/key.sqlite          everything: people, outcomes, releases as they were drawn, answers
     key/SECRET.txt          says so, from the first release on
+    key/RELEASE.published   empty; for each release that others may have seen
     key-simulated/          the same for simulated releases, which have a key of their own
 
 | table      | a row is                                                                         |
@@ -15,12 +16,19 @@ Drawing and keeping are one transaction: what was drawn counts from the moment i
 only then does anyone see it. What a crash took back was seen by nobody; what is there can be
 written out again, however often, without drawing anything. A folder from which `key.sqlite` is gone
 is refused: to start afresh there would hide a release.
+
+An older copy of `key.sqlite` would hide one too. So before a release is shown, an empty file with
+its name is put on disk, and never taken away; a `key.sqlite` that does not name all of these is
+refused. The release was kept before that, so whoever is stopped in between is not refused. A copy
+that lacks only answers, or a whole folder that is older, cannot be told from the latest one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.durable import StateFile, sweep_drafts, sync_folder, write_bytes
+from discreet.durable import PRIVATE_FILE, StateFile, sweep_drafts, sync_folder, write_bytes
 from discreet.outsourcing.answers import GivenAnswer
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import DAMAGE, Certificate
@@ -43,6 +51,7 @@ NOTICE = (
 )
 _FILE, _NOTICE = "key.sqlite", "SECRET.txt"
 _SIMULATED = "-simulated"
+_PUBLISHED = re.compile(r"([0-9a-f]{32})\.published")
 _APPLICATION = 0x6B657932
 _SCHEMA = (
     """CREATE TABLE source (
@@ -158,7 +167,19 @@ def read_key(folder: Path) -> Key | None:
 
 
 def key_in(state: Connection, folder: Path) -> Key | None:
-    """The key as its tables have it."""
+    """The key as its tables have it.
+
+    Raises:
+        InvalidInput: for one that is damaged, or older than what others have seen.
+    """
+    # In this order: while `state` is open no release is added, and only those in it are published.
+    unknown = _seen(folder) - _names(state)
+    if unknown:
+        raise InvalidInput(
+            f"the release {min(unknown)} was published with the key in {folder}, but its {_FILE} "
+            "does not know of it, so it is an older copy; restore the latest one. With this one "
+            "too much would be promised."
+        )
     source = state.execute(
         "SELECT fingerprint, bounds, id, outcome, ids, outcomes FROM source"
     ).fetchone()
@@ -216,6 +237,28 @@ def released_rows(state: Connection, release: str) -> bytes:
     return bytes(rows)
 
 
+def announce(folder: Path, release: str) -> None:
+    """Note, outside of `key.sqlite` and for good, that a release is about to be seen by others.
+
+    Args:
+        folder: the key.
+        release: one that is on disk in `key.sqlite` by now, not only in this transaction.
+    """
+    handle = os.open(folder / f"{release}.published", os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    # Also if it was there: whoever made it may have been stopped before this.
+    sync_folder(folder)
+
+
+def _seen(folder: Path) -> set[str]:
+    """Names of the releases that were announced."""
+    found = (_PUBLISHED.fullmatch(path.name) for path in folder.glob("*.published"))
+    return {match[1] for match in found if match}
+
+
 def mark_published(state: Connection, release: str) -> None:
     """Note that a release was written out for others."""
     state.execute(
@@ -260,9 +303,11 @@ def key_of(release: str, folder: Path) -> Path:
 def _releases(folder: Path) -> set[str] | None:
     """Names of the releases so far; None without a key."""
     with state_of(folder).reading() as state:
-        if state is None:
-            return None
-        return {name for (name,) in state.execute("SELECT release FROM releases")}
+        return None if state is None else _names(state)
+
+
+def _names(state: Connection) -> set[str]:
+    return {name for (name,) in state.execute("SELECT release FROM releases")}
 
 
 def fingerprint_of(ids: tuple[str, ...], coordinates: FloatArray) -> str:
@@ -285,7 +330,7 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise InvalidInput(f"the key {folder} is a file; name a folder.")
     file = folder / _FILE
-    if (folder / _NOTICE).exists() and not _releases(folder):
+    if ((folder / _NOTICE).exists() or _seen(folder)) and not _releases(folder):
         raise InvalidInput(
             f"a release was drawn with the key in {folder}, but its {file.name} is gone or empty; "
             "restore that file. A new key would promise too much."
