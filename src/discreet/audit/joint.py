@@ -306,7 +306,7 @@ def _changed_file(path: Path, factors: Mapping[str, float]) -> str:
         changed = _multiplied(state, factors)
     else:
         streams = [state["target"], *state.get("sources", {}).values()]
-        changed = any([_multiplied(stream["policies"], factors) for stream in streams])
+        changed = sum(_multiplied(stream["policies"], factors) for stream in streams) > 0
     if not changed:
         return ""
     tampered = path.with_name("tampered.json")
