@@ -94,12 +94,13 @@ class PointPolicy(Policy[Visitors]):
             )
         return points
 
-    # A policy defines one of the two, or both if it takes decision sets and public points.
+    # A policy defines one of the two, or both if it takes decision sets and public points; what it
+    # does not take is refused whoever comes.
 
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         """(n,) places in the decision sets and their propensities."""
-        raise NotImplementedError(f"{type(self).__name__} chooses from no decision sets")
+        raise InvalidInput("this policy takes no decision sets; give the number of people.")
 
     def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Where all can be given the same points: (n,) places, (n, d) points, propensities."""
-        raise NotImplementedError(f"{type(self).__name__} draws no public points")
+        raise InvalidInput("this policy takes decision sets; give each person's.")

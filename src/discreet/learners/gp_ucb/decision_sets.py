@@ -138,9 +138,6 @@ class SetPolicy(GPPolicy):
         odds = np.full(len(people), np.nan if self.thompson else 1.0)
         return arms, odds
 
-    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        raise InvalidInput("this policy takes decision sets; give each person's.")
-
     def _report(
         self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:

@@ -34,7 +34,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.action_space import Candidates, DecisionSets, PublicBox, PublicSet
+from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Coded, Range, Shape
 from discreet.domain import RewardBounds
 from discreet.kernels import FeatureMap, public_points
@@ -296,9 +296,6 @@ class PublicPolicy(GPPolicy):
             )
             places[:, g] = np.searchsorted(group.steps, uniforms, side="right")
         return places
-
-    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        raise InvalidInput("this policy takes no decision sets; give the number of people.")
 
     def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
         places = self.places(tickets)
