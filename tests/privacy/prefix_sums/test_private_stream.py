@@ -273,3 +273,13 @@ def test_sources_without_noise_and_bad_numbers_are_refused() -> None:
     for size, sensitivity, multiplier in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (1, math.inf, 1)):
         with pytest.raises(InvalidInput):
             PrivateStream(BinaryTree(3), size, sensitivity, multiplier, SimulatedNoise(0))
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=str)
+def test_what_is_printed_of_an_encoder_holds_no_sums(mechanism: PrefixMechanism) -> None:
+    """A stray print or a log of an error must not show data before noise."""
+    encoder = mechanism.encoder()
+    for people in planned(mechanism)[:3]:
+        encoder.push(np.array([12345.0, 67890.0]), people)
+    assert "12345" not in repr(encoder)
+    assert "67890" not in str(encoder)
