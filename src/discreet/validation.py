@@ -223,8 +223,8 @@ def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
 def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
     """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
     array = number_matrix(values, name, columns)
-    bad = ~np.isfinite(array).all(axis=1)
-    if bad.any():
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array).all(axis=1)
         raise InvalidInput(
             f"{name} had NaN or infinity in {int(bad.sum())} of {len(array)} rows, first in row "
             f"{int(np.argmax(bad))}; drop or impute those rows by a rule that is public."
@@ -246,8 +246,8 @@ def number_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
 def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
     """`values` as a float64 array of shape (length,) with no NaN or infinity."""
     array = number_vector(values, name, length)
-    bad = ~np.isfinite(array)
-    if bad.any():
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array)
         raise InvalidInput(
             f"{name} had NaN or infinity in {int(bad.sum())} of {length} entries, first at "
             f"position {int(np.argmax(bad))}; every value must be finite."
@@ -272,8 +272,8 @@ def whole_vector(
         raise InvalidInput(f"{name} had shape {array.shape}; it must have shape {wanted}.")
     if array.size and array.dtype.kind not in "iu":
         raise InvalidInput(f"{name} had type {array.dtype}; it must hold whole numbers.")
-    bad = (array < minimum) | (array > maximum)
-    if bad.any():
+    if array.size and (array.min() < minimum or array.max() > maximum):
+        bad = (array < minimum) | (array > maximum)
         first = int(np.argmax(bad))
         raise InvalidInput(
             f"{name} was {array[first]} at position {first}; every entry must be a whole number "
@@ -338,6 +338,8 @@ def _as_float(values: ArrayLike, name: str) -> FloatArray:
             raise TypeError(f"its type was {array.dtype}, or it was masked")
         if array.dtype.kind == "O":
             array = np.array([_number(value) for value in array.flat]).reshape(array.shape)
+        if array.dtype.itemsize <= 8:
+            return array.astype(np.float64)
         with np.errstate(over="ignore"):  # beyond float64 is infinity
             return array.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -77,7 +77,8 @@ def register(
         title: what messages call one.
     """
     _REGISTERED[kind] = _Registered(kind, write, read, title)
-    form_of.cache_clear()
+    for known in (form_of, _forms, _checks):
+        known.cache_clear()
 
 
 # Objects and their fields.
@@ -91,9 +92,10 @@ def check_fields(owner: Any) -> None:
         InvalidInput: for the first field that its annotation does not allow.
     """
     sizes: dict[str, int] = {}
-    for name, form in _forms(cast(Any, type(owner))).items():
-        value = getattr(owner, name)
-        checked = form.check(value, name, owner, sizes)
+    values = vars(owner)
+    for name, check in _checks(cast(Any, type(owner))):
+        value = values[name]
+        checked = check(value, name, owner, sizes)
         if checked is not value:
             object.__setattr__(owner, name, checked)
 
@@ -157,6 +159,12 @@ def _forms(kind: Any) -> dict[str, Form]:
     return {
         field.name: form_of(hints[field.name]) for field in dataclasses.fields(kind) if field.init
     }
+
+
+@functools.cache
+def _checks(kind: Any) -> list[tuple[str, Callable[..., Any]]]:
+    """The check of each field of a dataclass."""
+    return [(name, form.check) for name, form in _forms(kind).items()]
 
 
 # One class for each row of the codec's table; numbers and arrays are in values.py.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from discreet.validation import FloatArray, InvalidInput, read_array
 
 # Smaller arrays stay readable.
 MOST_LISTED = 5_000
+_LARGEST = sys.float_info.max
 
 
 class Form(ABC):
@@ -61,20 +63,24 @@ class Range:
     below: float | None = None
     infinite: bool = False
 
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value allowed: a range is a closed interval of floats."""
+        least, most = (-math.inf, math.inf) if self.infinite else (-_LARGEST, _LARGEST)
+        if self.low is not None:
+            least = self.low
+        if self.above is not None:
+            least = math.nextafter(self.above, math.inf)
+        if self.high is not None:
+            most = self.high
+        if self.below is not None:
+            most = math.nextafter(self.below, -math.inf)
+        return least, most
+
     def holds(self, values: Any) -> Any:
         """Whether a number, or each number of an array, is within the bounds."""
-        inside: Any = values == values  # NaN is not itself
-        if not self.infinite:
-            inside = inside & (values != math.inf) & (values != -math.inf)
-        if self.low is not None:
-            inside = inside & (values >= self.low)
-        if self.high is not None:
-            inside = inside & (values <= self.high)
-        if self.above is not None:
-            inside = inside & (values > self.above)
-        if self.below is not None:
-            inside = inside & (values < self.below)
-        return inside
+        least, most = self.ends
+        return (values >= least) & (values <= most)
 
     def __str__(self) -> str:
         bounds = [
@@ -103,14 +109,16 @@ class Shape:
         """`InvalidInput` unless `shape` fits; new letters enter `sizes`."""
         known: dict[str, int] = {}
         fits = len(shape) == len(self.sizes)
-        for size, given in zip(self.sizes, shape, strict=False):
-            wanted = size if isinstance(size, int) else sizes.get(size)
-            if wanted is None and _is_attribute(cast(Any, type(owner)), str(size)):
-                wanted = int(attrgetter(str(size))(owner))
+        for (letter, path), given in zip(
+            _wanted(cast(Any, type(owner)), self), shape, strict=False
+        ):
+            wanted = path if isinstance(path, int) else sizes.get(letter)
+            if wanted is None and callable(path):
+                wanted = int(path(owner))
             if wanted is not None:
-                known[str(size)] = wanted
-            fits = fits and wanted in (None, given)
-            sizes[str(size)] = given
+                known[letter] = wanted
+                fits = fits and wanted == given
+            sizes[letter] = given
         if not fits:
             letters = [
                 f"{size} = {number}" for size, number in known.items() if size != str(number)
@@ -120,10 +128,16 @@ class Shape:
 
 
 @cache
-def _is_attribute(kind: type, letter: str) -> bool:
-    """Whether a letter of a shape is an attribute of objects of that class."""
-    first = letter.partition(".")[0]
-    return hasattr(kind, first) or first in getattr(kind, "__dataclass_fields__", ())
+def _wanted(kind: type, shape: Shape) -> list[tuple[str, Any]]:
+    """For each size of a shape what messages call it, and how an object of that class says what it
+    is: the number, a function of the object, or None for a free letter."""
+    wanted: list[tuple[str, Any]] = []
+    for size in shape.sizes:
+        first = str(size).partition(".")[0]
+        own = hasattr(kind, first) or first in getattr(kind, "__dataclass_fields__", ())
+        path = attrgetter(str(size)) if own else None
+        wanted.append((str(size), size if isinstance(size, int) else path))
+    return wanted
 
 
 @dataclass(frozen=True)
@@ -157,19 +171,20 @@ class Plain(Form):
 
     def __init__(self, kind: type, bounds: Range | None) -> None:
         self._kind, self._bounds = kind, bounds or Range()
+        self._least, self._most = self._bounds.ends
         self._infinite = kind is float and self._bounds.infinite
         whole = (int, np.integer)
         numbers = {int: whole, float: (*whole, float, np.floating), bool: (bool, np.bool_)}
         self._accepted: tuple[type, ...] = numbers.get(kind, (kind,))
 
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
-        if self.matches(value):
+        if type(value) is self._kind or self.matches(value):
             try:
                 given = self._kind(value)
             except OverflowError:
                 given = math.nan
             size = len(given) if self._kind is str else given
-            if self._kind is bool or self._bounds.holds(size):
+            if self._least <= size <= self._most:
                 return given
         raise InvalidInput(f"{name} was {value!r:.80}; it must be {self._allowed}.")
 
@@ -200,7 +215,9 @@ class Array(Form):
         self._dtypes: dict[str, np.dtype[Any]] = {
             np.dtype(dtype).kind: np.dtype(dtype) for dtype in dtypes
         }
+        self._exact = set(self._dtypes.values())
         self._shape, self._bounds = shape, bounds or Range()
+        self._least, self._most = self._bounds.ends
         # Kinds of numbers that can be outside: whole ones are finite.
         self._bounded = "iuf" if self._bounds != Range() else "f"
         if shape is None:
@@ -209,32 +226,29 @@ class Array(Form):
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
         assert self._shape is not None
         array = np.asarray(value)
-        dtype = self._dtype(array)
-        if dtype is None:
-            raise InvalidInput(
-                f"{name} had type {array.dtype}; it must be an array of "
-                f"{' or '.join(str(kind) for kind in self._dtypes.values())}."
-            )
+        dtype = array.dtype
+        if dtype not in self._exact:
+            dtype = self._dtype(array, name)
         self._shape.check(array.shape, name, owner, sizes)
-        # NaN is its own least and largest value.
-        if dtype.kind in self._bounded and array.size and not self._ends(array):
+        if array.size and dtype.kind in self._bounded and not self._within(array.ravel()):
             inside = np.asarray(self._bounds.holds(array))
-            if not inside.all():
-                worst = np.unravel_index(int(np.argmin(inside)), array.shape)
-                place = ", ".join(map(str, worst))
-                raise InvalidInput(
-                    f"{name} had {array[worst]} at [{place}]; every entry must be "
-                    f"{'finite' if dtype.kind == 'f' else 'whole'}"
-                    f"{f', {self._bounds}' if str(self._bounds) else ''}."
-                )
+            worst = np.unravel_index(int(np.argmin(inside)), array.shape)
+            place = ", ".join(map(str, worst))
+            raise InvalidInput(
+                f"{name} had {array[worst]} at [{place}]; every entry must be "
+                f"{'finite' if dtype.kind == 'f' else 'whole'}"
+                f"{f', {self._bounds}' if str(self._bounds) else ''}."
+            )
         kept = array if array.dtype == dtype else self._cast(array, dtype, name)
         kept.setflags(write=False)
         return kept
 
-    def _ends(self, array: NDArray[Any]) -> bool:
-        """Whether the least and the largest number are within the bounds, and so are all."""
-        least, largest = array.min().item(), array.max().item()
-        return bool(self._bounds.holds(least) and self._bounds.holds(largest))
+    def _within(self, numbers: NDArray[Any]) -> bool:
+        """Whether all numbers are within the bounds; NaN is its own least and largest."""
+        if not np.minimum.reduce(numbers).item() >= self._least:
+            return False
+        unbounded = numbers.dtype.kind != "f" and self._most == _LARGEST
+        return unbounded or bool(np.maximum.reduce(numbers).item() <= self._most)
 
     def _cast(self, array: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
         """The array as that type; `InvalidInput` for numbers that it does not hold."""
@@ -244,15 +258,21 @@ class Array(Form):
             raise InvalidInput(f"{name} had numbers that {dtype} does not hold; send it as made.")
         return cast
 
-    def _dtype(self, array: NDArray[Any]) -> np.dtype[Any] | None:
+    def _dtype(self, array: NDArray[Any], name: str) -> np.dtype[Any]:
         """Which of the types that are allowed an array gets."""
-        same = self._dtypes.get(array.dtype.kind)
-        if same is not None:
-            return same
-        if array.dtype.kind in "iu":  # whole numbers are numbers
-            other = {"i": "u", "u": "i"}[array.dtype.kind]
-            return self._dtypes.get(other, self._dtypes.get("f"))
-        return next(iter(self._dtypes.values())) if array.size == 0 else None
+        kind = array.dtype.kind
+        dtype = self._dtypes.get(kind)
+        if dtype is None and kind in "iu":  # whole numbers are numbers
+            other = {"i": "u", "u": "i"}[kind]
+            dtype = self._dtypes.get(other, self._dtypes.get("f"))
+        elif dtype is None and array.size == 0:
+            dtype = next(iter(self._dtypes.values()))
+        if dtype is None:
+            raise InvalidInput(
+                f"{name} had type {array.dtype}; it must be an array of "
+                f"{' or '.join(str(kind) for kind in self._dtypes.values())}."
+            )
+        return dtype
 
     @staticmethod
     def _kept(cast: NDArray[Any], array: NDArray[Any]) -> bool:
