@@ -448,7 +448,7 @@ class TestForgeries:
             (setter("bounds", "columns", 0, "upper", to=-1.0), "must be below"),
             (setter("bounds", "columns", 0, "name", to=3), "name was 3; it must be a text"),
             (setter("projection", to={"matrix": [[1.0], [1.0]]}), "has 2 rows for 3"),
-            (setter("projection", to={"matrix": [[1.0], [math.nan], [1.0]]}), "matrix had NaN"),
+            (setter("projection", to={"matrix": [[1.0], [math.nan], [1.0]]}), "matrix had nan"),
             (setter("projection", to="x"), "projection"),
             (setter("answers", to={"epsilon": 1.0}), "lacks the field 'delta'"),
             (setter("promise", to={}), "damaged"),

@@ -41,8 +41,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from discreet.codec import Shape
-from discreet.codec.fields import fields_to_json
+from discreet.codec import Shape, fields_to_json
 from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach, public_points
