@@ -149,7 +149,7 @@ def test_a_grid_covers_the_box_corner_to_corner() -> None:
     assert {tuple(row) for row in points} == {(a, b) for a in (-2, 0, 2) for b in (-1, 0, 1)}
     box.to_unit(points)
     for make in NAMED:
-        problem = make(grid=5) if make is camelback else make(2, grid=5)
+        problem = make(grid=5) if make is camelback else make(grid=5, dimension=2)
         assert len(problem.space.points) == 25
         problem.domain.to_unit(problem.space.array)
 

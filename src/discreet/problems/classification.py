@@ -34,7 +34,7 @@ from discreet.problems.columns import (
     box_of,
     label_texts,
 )
-from discreet.problems.tables import RowCounts, encode_columns
+from discreet.problems.tables import RowCounts, encode_columns, kept_rows
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -257,9 +257,10 @@ def _encoded(
             f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
             "outcome before it chooses, and the result would mean nothing. Take it out of columns."
         )
-    encoded = encode_columns(frame, [*columns, *outcomes])
-    kept = encoded.values[encoded.kept]
-    return kept[:, :dimension], kept[:, dimension:], RowCounts.of(encoded)
+    values, rows = encode_columns(frame, [*columns, *outcomes])
+    rows.check_any()
+    kept = values[kept_rows(values)]
+    return kept[:, :dimension], kept[:, dimension:], rows
 
 
 def _never(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
