@@ -9,7 +9,7 @@ checks run before any state is touched, so refused input leaves everything as it
 | finite_number, positive_number, probability, number_from   | one number                        |
 | whole_number                                               | one whole number                  |
 | one_of, instance_of                                        | one of a few values, or of a kind |
-| ordered, distinct, equally_long                            | values that fit together          |
+| ordered, distinct                                          | values that fit together          |
 | number_matrix, finite_matrix, number_vector, finite_vector | float64 arrays of a shape         |
 | whole_vector, nearest_whole                                | int64 arrays of a shape           |
 | read_array                                                 | arrays in JSON                    |
@@ -34,6 +34,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 SignArray = NDArray[np.int8]
 TicketArray = NDArray[np.uint64]
+
+_LEAST_ABOVE_0 = math.nextafter(0.0, 1.0)
 
 Choice = TypeVar("Choice")
 Kind = TypeVar("Kind")
@@ -113,18 +115,13 @@ def finite_number(value: Any, name: str, requirement: str = "a finite number") -
 
 def positive_number(value: Any, name: str) -> float:
     """`value` as a float above 0 and below infinity."""
-    number = finite_number(value, name, "a finite number above 0")
-    if number <= 0.0:
-        raise refused(value, name, "a finite number above 0")
-    return number
+    return number_from(value, name, _LEAST_ABOVE_0, math.inf, "a finite number above 0")
 
 
 def probability(value: Any, name: str) -> float:
     """`value` as a float strictly between 0 and 1."""
-    number = finite_number(value, name, "a number strictly between 0 and 1")
-    if not 0.0 < number < 1.0:
-        raise refused(value, name, "strictly between 0 and 1")
-    return number
+    allowed = "a number strictly between 0 and 1"
+    return number_from(value, name, _LEAST_ABOVE_0, math.nextafter(1.0, 0.0), allowed)
 
 
 def number_from(
@@ -196,15 +193,6 @@ def distinct(values: Iterable[Choice], name: str, least: int = 1) -> tuple[Choic
         number = {1: "one", 2: "two"}.get(least, str(least))
         raise InvalidInput(f"{name} were {list(given)!r:.200}; give at least {number}, each once.")
     return given
-
-
-def equally_long(name: str, first: Any, others: str, second: Any) -> None:
-    """Refuse two sequences with one entry for the same thing each that differ in length."""
-    if len(first) != len(second):
-        raise InvalidInput(
-            f"{name} had {len(first)} rows and {others} {len(second)}; give one of each for "
-            "every row."
-        )
 
 
 def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:

@@ -39,7 +39,6 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    equally_long,
     finite_matrix,
     whole_vector,
 )
@@ -84,7 +83,11 @@ class TableProblem(Problem):
         domain.to_unit(contexts)
         self._contexts = finite_matrix(contexts, "contexts", domain.dimension).copy()
         self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
-        equally_long("rewards", self._rewards, "contexts", self._contexts)
+        if len(self._rewards) != len(self._contexts):
+            raise InvalidInput(
+                f"rewards had {len(self._rewards)} rows and contexts {len(self._contexts)}; give "
+                "one of each for every person."
+            )
         for column in self._rewards.T:
             reward_bounds.to_unit(column, len(column))
         self.domain = domain
