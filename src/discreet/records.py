@@ -69,10 +69,6 @@ class RunRecord:
     digest: str | None = None
     rows: str | None = None
 
-    def to_dict(self) -> dict[str, Value]:
-        """The record as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class AuditRecord:
@@ -116,10 +112,6 @@ class AuditRecord:
     false_positive_rate: float
     confidence: float
     overall_confidence: float
-
-    def to_dict(self) -> dict[str, Value]:
-        """The record as JSON values."""
-        return asdict(self)
 
 
 Record = RunRecord | AuditRecord | Mapping[str, Value]

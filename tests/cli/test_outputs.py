@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -119,8 +120,8 @@ def test_own_parquet_is_replaced_and_no_other(tmp_path: Path, record: Record) ->
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.jsonl", json.dumps(RUN.to_dict() | {"comment": "mine"}), RECORDS),
-        ("a.jsonl", json.dumps(RUN.to_dict()) + "\n[1]", RECORDS),
+        ("a.jsonl", json.dumps(asdict(RUN) | {"comment": "mine"}), RECORDS),
+        ("a.jsonl", json.dumps(asdict(RUN)) + "\n[1]", RECORDS),
         ("a.json", '{"method": "ours"}', RECORDS),
         ("a.json", "\xff", RECORDS),
         ("a.parquet", "PAR1", RECORDS),

@@ -40,11 +40,7 @@ import numpy as np
 from discreet.action_space import ActionSpace, ArmPoints
 from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
-from discreet.learners.messages import (
-    Policy,
-    Reports,
-    Statistics,
-)
+from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Identity
@@ -59,30 +55,6 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.validation import InvalidInput, nearest, whole_number
-
-
-class LearnerLock:
-    """The lock of one learner; in a copy of the learner, or a pickled one, it is a new lock.
-
-    Threads of a server share a learner, and two that publish at once would release the same people
-    twice.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> LearnerLock:
-        return LearnerLock()
-
-    def __reduce__(self) -> tuple[type[LearnerLock], tuple[()]]:
-        return LearnerLock, ()
-
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
@@ -163,7 +135,9 @@ class Learner(ABC, Generic[P, R, S]):
             )
         if budget.trust_model == "joint" and noise is not None:
             noise.check_additive()  # before there is data that a release could fail on
-        self.lock = LearnerLock()
+        # Threads of a server share a learner, and two that publish at once would release the same
+        # people twice.
+        self.lock = threading.RLock()
         self.identity: str = from_json(
             secrets.token_hex(16) if identity is None else identity, Identity, "identity"
         )
@@ -175,6 +149,14 @@ class Learner(ABC, Generic[P, R, S]):
         self.reward_bounds = reward_bounds or RewardBounds()
         self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
         self._stream_of_target: Stream[P, S] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock: a copy of a learner, or one that was pickled, has a lock of its own."""
+        return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lock = threading.RLock()
 
     @classmethod
     def _check_space(cls, space: ActionSpace) -> ActionSpace:
