@@ -38,13 +38,7 @@ from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, Group, OutOfReach, public_points, sub_box
 from discreet.kernels.fourier import FourierFeatures
-from discreet.validation import (
-    FloatArray,
-    InvalidInput,
-    instance_of,
-    positive_number,
-    whole_number,
-)
+from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number
 
 # A larger block matrix is mostly zeros, and then one group after the other is faster.
 MOST_ENTRIES = 250_000
@@ -153,20 +147,20 @@ class AdditiveFeatures(FeatureMap):
         kernels = [part.kernel for _, part, _ in self.parts]
         if any(kernel is None for kernel in kernels):
             return None
-        everything = self._all_columns
         groups = tuple(columns for columns, _, _ in self.parts)
         weights = [weight for _, _, weight in self.parts]
-        if len(set(weights)) == 1 and groups != (everything,) * len(groups):
-            # Equal weights are the mean of `Additive`, times their sum.
-            shared = all(kernel == kernels[0] for kernel in kernels[1:])
-            mean = Additive(kernels[0] if shared else kernels, groups)
-            total = math.fsum(weights)
-            return mean if math.isclose(total, 1.0) else ConstantKernel(total) * mean
-        terms = []
-        for columns, kernel, weight in zip(groups, kernels, weights, strict=True):
-            placed = kernel if columns == everything else Additive(kernel, (columns,))
-            terms.append(placed if weight == 1.0 else ConstantKernel(weight) * placed)
-        return sum(terms[1:], start=terms[0])
+        if all(columns == self._all_columns for columns in groups):
+            terms = map(_times, weights, kernels)
+            return sum(terms, start=next(terms))
+        if len(set(weights)) == 1:
+            shared = all(kernel == kernels[0] for kernel in kernels)
+            return _times(math.fsum(weights), Additive(kernels[0] if shared else kernels, groups))
+        shares = [len(weights) * weight for weight in weights]
+        return Additive(list(map(_times, shares, kernels)), groups)
+
+
+def _times(factor: float, kernel: Any) -> Any:
+    return kernel if math.isclose(factor, 1.0) else ConstantKernel(factor) * kernel
 
 
 def sum_features(maps: Sequence[FeatureMap]) -> FeatureMap:
@@ -292,7 +286,6 @@ def rotate(
     base: FeatureMap,
     error: float = 1e-3,
     *,
-    features: int | None = None,
     points: ArrayLike | None = None,
     seed: int = 0,
 ) -> RotatedFeatures:
@@ -304,7 +297,6 @@ def rotate(
     Args:
         base: the map to rotate.
         error: the largest sup error allowed, of base and rotation together.
-        features: the number of axes, in place of `error`.
         points: (N, d) public points over which axes and error are taken; by default the axes come
             from one low-discrepancy set of the box and the error from that and a second one.
         seed: of the default points.
@@ -313,28 +305,18 @@ def rotate(
         InvalidInput: where the error cannot be reached; the message says which one can.
     """
     instance_of(base, "the map to rotate", FeatureMap, "a FeatureMap")
-    axes, values = principal_axes(base, points, seed)
-    if features is not None:
-        r = whole_number(features, "features", minimum=1, maximum=len(values))
-        return RotatedFeatures(base, axes[:, :r], values[:r])
     error = positive_number(error, "error")
-    sets = (
-        [base.error_points(seed), base.error_points(seed + 1)]
-        if points is None
-        else [base.checked(points)]
-    )
-    kernels = []
-    coordinates = []
+    axes, values = principal_axes(base, points, seed)
+    seeds = (seed, seed + 1)
+    sets = map(base.error_points, seeds) if points is None else [base.checked(points)]
+    pairs = []
     for where in sets:
         phi = base.compute(where)
-        kernels.append(phi @ phi.T if base.kernel is None else np.asarray(base.kernel(where)))
-        coordinates.append(phi @ axes)
+        kernel = phi @ phi.T if base.kernel is None else np.asarray(base.kernel(where))
+        pairs.append((kernel, phi @ axes))
 
     def reached(r: int) -> float:
-        return max(
-            float(np.abs(k - c[:, :r] @ c[:, :r].T).max())
-            for k, c in zip(kernels, coordinates, strict=True)
-        )
+        return max(float(np.abs(k - c[:, :r] @ c[:, :r].T).max()) for k, c in pairs)
 
     high = len(values)
     if (best := reached(high)) > error:

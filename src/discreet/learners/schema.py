@@ -52,7 +52,7 @@ _KINDS = {
         "gradient-sums",
     ),
     "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
-    "baselines.abse": ("abse-policy", "plain-reports"),
+    "baselines.abse": ("abse-policy",),
 }
 MODULES = {
     kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds

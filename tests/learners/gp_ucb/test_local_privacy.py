@@ -13,11 +13,12 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import DotProduct
 
+from discreet.codec import to_json
 from discreet.domain import Box
 from discreet.kernels import (
+    FeatureMap,
     FiniteFeatures,
     FourierFeatures,
-    encode_map,
     nystrom_features,
     scaled,
 )
@@ -240,7 +241,7 @@ class TestTamperedPolicies:
         def change(fields: dict[str, Any]) -> None:
             size = tiny.features
             fields["model"].update(
-                features=encode_map(tiny),
+                features=to_json(tiny, FeatureMap),
                 norm=tiny.norm_bound,
                 mean=[0.0] * (size + 1),
                 root=[[0.0]] * (size + 1),

@@ -35,8 +35,6 @@ from discreet.domain import Box
 from discreet.kernels import (
     Additive,
     FeatureMap,
-    decode_map,
-    encode_map,
     feature_map,
     kernel_from_text,
     kernel_to_text,
@@ -261,13 +259,13 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         read = read_options(cls, options, KernelCalibration)
         if "features" in read:
-            read["features"] = decode_map(read["features"])
+            read["features"] = from_json(read["features"], FeatureMap, "features")
         return read
 
     def _options(self) -> dict[str, Any]:
         points = self._points
         return {
-            "features": encode_map(self.features),
+            "features": to_json(self.features, FeatureMap),
             **({} if points is None else {"public_points": points.tolist()}),
             **self.calibration.to_options(),
         }
