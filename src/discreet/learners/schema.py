@@ -41,7 +41,7 @@ _KINDS = {
     "gp_ucb.posterior": ("kernel-model",),
     "gp_ucb.decision_sets": ("gp-set-policy",),
     "gp_ucb.public_points": ("gp-public-policy",),
-    "gp_ucb.mode": ("point-observations", "noisy-rows", "gram-statistics"),
+    "gp_ucb.policy": ("point-observations", "noisy-rows", "gram-statistics"),
     "epochs.policy": ("epoch-policy", "context-observations", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
     "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),

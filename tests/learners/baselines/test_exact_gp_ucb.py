@@ -21,7 +21,7 @@ from discreet.learners.baselines.exact_gp_ucb import (
     ObservedRows,
     climb,
 )
-from discreet.learners.gp_ucb.mode import PointObservations
+from discreet.learners.gp_ucb.policy import PointObservations
 from discreet.learners.messages import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save

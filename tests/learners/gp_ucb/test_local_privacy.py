@@ -22,9 +22,8 @@ from discreet.kernels import (
     nystrom_features,
     scaled,
 )
-from discreet.learners.gp_ucb.calibration import row_sensitivity
-from discreet.learners.gp_ucb.decision_sets import SetPolicy
-from discreet.learners.gp_ucb.mode import NoisyRows
+from discreet.learners.gp_ucb.decision_sets import SetPolicy, row_sensitivity
+from discreet.learners.gp_ucb.policy import NoisyRows
 from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode

@@ -45,7 +45,7 @@ from discreet.learners.baselines.exact_gp import (
     Prior,
 )
 from discreet.learners.gp_ucb.learner import usual_kernel
-from discreet.learners.gp_ucb.mode import PointObservations
+from discreet.learners.gp_ucb.policy import PointObservations
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
