@@ -45,7 +45,7 @@ _KINDS = {
     "epochs.policy": ("epoch-policy", "context-observations", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
     "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
-    "baselines.gradients.learner": (
+    "baselines.gradients.policy": (
         "gradient-policy",
         "gradient-source-policy",
         "gradient-reports",
