@@ -69,6 +69,6 @@ def all_maps() -> dict[str, FeatureMap]:
         "nystrom sum": nystrom_features(
             0.5 * RBF([2.0, 0.5, 8.0]) + DotProduct(0.5) ** 2, SLANTED, error=0.05
         ),
-        "nystrom rotated": feature_map(Matern(1.0, nu=1.5), BOX, error=0.1, method="nystrom"),
+        "nystrom rotated": rotate(nystrom_features(Matern(1.0, nu=1.5), BOX, error=0.05), 0.1),
         "built": feature_map(2.0 * Additive(RBF(0.3)) + DotProduct(1.0), unit_cube(3)),
     }

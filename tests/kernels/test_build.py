@@ -18,12 +18,10 @@ from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     Additive,
     AdditiveFeatures,
-    FiniteFeatures,
     feature_map,
     finite_features,
     public_points,
     quadrature_features,
-    random_features,
     scaled,
 )
 from discreet.kernels.base import sub_box
@@ -95,14 +93,6 @@ def test_rotation_and_explicit_points_save_features() -> None:
     assert narrow.sup_error(line) <= 1e-3
 
 
-def test_random_features_by_number_and_by_error() -> None:
-    given = random_features(RBF(0.5), SQUARE, 64, seed=4)
-    assert (given.features, given.norm_bound) == (64, 1.0)
-    isotropic = feature_map(Matern(0.8, nu=1.5), SQUARE, method="random", error=0.1)
-    assert isotropic.kernel == Matern(0.8, nu=1.5)
-    assert isotropic.sup_error() <= 0.1
-
-
 def test_finite_maps_are_exact_for_any_kernel() -> None:
     points = inside(SQUARE, 150)
     points = np.unique(points, axis=0)
@@ -112,11 +102,6 @@ def test_finite_maps_are_exact_for_any_kernel() -> None:
         assert np.abs(kernel(points) - phi @ phi.T).max() < 1e-8
         assert given.norm_bound <= np.sqrt(kernel.diag(points).max())
         assert np.linalg.norm(phi, axis=1).max() <= given.norm_bound
-    built = feature_map(Matern(0.3, nu=1.5), SQUARE, method="finite", points=points)
-    assert isinstance(built, FiniteFeatures)
-    grouped = feature_map(Additive(RBF(0.3)), SQUARE, method="finite", points=points, error=1e-8)
-    assert len(grouped.groups) == 2
-    assert grouped.sup_error(points) <= 1e-8
 
 
 def test_a_finite_map_knows_its_points_only() -> None:
@@ -192,8 +177,6 @@ def test_scaling_a_map_scales_its_kernel_error_and_groups() -> None:
         (lambda: feature_map(RBF([1, 1, 1]), SQUARE), "length scales"),
         (lambda: feature_map(RBF(0.3), "square"), "Box"),
         (lambda: feature_map(RBF(0.3), SQUARE, error=0.0), "error"),
-        (lambda: feature_map(RBF(0.3), SQUARE, method="grid"), "one of quadrature"),
-        (lambda: feature_map(RBF(0.3), SQUARE, method="finite"), "no points"),
         (lambda: feature_map(RBF(0.3), SQUARE, points=[[0.5, 2.0]]), "declared bounds"),
         (lambda: feature_map(Additive(RBF(0.3), [(0, 5)]), SQUARE), "from 0 to 1"),
         (lambda: feature_map(Additive([RBF(0.3)]), SQUARE), "1 kernels for 2 groups"),
@@ -210,8 +193,6 @@ def test_what_is_refused_and_why(call, message) -> None:
 def test_an_error_out_of_reach_names_the_one_within() -> None:
     with pytest.raises(InvalidInput, match=r"with at most 10 features; \d+ features reach 0\.\d+"):
         feature_map(RBF(0.3), SQUARE, most_features=10)
-    with pytest.raises(InvalidInput, match=r"8192 random features reach"):
-        feature_map(RBF(0.5), SQUARE, method="random")
 
 
 def test_additive_is_a_scikit_learn_kernel_whose_parts_are_constants() -> None:

@@ -21,14 +21,11 @@ from sklearn.gaussian_process.kernels import (
 
 from discreet.domain import Box, unit_cube
 from discreet.kernels import (
-    Additive,
     NystromFeatures,
-    feature_map,
     finite_features,
     nystrom_features,
     public_points,
 )
-from discreet.kernels.base import OutOfReach
 from discreet.validation import InvalidInput
 from tests.kernels.cases import BOX, SLANTED, inside, received, sent
 
@@ -118,14 +115,6 @@ def test_the_bound_of_a_dot_product_is_that_of_the_farthest_corner() -> None:
     assert np.abs(given.residual(inside(SLANTED, 100))).max() <= 1e-9
 
 
-def test_the_largest_error_of_a_pair_is_the_largest_residual() -> None:
-    given = nystrom_features(MATERN, SQUARE, error=0.05)
-    where = public_points(SQUARE)
-    low, high = given.error_range(where)
-    assert high == pytest.approx(given.residual(where).max(), abs=1e-9)
-    assert -low <= high
-
-
 def test_public_points_stand_for_the_box() -> None:
     line = np.column_stack([np.linspace(0, 1, 300), np.full(300, 0.5)])
     narrow = nystrom_features(MATERN, SQUARE, points=line, error=1e-3)
@@ -136,9 +125,6 @@ def test_public_points_stand_for_the_box() -> None:
     few = np.vstack([grid(4), grid(4)])
     exact = nystrom_features(MATERN, SQUARE, points=few, error=1e-12)
     assert exact.features == 16
-    built = feature_map(MATERN, SQUARE, points=line, error=1e-3, method="nystrom")
-    assert built.sup_error(line) <= 1e-3
-    assert built.features <= narrow.features
 
 
 def test_boxes_with_levels_give_basis_points_on_their_levels() -> None:
@@ -146,19 +132,6 @@ def test_boxes_with_levels_give_basis_points_on_their_levels() -> None:
     given = nystrom_features(MATERN, domain, error=1e-9)
     assert given.features == 15
     assert set(np.asarray(given.basis)[:, 0]) == {0.0, 0.5, 1.0}
-
-
-def test_feature_map_builds_kernels_that_no_other_method_takes() -> None:
-    kernel = RationalQuadratic(0.8, 2.0) * RBF([0.9, 1.5]) + 0.5
-    given = feature_map(kernel, SQUARE, error=1e-2, method="nystrom")
-    x = inside(SQUARE, 300)
-    phi = given.transform(x)
-    assert np.abs(kernel(x) - phi @ phi.T).max() <= 1.2e-2
-    grouped = feature_map(Additive(Matern(0.3, nu=1.5)), SQUARE, error=1e-2, method="nystrom")
-    assert len(grouped.groups) == 2
-    isotropic = feature_map(MATERN, SQUARE, error=1e-2, method="nystrom")
-    assert isotropic.kernel == MATERN
-    assert isotropic.features <= 60
 
 
 def test_a_map_keeps_its_features_when_the_callers_kernel_changes() -> None:
@@ -209,21 +182,11 @@ class Uneven(Kernel):
         (lambda: nystrom_features(RBF(), SQUARE, most_features=0), "most_features"),
         (lambda: NystromFeatures(SQUARE, grid(2), np.eye(3), RBF()), r"shape \(b, m\) with b = 4"),
         (lambda: NystromFeatures(SQUARE, grid(2), np.eye(4), None), "scikit-learn"),
-        (
-            lambda: feature_map(MATERN, SQUARE, most_features=20, method="nystrom", error=0.05),
-            r"20 features; \d+ features reach",
-        ),
-        (lambda: feature_map(WhiteKernel(), SQUARE, method="nystrom"), "noise"),
     ],
 )
 def test_what_is_refused_and_why(call, message) -> None:
     with pytest.raises(InvalidInput, match=message):
         call()
-
-
-def test_too_few_features_are_out_of_reach() -> None:
-    with pytest.raises(OutOfReach):
-        nystrom_features(MATERN, SQUARE, most_features=10)
 
 
 def test_a_kernel_without_a_text_cannot_travel() -> None:

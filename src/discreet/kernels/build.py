@@ -6,20 +6,17 @@ add up: |sum_i w_i e_i| <= sum_i w_i |e_i|.
 
 | kernel                        | map                                                            |
 |-------------------------------|----------------------------------------------------------------|
-| RBF, Matern                   | quadrature or random Fourier features, rotated                 |
+| RBF, Matern                   | Fourier features by quadrature, rotated                        |
 | ConstantKernel                | one constant feature; as a factor it scales                    |
 | DotProduct, its whole powers  | exact polynomial features                                      |
 | a + b                         | features side by side, rotated                                 |
 | Additive(kernel, groups)      | one map for each group                                         |
-| every other                   | its projection onto public points (`nystrom_features`)         |
-
-The methods `finite` and `nystrom` need no such tree: they build every kernel without groups as one.
+| every other                   | its projection onto public points, rotated                     |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,32 +38,27 @@ from discreet.kernels.base import FeatureMap, OutOfReach, sub_box
 from discreet.kernels.compose import AdditiveFeatures, rotate, scaled, sum_features
 from discreet.kernels.fourier import (
     constant_features,
-    random_features,
     smallest_rule,
     stationary_parts,
     tensor_features,
     widths_in,
 )
 from discreet.kernels.linear import LinearFeatures
-from discreet.kernels.nystrom import check_diagonal, finite_features, nystrom_features
+from discreet.kernels.nystrom import check_diagonal, nystrom_features
 from discreet.kernels.text import MOST_DEGREE
 from discreet.validation import (
     FloatArray,
     InvalidInput,
     instance_of,
-    one_of,
     positive_number,
     whole_number,
 )
 
-METHODS = ("quadrature", "random", "finite", "nystrom")
-# Random features are drawn up to this many before they are rotated onto fewer.
-_MOST_RANDOM = 8192
 # Basis points of a Nystrom map that is rotated: the axes are taken from about as many points.
 _MOST_BASIS = 1024
-# The part of the error that a map may have before rotation. Accuracy costs little by quadrature,
-# more by basis points, and much by random features.
-_BEFORE_ROTATION = {"quadrature": 0.25, "nystrom": 0.5, "random": 0.85}
+# The part of the error that a map may have before rotation: accuracy costs little by quadrature,
+# more by basis points.
+_QUADRATURE, _BASIS = 0.25, 0.5
 
 
 def feature_map(
@@ -75,15 +67,13 @@ def feature_map(
     *,
     error: float = 1e-3,
     most_features: int = 400,
-    method: str = "quadrature",
     points: ArrayLike | None = None,
-    seed: int = 0,
 ) -> FeatureMap:
     """The smallest map found whose `sup_error` for a scikit-learn kernel is at most `error`.
 
     For d > 1 the quadrature replaces a Matern kernel by the product of 1-d Matern kernels, which
     is *not* the isotropic Matern (`quadrature_features` says more); the kernel of the result shows
-    it. The methods `random`, `finite` and `nystrom` keep the isotropic kernel.
+    it. `random_features`, `finite_features` and `nystrom_features` keep the isotropic kernel.
 
     If k(x, x) exceeds 1, so does `norm_bound`: it is certified all the same.
 
@@ -93,38 +83,31 @@ def feature_map(
         domain: the public box, in whose declared units the length scales are.
         error: the largest |k(x, z) - phi(x)'phi(z)| over a finite set of pairs; see `sup_error`.
         most_features: refuse to make more features than this.
-        method: `quadrature`, `random` (random Fourier features), `finite` (exact on `points`), or
-            `nystrom` (projection onto public points).
         points: (N, d) public points over which the error is measured and axes are taken; by
-            default low-discrepancy points of the box. For `finite` the whole domain.
-        seed: of public points and random frequencies; public.
+            default low-discrepancy points of the box.
 
     Raises:
         InvalidInput: for an unsupported kernel, or an error that `most_features` do not reach; the
-            message says how many it takes, or which error is reached.
+            message says how many reach which error.
     """
     instance_of(domain, "the domain", Box, "a discreet.domain.Box")
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
-    one_of(method, "method", METHODS)
     check_diagonal(kernel)
-    if method == "finite" and points is None:
-        raise InvalidInput("method 'finite' got no points; pass the finite public domain.")
     where = None
     if points is not None:
         domain.to_unit(points)
         where = np.unique(np.asarray(points, dtype=np.float64), axis=0)
-    plan = _Plan(method, where, whole_number(seed, "seed"), most)
     reason = ""
     # Shares add up to the error over each part's own points; over the joint points they may exceed
     # it by a little, and then a smaller target is tried.
     for target in (error, 0.7 * error, 0.4 * error):
         try:
-            built = plan.build(kernel, domain, target)
+            built = _built(kernel, domain, target, where)
         except OutOfReach as refusal:
             reason = reason or str(refusal)
             break
-        reached = built.sup_error(where, plan.seed)
+        reached = built.sup_error(where)
         if built.features <= most and reached <= error:
             return built
         reason = reason or f"{built.features} features reach {reached:.2g}."
@@ -137,114 +120,83 @@ def feature_map(
     )
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The options of `feature_map`, and the recursion over the kernel's tree."""
+def _built(kernel: Kernel, domain: Box, error: float, points: FloatArray | None) -> FeatureMap:
+    """A map with about that error on the points; `OutOfReach` where there is none."""
+    match kernel:
+        case Additive():
+            groups = kernel.resolve(domain.dimension)
+            parts = []
+            for columns, part in groups:
+                own = None if points is None else np.unique(points[:, list(columns)], axis=0)
+                built = _built(part, sub_box(domain, columns), error, own)
+                parts.append((columns, built, 1.0 / len(groups)))
+            return AdditiveFeatures(domain, tuple(parts))
+        case Sum() if _has_groups(kernel):
+            # Rotating all features together would mix the groups of an additive term.
+            return _sum(kernel, domain, error, points)
+        case Sum():
+            return _rotated(_sum, _QUADRATURE, kernel, domain, error, points)
+        case ConstantKernel(constant_value=value):
+            return constant_features(domain, value)
+        case (
+            Product(k1=ConstantKernel(constant_value=value), k2=other)
+            | Product(k1=other, k2=ConstantKernel(constant_value=value))
+        ):
+            return scaled(_built(other, domain, error / value, points), value)
+        case RBF() if type(kernel) in (RBF, Matern):
+            return _rotated(_stationary, _QUADRATURE, kernel, domain, error, points)
+        case DotProduct(sigma_0=offset):
+            return LinearFeatures(domain, float(offset))
+        case Exponentiation(kernel=DotProduct(sigma_0=offset), exponent=power) if (
+            power == int(power) and power <= MOST_DEGREE
+        ):
+            return LinearFeatures(domain, float(offset), int(power))
+    return _rotated(_projection, _BASIS, kernel, domain, error, points)
 
-    method: str
-    points: FloatArray | None
-    seed: int
-    most: int
 
-    def build(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
-        """A map with about that error; `OutOfReach` where there is none."""
-        if not _has_groups(kernel):
-            if self.method == "finite":
-                assert self.points is not None
-                return finite_features(kernel, domain, self.points, error=error)
-            if self.method == "nystrom":
-                return self._rotated("nystrom", self._nystrom, kernel, domain, error)
-        match kernel:
-            case Additive():
-                groups = kernel.resolve(domain.dimension)
-                parts = [(c, self._on(c).build(k, sub_box(domain, c), error)) for c, k in groups]
-                weight = 1.0 / len(groups)
-                return AdditiveFeatures(domain, tuple((c, part, weight) for c, part in parts))
-            case Sum() if _has_groups(kernel):
-                # Rotating all features together would mix the groups of an additive term.
-                return self._sum(kernel, domain, error)
-            case Sum():
-                return self._rotated(self.method, self._sum, kernel, domain, error)
-            case ConstantKernel(constant_value=value):
-                return constant_features(domain, value)
-            case (
-                Product(k1=ConstantKernel(constant_value=value), k2=other)
-                | Product(k1=other, k2=ConstantKernel(constant_value=value))
-            ):
-                return scaled(self.build(other, domain, error / value), value)
-            case RBF() if type(kernel) in (RBF, Matern):
-                return self._rotated(self.method, self._stationary, kernel, domain, error)
-            case DotProduct(sigma_0=offset):
-                return LinearFeatures(domain, float(offset))
-            case Exponentiation(kernel=DotProduct(sigma_0=offset), exponent=power) if (
-                power == int(power) and power <= MOST_DEGREE
-            ):
-                return LinearFeatures(domain, float(offset), int(power))
-        return self._rotated("nystrom", self._nystrom, kernel, domain, error)
+def _rotated(
+    make: Callable[[Kernel, Box, float, FloatArray | None], FeatureMap],
+    share: float,
+    kernel: Kernel,
+    domain: Box,
+    error: float,
+    points: FloatArray | None,
+) -> FeatureMap:
+    """What `make` builds for a share of the error, rotated if that takes fewer features."""
+    base = make(kernel, domain, share * error, points)
+    turned = rotate(base, error, points=points)
+    return turned if turned.features < base.features else base
 
-    def _on(self, columns: tuple[int, ...]) -> _Plan:
-        """The plan for some columns only."""
-        if self.points is None:
-            return self
-        return replace(self, points=np.unique(self.points[:, list(columns)], axis=0))
 
-    def _rotated(
-        self,
-        method: str,
-        make: Callable[[Kernel, Box, float], FeatureMap],
-        kernel: Kernel,
-        domain: Box,
-        error: float,
-    ) -> FeatureMap:
-        """What `make` builds for an error, rotated if that takes fewer features."""
-        base = make(kernel, domain, _BEFORE_ROTATION[method] * error)
-        turned = rotate(base, error, points=self.points, seed=self.seed)
-        return turned if turned.features < base.features else base
+def _sum(kernel: Kernel, domain: Box, error: float, points: FloatArray | None) -> FeatureMap:
+    terms = _terms(kernel)
+    return sum_features([_built(k, domain, error / len(terms), points) for k in terms])
 
-    def _sum(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
-        terms = _terms(kernel)
-        return sum_features([self.build(k, domain, error / len(terms)) for k in terms])
 
-    def _stationary(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
-        if self.method == "random":
-            return self._random(kernel, domain, error)
-        nu, scales = stationary_parts(kernel, domain.dimension)
-        ratios = widths_in(scales, domain)
-        # The errors of the columns add up to at most d times the largest, and the largest error of
-        # the product is often that of one column alone: try the cheap target first.
-        for target in (0.85 * error, 0.85 * error / domain.dimension):
-            rules = [smallest_rule(nu, ratio, target) for ratio in ratios]
-            built = tensor_features(domain, kernel, rules, error / 20.0)
-            if built.sup_error(self.points, self.seed) <= error:
-                break
-        return built
+def _stationary(kernel: Kernel, domain: Box, error: float, points: FloatArray | None) -> FeatureMap:
+    nu, scales = stationary_parts(kernel, domain.dimension)
+    # The errors of the columns add up to at most d times the largest, and the largest error of
+    # the product is often that of one column alone: try the cheap target first.
+    for target in (0.85 * error, 0.85 * error / domain.dimension):
+        rules = [smallest_rule(nu, ratio, target) for ratio in widths_in(scales, domain)]
+        built = tensor_features(domain, kernel, rules, error / 20.0)
+        if built.sup_error(points) <= error:
+            break
+    return built
 
-    def _random(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
-        count = 64
-        while True:
-            built = random_features(kernel, domain, count, self.seed)
-            reached = built.sup_error(self.points, self.seed)
-            if reached <= error:
-                return built
-            if count >= _MOST_RANDOM:
-                raise OutOfReach(f"{count} random features reach {reached:.2g} for {kernel}.")
-            count *= 2
 
-    def _nystrom(self, kernel: Kernel, domain: Box, error: float) -> FeatureMap:
-        most = max(self.most, _MOST_BASIS)
-        return nystrom_features(
-            kernel, domain, error=error, most_features=most, points=self.points, seed=self.seed
-        )
+def _projection(kernel: Kernel, domain: Box, error: float, points: FloatArray | None) -> FeatureMap:
+    return nystrom_features(kernel, domain, error=error, most_features=_MOST_BASIS, points=points)
 
 
 def _has_groups(kernel: Any) -> bool:
     """Whether a map of this kernel has coordinate groups worth keeping apart."""
     match kernel:
-        case Additive():
-            return True
         case Product(k1=ConstantKernel(), k2=other) | Product(k1=other, k2=ConstantKernel()):
             return _has_groups(other)
-    return isinstance(kernel, Sum) and any(map(_has_groups, _terms(kernel)))
+        case Sum():
+            return any(map(_has_groups, _terms(kernel)))
+    return isinstance(kernel, Additive)
 
 
 def _terms(kernel: Any) -> list[Kernel]:
