@@ -143,7 +143,7 @@ def damaged() -> list[tuple[str, dict]]:
         ("domain no dict", {**plain, "domain": 3}),
         ("axes too long", {**turned, "axes": (2.0 * np.array(turned["axes"])).tolist()}),
         ("axes cut", {**turned, "axes": turned["axes"][:-1]}),
-        ("eigenvalues", {**turned, "eigenvalues": [1.0]}),
+        ("extra axes", {**turned, "eigenvalues": [1.0]}),
         ("no base", {**turned, "base": None}),
         ("no parts", {**added, "parts": []}),
         ("part", {**added, "parts": [[[0]]]}),
@@ -173,7 +173,7 @@ def test_what_is_no_map_is_refused(fields) -> None:
 def test_deep_nesting_is_refused() -> None:
     fields = sent(MAPS["linear"])
     for _ in range(50):
-        fields = {"kind": "rotated", "base": fields, "axes": [[1.0]], "eigenvalues": None}
+        fields = {"kind": "rotated", "base": fields, "axes": [[1.0]]}
     with pytest.raises(InvalidInput, match="deep"):
         received(fields)
 

@@ -66,9 +66,6 @@ from discreet.validation import (
 
 # Candidates for the basis, on which the residual is also measured.
 CANDIDATES = 4096
-# A point of a given basis whose residual is below this part of the largest k(x, x) is spanned by
-# the others as far as float64 can tell; it is left out.
-SPANNED = 1e-10
 # Residuals below this part of the largest k(x, x) are rounding, from which no basis can be taken.
 ROUNDING = 1e-13
 # Rows are cut to this part of the bound, so that no order of summation finds them above it.
@@ -138,13 +135,12 @@ def nystrom_features(
     kernel: Kernel,
     domain: Box,
     *,
-    basis: ArrayLike | None = None,
     error: float = 1e-3,
     most_features: int = 400,
     points: ArrayLike | None = None,
-    seed: int = 0,
 ) -> NystromFeatures:
-    """Nystrom features with a residual of at most `error` on a public set of points.
+    """Nystrom features with a residual of at most `error` on a public set of points, of which the
+    basis is taken.
 
     The set is finite: between its points the residual may be larger, by little where they are many
     for the length scales and the number of columns.
@@ -152,13 +148,9 @@ def nystrom_features(
     Args:
         kernel: a scikit-learn kernel; see `NystromFeatures`. A Matern kernel stays isotropic.
         domain: the public box, in whose declared units the length scales are.
-        basis: (b, d) public points to project onto; those that the others span to rounding are
-            left out, and the map is exact on all of them. By default the fewest of `points`, taken
-            greedily, that reach `error`.
         error: the largest k(x, x) - ||phi(x)||^2 allowed on `points`, in units of k.
         most_features: refuse to make more features than this.
         points: (N, d) public points; by default about 4000 low-discrepancy points of the box.
-        seed: of the default points; public.
 
     Raises:
         InvalidInput: for a kernel that is not supported or not positive semidefinite, points
@@ -169,32 +161,25 @@ def nystrom_features(
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
     largest = largest_diagonal(kernel, domain)
-    where = public_points(domain, CANDIDATES, seed) if points is None else _inside(domain, points)
-    if basis is None:
-        candidates, allowed = where, max(error, ROUNDING * largest)
-    else:
-        candidates, allowed = _inside(domain, basis), SPANNED * largest
-    diagonal = np.asarray(kernel.diag(candidates), dtype=np.float64)
-    most = min(most, len(candidates))
-    factor, left, pivots = pivoted_cholesky(kernel, candidates, diagonal, allowed, most)
-    if left.max() > allowed and basis is not None:
-        raise OutOfReach(
-            f"the basis had {len(candidates)} points, of which {kernel} needs more than {most}; "
-            "allow more features, or give fewer points."
-        )
+    if points is not None:
+        domain.to_unit(points)
+    where = public_points(domain, CANDIDATES) if points is None else np.unique(points, axis=0)
+    where = np.asarray(where, dtype=np.float64)
+    diagonal = np.asarray(kernel.diag(where), dtype=np.float64)
+    allowed = max(error, ROUNDING * largest)
+    factor, _, pivots = pivoted_cholesky(kernel, where, diagonal, allowed, min(most, len(where)))
     if len(pivots) == 0:
         # Every residual was within the error already: one feature is the least a map can have.
-        factor, _, pivots = pivoted_cholesky(kernel, candidates, diagonal, 0.0, 1)
+        factor, _, pivots = pivoted_cholesky(kernel, where, diagonal, 0.0, 1)
     triangle = np.tril(factor[pivots])
     inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True)
-    built = NystromFeatures(domain, candidates[pivots], inverse.T, kernel)
+    built = NystromFeatures(domain, where[pivots], inverse.T, kernel)
     # Measured on the finished map, so that what rounding did to it counts.
     reached = float(np.abs(built.residual(where)).max())
     if reached > error:
         raise OutOfReach(
             f"{kernel} was asked for a residual of at most {error:g} on {len(where)} points; "
-            f"{built.features} features reach {reached:.2g}. Allow a larger error, more features, "
-            "or a basis of more points."
+            f"{built.features} features reach {reached:.2g}. Allow a larger error or more features."
         )
     return built
 
@@ -394,10 +379,3 @@ def check_diagonal(kernel: Any) -> None:
             "k(x, x) is unknown; give stationary scikit-learn kernels (such as RBF or Matern), "
             "DotProduct, and their sums, products and powers."
         )
-
-
-def _inside(domain: Box, points: ArrayLike) -> FloatArray:
-    """Different points of the box; `InvalidInput` for one outside."""
-    domain.to_unit(points)
-    distinct: FloatArray = np.unique(np.asarray(points, dtype=np.float64), axis=0)
-    return distinct
