@@ -12,7 +12,7 @@ from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Actions, Reports
-from discreet.learners.partition.elimination import (
+from discreet.learners.partition.published import (
     CellSums,
     EliminationLearner,
     EliminationPolicy,
@@ -57,6 +57,16 @@ class AbsePolicy(EliminationPolicy):
         return PlainReports(
             **self.origin(NO_NOISE), leaves=leaves, arms=actions.arms, rewards=rewards
         )
+
+    def check_active(self, leaves: IntArray, arms: IntArray) -> None:
+        """Refuse actions with an arm that was given up in the context's leaf."""
+        gone = ~self.active[leaves, arms]
+        if gone.any():
+            first = int(np.argmax(gone))
+            raise InvalidInput(
+                f"actions had arm {arms[first]} at position {first}, which policy {self.version} "
+                "no longer offers to that context; report only actions that this policy chose."
+            )
 
     def release(self, noise: str) -> Release | None:
         return self.as_it_is("the leaf of the context, the arm and the reward")
