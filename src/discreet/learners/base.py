@@ -314,6 +314,9 @@ class Learner(ABC, Generic[P, R, S]):
             )
         check_fields(statistics)
         self._target.check_noise(statistics.noise)
+        self._add(statistics)
+
+    def _add(self, statistics: S) -> None:
         with self.lock:
             self._check_sums(statistics)
             self._target.sums = self._target.sums + statistics
@@ -324,7 +327,7 @@ class Learner(ABC, Generic[P, R, S]):
         A report that comes twice counts twice. Whoever carries reports must drop repeats: under
         joint privacy a person who is counted twice pays as if they had taken part twice.
         """
-        self.merge(self.statistics(reports))
+        self._add(self.statistics(reports))
 
     # Options and files.
 

@@ -381,7 +381,7 @@ def round_to_signs(rewards: FloatArray, noise: NoiseSource) -> SignArray:
 
 def _signs(signs: SignArray, people: int) -> SignArray:
     array = np.asarray(signs)
-    if array.shape != (people,) or not np.isin(array, (-1, 1)).all():
+    if array.shape != (people,) or not ((array == 1) | (array == -1)).all():
         raise InvalidInput(
             f"signs had shape {array.shape} and values {np.unique(array)[:5].tolist()}; they must "
             f"have shape ({people},) and each be -1 or +1."

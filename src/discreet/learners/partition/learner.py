@@ -29,6 +29,7 @@ from discreet.learners.partition.policy import (
     PartitionReports,
     PartitionSourcePolicy,
     PartitionStatistics,
+    selection,
 )
 from discreet.learners.partition.posterior import (
     FIRST_LENGTH_SCALE,
@@ -57,7 +58,6 @@ from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
-from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # Where sources were heard, an arm must lie this many standard deviations behind by the target's own
@@ -377,7 +377,8 @@ class Partition(
             # Nothing is given up for good on the word of sources alone, which may yet contradict.
             own_gap, own_spread, _ = rivals(now.posterior(view.target)[0], active)
             behind &= own_gap > _AGREEMENT * own_spread
-        bins = Bins(tree, active & ~behind)
+        left = active & ~behind
+        bins = now.bins if np.array_equal(left, active) else Bins(tree, left)
         noise = self._noise_in_halves(bins.active, mass)
         chosen, axes = worth_splitting(bins, gaps, noise, scales, self.domain.levels, rules)
         room = rules.max_bins - len(tree.leaves) if may_split else 0
@@ -389,7 +390,7 @@ class Partition(
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
         arms = active.sum(axis=1)
-        mechanism = SignedSubsetSelection.best(int((arms > 1).sum()) + 1, self.budget.epsilon)
+        mechanism = selection(int((arms > 1).sum()) + 1, self.budget.epsilon)
         half = 0.5 * mass
         precision = self.people * half**2 / (mechanism.variance(half) * arms)
         if self._decided.believed or self.people == 0:

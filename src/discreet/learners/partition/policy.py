@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -237,6 +237,12 @@ class BinOffer(Offer):
         return self.tree.leaf_position[self.tree.locate(unit)]
 
 
+@lru_cache(maxsize=256)
+def selection(bins: int, epsilon: float) -> SignedSubsetSelection:
+    """The mechanism for so many bins or cells; one policy mostly has as many as the one before."""
+    return SignedSubsetSelection.best(bins, epsilon)
+
+
 class SignedOffer(BinOffer):
     """Under which people report a place, a bin or a cell, and a sign by signed subset selection.
 
@@ -270,8 +276,7 @@ class SignedOffer(BinOffer):
     @cached_property
     def mechanism(self) -> SignedSubsetSelection:
         """Signed subset selection over the places."""
-        bins = int(self.place.max()) + 1
-        return SignedSubsetSelection.best(bins, self.epsilon)
+        return selection(int(self.place.max()) + 1, self.epsilon)
 
     def reported(
         self,
@@ -339,8 +344,8 @@ class PartitionPolicy(SignedOffer, ArmPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        proper = np.allclose(self.offers.sum(axis=1), 1.0, rtol=0.0, atol=1e-9)
-        if not proper or (self.offers[~self.active] != 0.0).any():
+        proper = np.abs(self.offers.sum(axis=1) - 1.0) <= 1e-9
+        if not proper.all() or (self.offers[~self.active] != 0.0).any():
             raise InvalidInput(
                 f"the policy had offers that do not add up to 1 over the active arms of each of "
                 f"its {self.tree.leaf_count} leaves; send it as it was made."
