@@ -26,8 +26,8 @@ _KINDS = {
         "partition-reports",
         "partition-statistics",
     ),
-    "partition.elimination": ("cell-sums",),
     "partition.published": (
+        "cell-sums",
         "published-partition-policy",
         "published-partition-source-policy",
         "laplace-reports",
