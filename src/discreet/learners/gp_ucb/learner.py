@@ -58,7 +58,7 @@ from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
+from discreet.privacy.prefix_sums import LinearStream, PrefixMechanism, PrivateStream
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
@@ -128,7 +128,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self._released = self._sums
         self._counts: list[int] = []
         self._stream: PrivateStream | None = None
-        self._design: tuple[Encoder, Decoder] | None = None
+        self._design: LinearStream | None = None
         if budget.protects_releases:
             assert self.noise is not None
             multiplier = self.calibration.noise_multiplier(budget, self.features.features)
@@ -137,7 +137,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             self._stream = PrivateStream(
                 mechanism, mode.size, mode.sensitivity, multiplier, self.noise
             )
-            self._design = mechanism.encoder(), mechanism.decoder()
+            self._design = LinearStream(mechanism)
 
     @cached_property
     def mode(self) -> Mode:
@@ -220,7 +220,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         """
         new = self.people - self._released.reports
         assert self._design is not None
-        encoder, decoder = self._design
         if stream.people != self._released.reports:
             raise InvalidInput(
                 "a release was interrupted, and its people must not be released again; load the "
@@ -233,8 +232,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             self._released = self._sums
             self._counts.append(new)
             # The design is public: the same weights, without noise.
-            decoder.take(encoder.push(design, new), new)
-        estimate, weighted = stream.estimate, decoder.estimate
+            self._design.release(design, new)
+        estimate, weighted = stream.estimate, self._design.estimate
         assert estimate is not None
         assert weighted is not None
         return ReleasedSums(
@@ -276,10 +275,9 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         if self._stream is None:
             return {}
         assert self._design is not None
-        encoder, decoder = self._design
         return {
             "stream": self._stream.to_fields(),
-            "design": [encoder.to_fields(), decoder.to_fields()],
+            "design": self._design.to_fields(),
             "released": to_json(self._released),
             "counts": self._counts,
         }
@@ -290,24 +288,9 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     def _restore(self, fields: dict[str, Any]) -> None:
         if self._stream is None:
             return
-        assert self.noise is not None
-        mechanism, asked = self._stream.mechanism, self._stream
-        self._stream = PrivateStream.from_fields(mechanism, fields["stream"], self.noise)
-        if (
-            self._stream.size != asked.size
-            or self._stream.sensitivity < asked.sensitivity * (1.0 - 1e-12)
-            or self._stream.noise_multiplier < asked.noise_multiplier * (1.0 - 1e-9)
-            or self._stream.scale > asked.scale * (1.0 + 1e-6)
-        ):
-            raise InvalidInput(
-                "the saved stream has other noise than this learner's budget asks for; read it as "
-                "save() wrote it, with the same version of discreet."
-            )
-        encoder, decoder = fields["design"]
-        self._design = (
-            Encoder.from_fields(mechanism, encoder),
-            Decoder.from_fields(mechanism, decoder),
-        )
+        assert self._design is not None
+        self._stream.restore(fields["stream"])
+        self._design.restore(fields["design"])
         self._released = from_json(fields["released"], GramStatistics, "released")
         self._counts = [whole_number(count, "counts", minimum=1) for count in fields["counts"]]
         people = self._stream.people
