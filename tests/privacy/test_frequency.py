@@ -240,7 +240,8 @@ class TestSubsetSelectionEstimates:
             [mechanism.estimate_mass(c) for c in chosen.reshape(batches, batch, size)]
         )
         masses = np.array(self.MASSES)
-        variance = mechanism.mass_variance(masses) / batch
+        shown = 2 * mechanism.other_probability + mechanism.mass_contrast * masses
+        variance = shown * (1 - shown) / mechanism.mass_contrast**2 / batch
         error = np.sqrt(variance / batches)
         assert (np.abs(estimates.mean(axis=0) - masses) / error).max() < 4.5
         np.testing.assert_allclose(estimates.var(axis=0), variance, rtol=0.03)

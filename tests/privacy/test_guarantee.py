@@ -324,7 +324,7 @@ class TestJson:
     @pytest.mark.parametrize("change", [{"kind": "policy"}, {"schema": 2}, {"schema": None}])
     def test_another_kind_or_schema_is_refused(self, change: dict[str, object]) -> None:
         fields = {**json.loads(local(1.0).to_json()), **change}
-        with pytest.raises(InvalidInput, match="not a guarantee of schema 1"):
+        with pytest.raises(InvalidInput, match=r"kind|schema"):
             Guarantee.from_json(json.dumps(fields))
 
 

@@ -145,11 +145,6 @@ class SignedSubsetSelection:
         own = self.true_probability + self.false_probability
         return ((1.0 - mass) * 2.0 * self.other_probability + mass * own) / self.contrast**2
 
-    def mass_variance(self, mass: float | FloatArray) -> float | FloatArray:
-        """Variance per report of (|h_j| - 2q) / (p + b - 2q), the estimator of a bin's mass."""
-        shown = 2.0 * self.other_probability + self.mass_contrast * mass
-        return shown * (1.0 - shown) / self.mass_contrast**2
-
     def privatise(
         self, bins: IntArray, signs: SignArray, noise: NoiseSource
     ) -> tuple[IntArray, SignArray]:

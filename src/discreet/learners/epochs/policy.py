@@ -34,7 +34,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from discreet.codec import Coded, Range, Shape, register
+from discreet.codec import Coded, Range, Shape
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.rows import CENTRE, RowMap
@@ -44,10 +44,8 @@ from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.noise import NO_NOISE
-from discreet.privacy.vectors import VectorReport, vector_report_from_fields
+from discreet.privacy.vectors import VectorReport
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
-
-register(VectorReport, VectorReport.to_fields, vector_report_from_fields, "vector report")
 
 Design = Literal["optimal", "uniform"]
 _STEPS = 15
