@@ -166,7 +166,7 @@ class TestReports:
         with pytest.raises(InvalidInput, match="PrivateRows"):
             made.update(replace(reports, source=made.identity, noise=SimulatedNoise.name))
         private = observe(made, People(10, 1), 0, 10)
-        with pytest.raises(InvalidInput, match="ContextObservations"):
+        with pytest.raises(InvalidInput, match="Observations"):
             plain.update(replace(private, source=plain.identity))
 
     @every_mechanism

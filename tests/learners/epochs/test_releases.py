@@ -273,7 +273,7 @@ class TestSavedReleases:
             own["released"]["drawn"].pop()
 
         def unreleased(own: dict[str, Any], _: Any) -> None:
-            nobody = EpochStatistics(reports=0, epochs={}, exact=True)
+            nobody = EpochStatistics(reports=0, epochs={})
             own["released"].update(drawn=[], before=to_json(nobody))
 
         def emptied(own: dict[str, Any], _: Any) -> None:
@@ -294,7 +294,8 @@ class TestSavedReleases:
             sums["reports"] += 1
 
         def private(own: dict[str, Any], fields: Any) -> None:
-            fields["target"]["sums"]["exact"] = False
+            added = fields["target"]["sums"]["epochs"][0][1]
+            added["total"] = [float(number) for number in added["total"]]
 
         for change in (forgotten, unreleased, emptied, others, shorter, too_many, private):
             self.damaged(change)

@@ -192,7 +192,7 @@ class TestSums:
         size = made.policy().rows.size
         many = 2**30
         one = EpochSum(many, np.full(size, many * 2**20, dtype=np.int64))
-        made.merge(EpochStatistics(reports=many, epochs={0: one}, exact=True))
+        made.merge(EpochStatistics(reports=many, epochs={0: one}))
         made.policy()
         (release,) = made.releases
         assert release.sensitivity == row_sensitivity(size, many) > row_sensitivity(size)
@@ -204,10 +204,8 @@ class TestSums:
         good = made.statistics(observe(made, People(10, 1), 0, 10)).epochs[0]
         least = np.iinfo(np.int64).min
 
-        def merged(version: int, people: int, total: np.ndarray, exact: bool = True) -> None:
-            sums = EpochStatistics(
-                reports=people, epochs={version: EpochSum(people, total)}, exact=exact
-            )
+        def merged(version: int, people: int, total: np.ndarray) -> None:
+            sums = EpochStatistics(reports=people, epochs={version: EpochSum(people, total)})
             made.merge(sums)
 
         for version, people, total in [
@@ -222,8 +220,8 @@ class TestSums:
         ]:
             with pytest.raises(InvalidInput):
                 merged(version, people, total)
-        with pytest.raises(InvalidInput, match="private"):
-            merged(0, 10, good.total.astype(float), exact=False)
+        with pytest.raises(InvalidInput, match="whole"):
+            merged(0, 10, good.total.astype(float))
         assert made.people == 0
 
     def test_reports_that_add_up_to_no_number_are_refused(self) -> None:

@@ -43,7 +43,6 @@ from discreet.learners.messages import TICKETS, ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.calibration import in_unit_ball
-from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
 
@@ -266,20 +265,6 @@ class Offers(Decision):
 
 
 @dataclass(frozen=True, eq=False)
-class ContextObservations(Reports):
-    """What happened to n people, as it was: for a learner that they trust."""
-
-    kind: ClassVar[str] = "context-observations"
-
-    contexts: Annotated[FloatArray, Shape("n", "d"), Range(0.0, 1.0)]
-    arms: Annotated[IntArray, Shape("n"), Range(0)]
-    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-
-@dataclass(frozen=True, eq=False)
 class PrivateRows(Reports):
     """Private reports of n people."""
 
@@ -366,9 +351,7 @@ class EpochPolicy(ArmPolicy):
     ) -> Reports:
         self._known(people)
         if self.local is None:
-            return ContextObservations(
-                **self.origin(NO_NOISE), contexts=people, arms=actions.arms, rewards=rewards
-            )
+            return super()._report(people, actions, rewards, noise)
         rows = self.rows_of(people, actions.arms, rewards)
         return PrivateRows(**self.origin(noise.name), rows=self.local.privatise(rows, noise))
 
