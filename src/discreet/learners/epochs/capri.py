@@ -37,7 +37,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import Design, EpochPolicy, Offers, offers_of
+from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
 from discreet.learners.epochs.rows import BOUND, RowMap, covariance_axes, full_rows
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
@@ -258,11 +258,9 @@ class Capri(EpochLearner):
     def _multiplier(self, policy: EpochPolicy) -> float:
         return self.calibration.noise_multiplier(self, policy)
 
-    def _next(
-        self, header: dict[str, Any], posterior: GaussianPosterior
-    ) -> tuple[EpochPolicy, int]:
-        rule, length = self.calibration, self.epoch_length(header["version"])
-        if header["version"]:
+    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+        rule, length = self.calibration, self.epoch_length(version)
+        if version:
             self._active = rule.survivors(self, posterior, self._active)
         table, weights = self.features.table, self.features.contexts.weights
         offers = offers_of(rule.design, table, weights, self._active)
@@ -273,4 +271,4 @@ class Capri(EpochLearner):
             if rule.last_greedy:
                 mean = np.where(self._active, table @ posterior.mean, -np.inf)
                 offers = np.eye(self.arms)[mean.argmax(axis=1)]
-        return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), length
+        return Offers(self.features, offers), rows, length

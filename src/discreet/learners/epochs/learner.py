@@ -57,6 +57,7 @@ from discreet.learners.epochs.rows import (
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.learners.messages import Observations, Reports
 from discreet.privacy import Budget, Release
+from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport
 from discreet.validation import FloatArray, InvalidInput, positive_number
 
@@ -174,23 +175,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     @abstractmethod
-    def _next(
-        self, header: dict[str, Any], posterior: GaussianPosterior
-    ) -> tuple[EpochPolicy, int]:
-        """The next policy, and how many people it is for."""
-
-    def epoch_policy(
-        self,
-        header: dict[str, Any],
-        posterior: GaussianPosterior,
-        decision: Decision,
-        rows: RowMap,
-    ) -> EpochPolicy:
-        """A policy of this learner, for `_next`."""
-        hidden = self.hidden(rows.size)
-        return EpochPolicy(
-            **header, decision=decision, rows=rows, local=hidden, believed=posterior.mean
-        )
+    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+        """How arms are chosen under policy `version`, what people add, and how many it is for."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -293,7 +279,11 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         if not self.budget.protects_reports:
             self._release()
         posterior = believe(self.information(), BOUND)
-        policy, length = self._next(self.policy_header(), posterior)
+        decision, rows, length = self._next(len(self._policies), posterior)
+        hidden, believed = self.hidden(rows.size), posterior.mean
+        policy = EpochPolicy(
+            **self.policy_header(), decision=decision, rows=rows, local=hidden, believed=believed
+        )
         self._length = length
         return policy
 
@@ -309,7 +299,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
         if not self.budget.protects_releases:
-            return EpochRelease.plain(version, added)
+            exact = added.total / RESOLUTION
+            return EpochRelease(version, added.people, exact, 0.0, 0.0, NO_NOISE)
         assert self.noise is not None
         multiplier = self._multiplier(self.published(version))
         return EpochRelease.noisy(version, added, multiplier, self.noise)

@@ -65,7 +65,7 @@ _CHOICE = 2**40
 def offers_of(
     design: Design, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float = _RIDGE
 ) -> FloatArray:
-    """The offers of a named design.
+    """(N, K) the offers of a named design on the arms that are active.
 
     Args:
         design: `optimal` or `uniform`.
@@ -74,17 +74,11 @@ def offers_of(
         active: (N, K), at least one arm in every context.
         ridge: what is added to the covariance, as a share of its mean eigenvalue per person.
     """
-    uniform: FloatArray = active / active.sum(axis=1, keepdims=True)
+    offers: FloatArray = active / active.sum(axis=1, keepdims=True)
     if design == "uniform":
-        return uniform
-    return optimal(table, weights, uniform, ridge)
-
-
-def optimal(table: FloatArray, weights: FloatArray, start: FloatArray, ridge: float) -> FloatArray:
-    """(N, K) D-optimal offers on the arms that `start` offers; arguments as in `offers_of`."""
+        return offers
     contexts, arms, features = table.shape
-    phi = table.reshape(-1, features)
-    offers = start
+    phi, uniform = table.reshape(-1, features), offers
     for _ in range(_STEPS):
         chances = (weights[:, None] * offers).ravel()
         covariance = (phi * chances[:, None]).T @ phi
@@ -94,7 +88,7 @@ def optimal(table: FloatArray, weights: FloatArray, start: FloatArray, ridge: fl
         grown = offers * leverage**2
         total = grown.sum(axis=1, keepdims=True)
         offers = np.where(total > 0.0, grown / np.maximum(total, 1e-300), offers)
-    mixed: FloatArray = (1.0 - _UNIFORM_SHARE) * offers + _UNIFORM_SHARE * start
+    mixed: FloatArray = (1.0 - _UNIFORM_SHARE) * offers + _UNIFORM_SHARE * uniform
     shares: FloatArray = mixed / mixed.sum(axis=1, keepdims=True)
     return shares
 
@@ -330,17 +324,13 @@ class EpochPolicy(ArmPolicy):
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         self._known(unit)
-        arms = self._drawn(unit, tickets)
-        with np.errstate(all="ignore"):
-            shares = self.decision.probabilities(unit)
-        return arms, shares[np.arange(len(arms)), arms]
-
-    def _drawn(self, unit: FloatArray, tickets: TicketArray) -> IntArray:
         places = np.full(len(tickets), _CHOICE)
         uniform = public_uniforms(self.public_seed, self.version, tickets, places)
         # Numbers that were sent may overflow for some people; warnings would tell for whom.
         with np.errstate(all="ignore"):
-            return self.decision.choose(unit, uniform)
+            arms = self.decision.choose(unit, uniform)
+            shares = self.decision.probabilities(unit)
+        return arms, shares[np.arange(len(arms)), arms]
 
     @property
     def reports_are_private(self) -> bool:

@@ -25,7 +25,6 @@ from discreet.learners.messages import Statistics
 from discreet.privacy import Budget, NoiseSource, Release
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.guarantee import OnceEach
-from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import FloatArray, IntArray, InvalidInput
@@ -132,11 +131,6 @@ class EpochRelease(Coded):
     def sensitivity(self) -> float:
         """How far the sum moves when one of its people is replaced."""
         return row_sensitivity(len(self.total), self.people)
-
-    @classmethod
-    def plain(cls, version: int, added: EpochSum) -> EpochRelease:
-        """The sum as it is, where nothing is protected."""
-        return cls(version, added.people, added.total / RESOLUTION, 0.0, 0.0, NO_NOISE)
 
     @classmethod
     def noisy(

@@ -42,13 +42,7 @@ from discreet.codec import Range, from_json
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import (
-    Design,
-    EpochPolicy,
-    Offers,
-    Thompson,
-    offers_of,
-)
+from discreet.learners.epochs.policy import Decision, Design, Offers, Thompson, offers_of
 from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap, covariance_axes, full_rows
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
@@ -209,19 +203,14 @@ class Usca(EpochLearner):
         # Without a release the policy never changes.
         return 2**53 if self.predictions is not None and self._policies else self._length
 
-    def _next(
-        self, header: dict[str, Any], posterior: GaussianPosterior
-    ) -> tuple[EpochPolicy, int]:
-        if header["version"] == 0:
-            everything: BoolArray = np.ones(self.features.table.shape[:2], dtype=np.bool_)
-            weights = self.features.contexts.weights
-            offers = offers_of(self.design, self.features.table, weights, everything)
-            rows = self.calibration.rows(self, offers)
-            return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), (
-                self.horizon or 0
-            )
-        best = Thompson.greedy(self.features, posterior, self.public_seed, header["version"])
-        return self.epoch_policy(header, posterior, best, self._policies[0].rows), 2**53
+    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+        if version:
+            best = Thompson.greedy(self.features, posterior, self.public_seed, version)
+            return best, self._policies[0].rows, 2**53
+        table, weights = self.features.table, self.features.contexts.weights
+        everything: BoolArray = np.ones(table.shape[:2], dtype=np.bool_)
+        offers = offers_of(self.design, table, weights, everything)
+        return Offers(self.features, offers), self.calibration.rows(self, offers), self._length
 
     def exact_range(self, rows: RowMap) -> FloatArray:
         """(N,) R(c) at the tabulated contexts."""
