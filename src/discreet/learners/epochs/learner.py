@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,8 +67,8 @@ _ERROR = 1e-3
 _LIKENESS = 0.5
 
 
-class EpochOptions(TypedDict, total=False):
-    """What every epoch learner takes besides what every learner takes."""
+class EpochCommon(Common, total=False):
+    """What every epoch learner takes besides domain, arms and budget."""
 
     kernel: Kernel | str | None
     contexts: ContextDistribution | ArrayLike | Mapping[str, Any] | None
@@ -76,10 +76,6 @@ class EpochOptions(TypedDict, total=False):
     likeness: float
     reward_noise: float | None
     mechanism: str
-
-
-class EpochCommon(EpochOptions, Common, total=False):
-    """Both together."""
 
 
 class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
