@@ -11,10 +11,10 @@ from discreet.privacy.prefix_sums import (
     GeometricEpochs,
     Honaker,
     Independent,
-    LinearStream,
     PrefixMechanism,
     SquareRootToeplitz,
 )
+from discreet.privacy.prefix_sums.system import Held
 from discreet.validation import FloatArray
 
 ROWS = 40
@@ -77,7 +77,11 @@ def decoder_matrix(
 
 
 def scaled_variances(mechanism: PrefixMechanism, rows: int) -> FloatArray:
-    """(rows,) variances of estimates at unit sensitivity and mu = 1: reported times |C|^2."""
-    stream, zero = LinearStream(mechanism), np.zeros(1)
-    variances = [stream.release(zero).variance for _ in range(rows)]
-    return np.array(variances) * mechanism.column_norm**2
+    """(rows,) variances of estimates at unit sensitivity and mu = 1: reported times |C|^2. Of
+    mechanisms with a horizon, whose variances need no earlier rows."""
+    states = (
+        Held(after, after, np.zeros((mechanism.keeps(after)[1], 1))) for after in range(1, rows + 1)
+    )
+    return np.array([mechanism.estimate(held).variance for held in states]) * (
+        mechanism.column_norm**2
+    )
