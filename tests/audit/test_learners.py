@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
-from discreet.audit.exact import worst_neighbours
+from discreet.audit.exact import fingerprint, public_facts, worst_neighbours
 from discreet.audit.games import Check
-from discreet.audit.joint import JointRun, fingerprint, public_facts
+from discreet.audit.joint import JointRun
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,

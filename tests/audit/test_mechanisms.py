@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit import mechanisms, outsourced, releases, samplers
-from discreet.audit.exact import Claim
-from discreet.audit.games import Check
-from discreet.audit.mechanisms import mechanism_checks
+from discreet.audit import mechanisms, outsourced, releases
+from discreet.audit.exact import Claim, Promise
+from discreet.audit.games import Check, Seed
+from discreet.audit.mechanisms import drawn_as_said, mechanism_checks
 from discreet.audit.outsourced import outsourced_checks
 from discreet.audit.runner import CONFIDENCE, Finding, all_checks, audit, checks_named
-from discreet.audit.samplers import drawn_as_said
 from discreet.outsourcing.answers import AnswerNoise
-from discreet.privacy import SimulatedNoise
+from discreet.privacy import guarantee
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.privacy.prefix_sums import MECHANISMS, BinaryTree, Honaker
 from discreet.privacy.selection import ExponentialMechanism
@@ -57,7 +56,9 @@ def test_exact_replay_reaches_the_certificate_and_not_more(check: Check) -> None
     found = finding(check, 0)
     assert found.verdict == "holds", found.fault
     assert found.claim is not None
-    if check.name != "outsourced, projected":  # the longest direction leaves the box
+    if check.name.startswith("composition"):  # certificates of mixed events are upper bounds
+        assert found.exact > 0.85 * found.claim.epsilon
+    elif check.name != "outsourced, projected":  # the longest direction leaves the box
         assert found.exact == pytest.approx(found.claim.epsilon, abs=1e-6)
 
 
@@ -102,41 +103,12 @@ def test_every_mechanism_is_audited() -> None:
     assert {"privunit", "l2_ball", "gaussian_vector"} <= names
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_a_source_that_draws_a_tenth_less_is_noticed(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = getattr(SimulatedNoise, f"add_{kind}")
-
-    def quieter(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
-        return original(self, values, 0.9 * scale)
-
-    monkeypatch.setattr(SimulatedNoise, f"add_{kind}", quieter)
-    # What is asked of the source is right; what it draws is not.
-    assert finding(named(kind), 0).verdict == "holds"
-    assert f"{kind.title()} noise" in samplers.tested(SimulatedNoise(1)).fault
-
-
-def test_a_sampler_that_repeats_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def walk(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
-        steps = np.random.default_rng(1).normal(0.0, scale, values.shape)
-        return values + (steps + np.roll(steps, 1)) / np.sqrt(2.0)
-
-    monkeypatch.setattr(SimulatedNoise, "add_gaussian", walk)
-    assert "depends on the draw before" in samplers.tested(SimulatedNoise(1)).fault
-    monkeypatch.undo()
-    monkeypatch.setattr(
-        SimulatedNoise, "coins", lambda self, p, shape: np.arange(shape) < p * shape * 0.8
-    )
-    assert "coins" in samplers.tested(SimulatedNoise(1)).fault
-
-
 @pytest.mark.parametrize("kind", [BinaryTree, Honaker])
 def test_a_forgotten_level_of_a_tree_is_noticed(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     norm = kind(12).column_norm
     smaller = np.sqrt(norm**2 - 1.0)
     monkeypatch.setattr(kind, "column_norm", property(lambda self: smaller))
-    found = releases.stream_exact(kind(12), kind(50))
+    found = releases.stream_design(kind(12), kind(50)).exact()
     assert found.broken
 
 
@@ -157,9 +129,18 @@ def test_too_large_an_epsilon_is_noticed_in_finite_mechanisms() -> None:
     check = Check("tampered", "mechanism", "local", lambda: replace(exact, claim=Claim(1.0)))
     assert finding(check, 0).verdict == "BROKEN"
     wrong = SignedSubsetSelection(16, 3, 1.2)
-    game = mechanisms.subset_trials(wrong, SimulatedNoise, None)
-    check = Check("tampered", "mechanism", "local", None, lambda _: replace(game, claim=Claim(1.0)))
-    assert finding(check, 100_000).verdict == "BROKEN"
+    claim = Claim(1.0)
+    design = replace(
+        mechanisms.subset_design(wrong, ()), promise=lambda *data: Promise(claim, claim)
+    )
+    assert finding(design.check, 100_000).verdict == "BROKEN"
+
+
+def test_a_sentence_that_says_less_than_its_numbers_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guarantee, "rounded_up", lambda value: f"{0.9 * value:.4g}")
+    assert "sentence says less" in finding(named("composition, rounds"), 0).fault
 
 
 def test_an_option_that_is_drawn_too_often_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,4 +204,4 @@ def test_trials_and_exact_replay_are_shown_against_one_promise(check: Check) -> 
     assert check.exact is not None
     assert check.game is not None
     exact = check.exact()
-    assert check.game(exact).claim.epsilon == pytest.approx(exact.claim.epsilon)
+    assert check.game(exact, Seed(1)).claim.epsilon == pytest.approx(exact.claim.epsilon)

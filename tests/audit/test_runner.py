@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from discreet.audit.exact import Claim, Exact, NotAudited
-from discreet.audit.games import Bound, Check, Game, Seed
+from discreet.audit.games import Check, Game, Seed
+from discreet.audit.lower_bound import Bound
 from discreet.audit.runner import Finding, audit, steps, trials_of
 from discreet.validation import FloatArray, InvalidInput
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shift(Game):
+def drawn(mu: float, first: bool, trials: int, seed: Seed) -> FloatArray:
     """Two normal laws at a distance: mu-GDP exactly."""
-
-    mu: float
-    attack: str = "the number itself"
-    coarse: bool = False
-
-    def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-        drawn = np.random.default_rng(seed).normal(self.mu if first else 0.0, 1.0, trials)
-        return np.sign(drawn) if self.coarse else drawn
+    return np.random.default_rng(seed).normal(0.5 * mu if first else -0.5 * mu, 1.0, trials)
 
 
-def shift(mu: float, epsilon: float, exact: Exact | None) -> Shift:
-    return Shift(mu=mu, claim=Claim(epsilon, 1e-5), bound="gaussian")
+def shift(mu: float, epsilon: float, exact: Exact | None, seed: Seed) -> Game:
+    claim = Claim(epsilon, 1e-5)
+    return Game(claim, "the number itself", partial(drawn, mu), "gaussian")
+
+
+def check_of(game: Game, name: str = "a game") -> Check:
+    return Check(name, "mechanism", "joint", None, lambda exact, seed: game)
 
 
 def refused() -> Exact:
@@ -101,13 +99,10 @@ def test_trials_that_prove_little_are_too_weak_to_tell() -> None:
 
 
 def test_trials_that_break_are_a_failure_of_their_check_alone() -> None:
-    class Breaking(Shift):
-        def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-            raise ZeroDivisionError("by zero")
+    def breaking(first: bool, trials: int, seed: Seed) -> FloatArray:
+        raise ZeroDivisionError("by zero")
 
-    game = Breaking(mu=1.0, claim=Claim(1.0))
-    breaking = Check("breaking", "mechanism", "joint", None, lambda exact: game)
-    one, two = findings([breaking, HONEST], 4000)
+    one, two = findings([check_of(Game(Claim(1.0), "", breaking)), HONEST], 4000)
     assert (one.verdict, two.verdict) == ("FAILED", "holds")
     assert "trials failed" in one.fault
 
@@ -142,8 +137,12 @@ def test_where_nothing_leaks_little_is_claimed_at_most_as_often_as_it_may(
     have scores of two values."""
     claimed = 0
     for run in range(120):
-        game = Shift(mu=0.0, claim=Claim(1.0, delta), bound=bound, coarse=run % 2 == 0)
-        check = Check(f"null {run}", "mechanism", "local", None, lambda exact, game=game: game)
+
+        def scores(first: bool, trials: int, seed: Seed, coarse: bool = run % 2 == 0) -> FloatArray:
+            null = drawn(0.0, first, trials, seed)
+            return np.sign(null) if coarse else null
+
+        check = check_of(Game(Claim(1.0, delta), "", scores, bound), f"null {run}")
         (found,) = findings([check], 300, confidence=0.95, seed=run)
         claimed += found.epsilon > 0.0
     assert claimed <= 21
@@ -170,18 +169,15 @@ def test_the_same_seed_gives_the_same_findings_whatever_the_processes() -> None:
 def test_the_threshold_is_chosen_on_other_trials() -> None:
     seen: list[tuple[tuple[int, ...], bool]] = []
 
-    @dataclass(frozen=True, kw_only=True)
-    class Noted(Shift):
-        def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-            seen.append((tuple(seed.spawn_key), first))
-            return super().scores(first, trials, seed)
+    def noted(first: bool, trials: int, seed: Seed) -> FloatArray:
+        seen.append((tuple(seed.spawn_key), first))
+        return drawn(2.0, first, trials, seed)
 
-    noted = Noted(mu=2.0, claim=Claim(11.0, 1e-5))
-    findings([Check("noted", "mechanism", "joint", None, lambda exact: noted)], 60_000)
+    game = Game(Claim(11.0, 1e-5), "", noted)
+    findings([check_of(game)], 60_000)
     assert len(seen) == len(set(seen)) == 8
     seen.clear()
-    known = Noted(mu=2.0, claim=Claim(11.0, 1e-5), threshold=1.0)
-    findings([Check("known", "mechanism", "joint", None, lambda exact: known)], 100)
+    findings([check_of(replace(game, bound="gaussian"))], 100)
     assert len(seen) == 2
 
 

@@ -92,7 +92,7 @@ def test_lemma_5_is_that_of_the_reproduction() -> None:
 
 
 def test_the_two_people_of_lemma_5_are_the_worst_that_there_are() -> None:
-    one, two = (features for _, features in specimens.LEMMA_5.pair)
+    one, two = (features for _, features in specimens.LEMMA_5.neighbours[0])
     assert np.linalg.norm(one) == pytest.approx(1.0)
     assert one @ two == pytest.approx(specimens.COSINE)
     upper = np.triu_indices(2)
@@ -103,9 +103,9 @@ def test_the_two_people_of_lemma_5_are_the_worst_that_there_are() -> None:
 
 
 def test_column_space_is_the_published_transformation() -> None:
-    (_, rows), (_, moved) = COLUMN_SPACE.pair
+    (_, rows), (_, moved) = COLUMN_SPACE.neighbours[0]
     assert np.linalg.norm(moved - rows) == pytest.approx(1.0)
-    claim = COLUMN_SPACE.claim
+    claim = specimens.COLUMN_SPACE_CLAIM
     published = RandomProjection(claim.epsilon, claim.delta, 4, "else")
     drawn = COLUMN_SPACE.release(rows, 20_000, SimulatedNoise(1))
     # Columns of Z are N(0, A A' / r) with A the lifted table.

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from discreet.audit.enumeration import exact_epsilon
+from discreet.audit.laws import exact_epsilon
 from discreet.privacy import (
     Adjacency,
     Guarantee,

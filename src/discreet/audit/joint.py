@@ -28,11 +28,10 @@ people's data. What may differ is that person's context, reward and action.
 
 from __future__ import annotations
 
-import inspect
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,11 +39,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Facts, Promise, Subject
+from discreet.audit.exact import Claim, Facts, Promise, Subject, public_facts
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
 from discreet.learners.epochs.usca import Usca
-from discreet.learners.messages import Actions, Message
+from discreet.learners.messages import Actions
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
@@ -159,7 +158,7 @@ class JointRun(Subject):
         self._looked_at(learner, facts, _DEAR)
 
     def _looked_at(self, learner: AnyLearner, facts: Facts, but: Sequence[str] = ()) -> None:
-        for name, shown in public_facts(learner, but) if facts.wanted else ():
+        for name, shown in public_facts(learner, (*_NO_FACTS, *but)) if facts.wanted else ():
             facts.add(f"what {name} of the learner shows", shown)
 
     def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
@@ -184,55 +183,6 @@ def _others(actions: Actions, place: int) -> bytes:
     if actions.points is not None:
         shown += bytes(actions.points[others].tobytes())
     return shown
-
-
-def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
-    """Everything that an object shows under a name without an underscore: attributes, properties,
-    and what methods return that need no argument."""
-    for name in dir(thing):
-        if name.startswith("_") or name in _NO_FACTS or name in but:
-            continue
-        try:
-            value = getattr(thing, name)
-            if inspect.ismethod(value):
-                if any(
-                    parameter.default is parameter.empty
-                    and parameter.kind is not parameter.VAR_KEYWORD
-                    for parameter in inspect.signature(value).parameters.values()
-                ) or inspect.isclass(value.__self__):
-                    continue
-                value = value()
-        except Exception as error:
-            value = type(error).__name__
-        yield name, fingerprint(value)
-
-
-def fingerprint(value: Any) -> bytes:
-    """Bytes that are equal for equal values; of objects their public attributes."""
-    if value is None or isinstance(value, bool | int | float | str | np.generic):
-        return repr(value).encode()
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}".encode() + value.tobytes()
-    if isinstance(value, Message):
-        return encode(value).encode()
-    if isinstance(value, dict):
-        return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
-    if isinstance(value, list | tuple):
-        return b"[" + b",".join(map(fingerprint, value)) + b"]"
-    name = type(value).__name__.encode()
-    if inspect.isroutine(value) or inspect.isclass(value):
-        return name
-    if is_dataclass(value):
-        shown = {entry.name: getattr(value, entry.name) for entry in fields(value)}
-    else:
-        shown = (
-            {key: item for key, item in vars(value).items() if not key.startswith("_")}
-            if (hasattr(value, "__dict__"))
-            else {}
-        )
-    return name + fingerprint(shown)
 
 
 # Rules.

@@ -41,7 +41,7 @@ from discreet.audit.exact import (
     worst_neighbours,
     worst_of,
 )
-from discreet.audit.games import Check, ReportGame, Runs
+from discreet.audit.games import Check, report_game, run_game
 from discreet.audit.joint import AnyLearner, JointRun, broken_rule
 from discreet.audit.local import LocalReport, forgeries
 from discreet.audit.people import Maker
@@ -122,7 +122,7 @@ def _checks_of(name: str) -> Iterator[Check]:
                 "learner",
                 "local",
                 partial(_local, maker, True),
-                ReportGame.of,
+                report_game,
                 REPORT_COST,
                 "a report of an auxiliary source",
             )
@@ -134,7 +134,7 @@ def _checks_of(name: str) -> Iterator[Check]:
             "learner",
             "joint",
             partial(_joint, maker, _PREDICTIONS),
-            partial(Runs.of, gaussian=False),
+            partial(run_game, bound="counts"),
             RUN_COST,
             "several predictions from one run",
         )
@@ -144,11 +144,11 @@ def learner_check(name: str, maker: Maker) -> Check:
     """The check of one learner as it is made."""
     if maker.budget.protects_releases:
         about = f"a run of {maker.people} people"
-        exact, game = partial(_joint, maker), Runs.of
+        exact, game = partial(_joint, maker), run_game
         return Check(name, "learner", "joint", exact, game, RUN_COST, about)
     about = "a report under a policy learnt from others"
     return Check(
-        name, "learner", "local", partial(_local, maker, False), ReportGame.of, REPORT_COST, about
+        name, "learner", "local", partial(_local, maker, False), report_game, REPORT_COST, about
     )
 
 
@@ -244,7 +244,7 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
                 continue
             if findings[-1].broken:
                 return findings[-1]
-    return max(findings, key=lambda exact: exact.order)
+    return max(findings, key=Exact.order)
 
 
 def _with_delta(maker: Maker) -> Maker:

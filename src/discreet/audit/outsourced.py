@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 from discreet.audit.exact import Claim, Exact, Facts, NotAudited, Promise, exact_of
-from discreet.audit.games import AdditiveGame, Check, Game
-from discreet.audit.losses import gaussian_epsilon
+from discreet.audit.games import Check, Game, Seed, ratios
+from discreet.audit.ledger import gaussian_epsilon
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
@@ -244,23 +244,16 @@ def _records(certificate: Certificate) -> list[Any]:
     return releases if certificate.answers is None else [*releases, certificate.answers.release]
 
 
-def _trials(wish: Wish, exact: Exact) -> Game:
+def _trials(wish: Wish, exact: Exact, seed: Seed) -> Game:
     """Many trials of the row that moves, drawn as the rows of one table."""
     with tempfile.TemporaryDirectory() as folder:
         certificate = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
-    first, second = (value.data[0] for value in exact.pair)
-    side = partial(_rows, certificate, first, second)
-    return AdditiveGame(claim=exact.claim, attack=f"likelihood ratio; {exact.attack}", side=side)
+    pair = [value.data[0] for value in exact.pair]
+    words = f"likelihood ratio; {exact.attack}"
+    return Game(exact.claim, words, ratios(partial(_rows, certificate), pair), "gaussian")
 
 
-def _rows(
-    certificate: Certificate,
-    row: FloatArray,
-    other: FloatArray,
-    first: bool,
-    trials: int,
-    noise: NoiseSource,
-) -> FloatArray:
-    table = np.tile(row if first else other, (trials, 1))
+def _rows(certificate: Certificate, row: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    table = np.tile(row, (trials, 1))
     whole = replace(certificate.mechanism, numbers=table.size)
     return draw_rows(table, whole, certificate.projection, noise).points

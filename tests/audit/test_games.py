@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.audit.classifier import Classifier, arrays_of
+from discreet.audit.games import Classifier, arrays_of
 from discreet.audit.lower_bound import attack, best_threshold
 from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection
