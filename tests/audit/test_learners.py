@@ -13,7 +13,6 @@ import pytest
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
 from discreet.audit.exact import fingerprint, public_facts, worst_neighbours
 from discreet.audit.games import Check
-from discreet.audit.joint import JointRun
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,
@@ -24,8 +23,9 @@ from discreet.audit.learners import (
     learner_checks,
     local_states,
 )
-from discreet.audit.people import Person, people_for
+from discreet.audit.people import Person, Population
 from discreet.audit.runner import Finding, audit
+from discreet.audit.runs import JointRun
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
 from discreet.learners.messages import Actions
@@ -239,25 +239,22 @@ def test_public_facts_are_all_that_has_a_public_name() -> None:
 
 def test_people_stay_in_the_domain_and_on_its_levels() -> None:
     domain, rng = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None)), np.random.default_rng(1)
-    people = people_for(domain, 3, RewardBounds(-1.0, 1.0))
-    contexts = people.crowd(50, rng)
-    domain.people_to_unit(contexts)
+    people = Population(domain, 3, RewardBounds(-1.0, 1.0))
+    domain.people_to_unit(people.contexts(people.crowd(50, rng)))
     for person in people.candidates(rng):
-        for one in (person, people.near(person, rng)):
-            domain.people_to_unit(people.many(one, 2))
-    replaced = people.with_person(contexts, 7, Person(((0.0, 1.0),), 1.0))
-    assert replaced[7].tolist() == [0.0, 90.0]
-    assert (np.delete(replaced, 7, axis=0) == np.delete(contexts, 7, axis=0)).all()
+        for someone in (person, people.near(person, rng)):
+            domain.people_to_unit(people.contexts([someone.where] * 2))
+    assert people.contexts([((0.0, 1.0),)]).tolist() == [[0.0, 90.0]]
 
 
 def test_decision_sets_are_as_wide_as_is_allowed() -> None:
-    people = people_for(unit_cube(2), DecisionSets(5), RewardBounds())
+    people = Population(unit_cube(2), DecisionSets(5), RewardBounds())
     sizes = {len(one.where) for one in people.candidates(np.random.default_rng(1))}
     assert sizes >= {1, 2, 5}
 
 
 def test_rewards_are_a_function_of_person_and_choice() -> None:
-    people = people_for(unit_cube(2), PublicBox(), RewardBounds(-1.0, 3.0))
+    people = Population(unit_cube(2), PublicBox(), RewardBounds(-1.0, 3.0))
     table = people.table(3, np.random.default_rng(1))
     tickets = np.zeros(3, dtype=np.uint64)
     points = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])

@@ -13,8 +13,8 @@ the guarantee, or the code, is wrong.
 | lower_bound.py               | from counts of guesses to a bound on epsilon                     |
 | mechanisms.py, releases.py   | mechanisms that are used once; streams and composition           |
 | outsourced.py                | the curator                                                      |
-| people.py, joint.py, local.py| who takes part; runs of learners, and reports to them            |
-| learners.py                  | all learners, and the states that they are attacked in           |
+| people.py, runs.py           | who takes part; runs of learners, reports to them, and rules     |
+| learners.py                  | all learners, their states, and policies that are forged         |
 | specimens.py                 | designs that are known to be broken                              |
 | runner.py                    | all checks by name; exact replay, trials and verdicts            |
 """
