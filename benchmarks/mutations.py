@@ -102,14 +102,15 @@ def audit_fails(source: Path, checks: list[str]) -> str | None:
 
 _AUDIT = """
 import sys
-from discreet.audit.runner import Finding, audit, checks_named
+from discreet.audit.runner import audit, checks_named
+from discreet.records import Finding
 
 for name in sys.argv[1:]:
     for check in checks_named(name):
         for found in audit([check], trials=0):
             if isinstance(found, Finding) and found.failed:
                 print(f"{found.name}: {found.verdict}, {found.exact:.4g} of "
-                      f"{found.claim.epsilon if found.claim else 0:.4g} {found.fault}"[:200])
+                      f"{found.epsilon:.4g} {found.fault}"[:200])
                 sys.exit()
 """
 

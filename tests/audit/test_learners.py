@@ -24,13 +24,14 @@ from discreet.audit.learners import (
     local_states,
 )
 from discreet.audit.people import Person, Population
-from discreet.audit.runner import Finding, audit
+from discreet.audit.runner import audit
 from discreet.audit.runs import JointRun
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
 from discreet.learners.messages import Actions
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Joint, Local
+from discreet.records import Finding
 from discreet.validation import InvalidInput
 
 from .broken import (
@@ -75,8 +76,7 @@ def test_broken_learners_are_broken(
     assert found.verdict == "BROKEN"
     assert said in found.fault
     if not said:
-        assert found.claim is not None
-        assert found.claim.epsilon == pytest.approx(JOINT_EPSILON)
+        assert found.epsilon == pytest.approx(JOINT_EPSILON)
         assert found.exact > 1.2 * JOINT_EPSILON
 
 
@@ -96,9 +96,9 @@ def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     honest = finding(replace(check, exact=lambda: exact), 2000)
     assert honest.verdict == "holds"
     assert honest.trials == 40
-    assert 0.0 < honest.epsilon < 8.0
+    assert 0.0 < honest.lower_bound < 8.0
     wrong = replace(check, exact=lambda: replace(exact, subject=halved))
-    assert finding(wrong, 2000).epsilon > honest.epsilon
+    assert finding(wrong, 2000).lower_bound > honest.lower_bound
     assert finding(wrong, 40_000).verdict == "BROKEN"
 
 
@@ -159,12 +159,11 @@ _QUICK = ("partition, local", "partition, sources", "usca, joint", "gp_ucb, loca
 def test_every_promise_withstands_exact_replay(check: Check) -> None:
     found = finding(check, 0)
     assert found.verdict == "holds", found.fault
-    assert found.claim is not None
-    assert found.claim.epsilon == pytest.approx(
+    assert found.epsilon == pytest.approx(
         JOINT_EPSILON if check.trust_model == "joint" else LOCAL_EPSILON, rel=1e-6
     )
     if check.name.split(",")[0] in _TIGHT and check.name != "usca, predictions":
-        assert found.exact == pytest.approx(found.claim.epsilon, abs=1e-6)
+        assert found.exact == pytest.approx(found.epsilon, abs=1e-6)
 
 
 def test_a_learner_that_promises_nothing_says_so() -> None:
@@ -195,9 +194,8 @@ def test_what_a_study_deploys_is_audited_at_its_own_budget(
     found = finding(check, 0)
     assert found.name == "ours"
     assert found.verdict == "holds"
-    assert found.claim is not None
-    assert found.claim.epsilon == pytest.approx(budget.epsilon, rel=1e-6)
-    assert found.claim.delta == budget.delta
+    assert found.epsilon == pytest.approx(budget.epsilon, rel=1e-6)
+    assert found.delta == budget.delta
 
 
 class Shown:

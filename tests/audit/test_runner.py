@@ -11,7 +11,8 @@ import pytest
 from discreet.audit.exact import Claim, Exact, NotAudited
 from discreet.audit.games import Check, Game, Seed
 from discreet.audit.lower_bound import Bound
-from discreet.audit.runner import Finding, audit, steps, trials_of
+from discreet.audit.runner import audit, steps, trials_of
+from discreet.records import Finding
 from discreet.validation import FloatArray, InvalidInput
 
 
@@ -125,7 +126,7 @@ def test_the_confidence_is_shared_among_the_checks_that_are_decided_by_trials() 
     assert np.isnan(found[2].confidence)
     (alone,) = findings([HONEST], confidence=0.9)
     assert alone.confidence == pytest.approx(0.9)
-    assert alone.epsilon > found[0].epsilon
+    assert alone.lower_bound > found[0].lower_bound
 
 
 @pytest.mark.parametrize(("bound", "delta"), [("counts", 0.0), ("gaussian", 1e-5)])
@@ -144,7 +145,7 @@ def test_where_nothing_leaks_little_is_claimed_at_most_as_often_as_it_may(
 
         check = check_of(Game(Claim(1.0, delta), "", scores, bound), f"null {run}")
         (found,) = findings([check], 300, confidence=0.95, seed=run)
-        claimed += found.epsilon > 0.0
+        claimed += found.lower_bound > 0.0
     assert claimed <= 21
 
 

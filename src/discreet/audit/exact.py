@@ -19,6 +19,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib.util import find_spec
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ import numpy as np
 
 from discreet.audit.ledger import AddedNoise, Ledger, Loss, loss_between, shared_noise
 from discreet.learners.schema import Message, encode
-from discreet.privacy import Release
+from discreet.privacy import NoiseSource, Release, SecureNoise
 from discreet.privacy.accounting import Event, composed_epsilon
 from discreet.validation import InvalidInput
 
@@ -35,6 +36,8 @@ ROUNDING = 1e-9
 # Scales and sensitivities on record are equal to what is drawn but for rounding.
 _RECORDED = 1e-8
 _ROUNDS, _TRIED = 3, 6
+# Whether SecureNoise can be attacked here.
+SECURE = find_spec("opendp") is not None
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,13 @@ class Exact:
 
 class NotAudited(InvalidInput):
     """There is nothing to audit: no promise, or no such noise here. Anything else is a failure."""
+
+
+def secure(seed: object = None) -> NoiseSource:
+    """The deployed source; what it draws cannot be repeated, whatever the seed."""
+    if not SECURE:
+        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
+    return SecureNoise()
 
 
 class NothingToAttack(InvalidInput):

@@ -28,7 +28,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ from discreet.action_space import (
     arm_count,
 )
 from discreet.audit.exact import (
+    SECURE,
     AllRefused,
     Claim,
     Exact,
@@ -97,8 +97,6 @@ _QUIETER = 0.5
 # So many of the people of an honest report meet every forged policy.
 _PEOPLE = 9
 SOURCE = "auxiliary"
-# Whether SecureNoise can be attacked here.
-SECURE = find_spec("opendp") is not None
 # Budgets of the states besides the usual one.
 _EPSILONS = (0.1, 16.0)
 _TAUGHT, _BATCHES = 6000, 12

@@ -21,17 +21,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Exact, NotAudited, Promise, promised
+from discreet.audit.exact import Claim, Exact, Promise, promised, secure
 from discreet.audit.games import Check, Design, Seed
 from discreet.audit.laws import DRAWS, exact_epsilon, fault_of, law_of
 from discreet.audit.releases import composition_checks, stream_designs
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
 from discreet.privacy.budget import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -79,13 +78,6 @@ def _exactly(
     name: str, trust_model: TrustModel, exact: Callable[[], Exact], about: str = ""
 ) -> Check:
     return Check(name, "mechanism", trust_model, exact, about=about)
-
-
-def secure(seed: Seed | None = None) -> NoiseSource:
-    """The deployed source; what it draws cannot be repeated, whatever the seed."""
-    if find_spec("opendp") is None:
-        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
-    return SecureNoise()
 
 
 def _of_event(event: Event, epsilon: float) -> Promise:

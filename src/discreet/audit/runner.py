@@ -15,18 +15,18 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import joblib
 import numpy as np
 
 from discreet.audit import CONFIDENCE, SEED, TRIALS
-from discreet.audit.exact import Claim, Exact, NotAudited
-from discreet.audit.games import Check, Game, Kind, Seed
-from discreet.audit.lower_bound import Bound, attack, best_threshold
+from discreet.audit.exact import Exact, NotAudited
+from discreet.audit.games import Check, Game, Seed
+from discreet.audit.lower_bound import attack, best_threshold
 from discreet.experiments.engine import in_parallel
-from discreet.privacy.budget import TrustModel
+from discreet.records import Finding
 from discreet.validation import FloatArray, InvalidInput, probability, whole_number
 
 # Whole runs are dear, but fewer than this many say nothing.
@@ -36,15 +36,9 @@ _PORTION = 25_000
 # For the threshold one trial in so many is played besides.
 _CHOOSING = 4
 _PREPARING, _CHOICE, _COUNTED = range(3)
-# Trials that prove less than this share of the certificate are too weak to tell.
-WEAK = 0.5
 
 ALL = "all"
 _KINDS = {"mechanisms": "mechanism", "learners": "learner", "specimens": "specimen"}
-
-Verdict = Literal[
-    "holds", "BROKEN", "caught", "NOT CAUGHT", "too weak to tell", "not audited", "FAILED"
-]
 
 
 def all_checks() -> list[Check]:
@@ -82,59 +76,6 @@ def checks_named(name: str) -> list[Check]:
             f"{', '.join(_KINDS)}, or one of {', '.join(groups)}."
         )
     return named
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What the audit says about one check.
-
-    Attributes:
-        name: of the check.
-        kind: of the check.
-        trust_model: of the check.
-        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `too weak to tell`
-            where trials alone prove little; `not audited` where nothing is promised; `FAILED` where
-            what is promised could not be audited.
-        claim: what is promised, the smaller of budget and certificate; None where nothing is.
-        exact: epsilon by exact replay at the claim's delta; NaN where there is none.
-        replayed: state and neighbours of exact replay in words.
-        fault: what breaks the promise for sure, or why nothing was audited.
-        epsilon: the lower bound on epsilon by trials; NaN where there were none.
-        bound: `counts` or `gaussian` (games.py), or `none`.
-        attack: neighbours and score of the trials in words.
-        trials: on each of the two data sets.
-        true_positive_rate: how often the first data set was recognised.
-        false_positive_rate: how often the second was taken for the first.
-        confidence: of this bound.
-        about: what was audited.
-    """
-
-    name: str
-    kind: Kind
-    trust_model: TrustModel
-    verdict: Verdict
-    claim: Claim | None = None
-    exact: float = math.nan
-    replayed: str = ""
-    fault: str = ""
-    epsilon: float = math.nan
-    bound: Bound | Literal["none"] = "none"
-    attack: str = ""
-    trials: int = 0
-    true_positive_rate: float = math.nan
-    false_positive_rate: float = math.nan
-    confidence: float = math.nan
-    about: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether an honest promise was broken or not audited, or a broken one not noticed."""
-        return self.verdict in ("BROKEN", "NOT CAUGHT", "FAILED")
-
-    @property
-    def weak(self) -> bool:
-        """Whether its trials prove little of what is promised."""
-        return self.claim is not None and self.epsilon < WEAK * self.claim.epsilon
 
 
 class _Prepared(NamedTuple):
@@ -229,7 +170,7 @@ def _audit(
     share = sum(known.game is not None for known in prepared.values())
     each = 1.0 - (1.0 - confidence) / max(1, share)
     for place, check in enumerate(checks):
-        yield _finding(check, prepared[place], scores[place], each)
+        yield _finding(check, prepared[place], scores[place], each, confidence)
 
 
 def _prepared(place: int, check: Check, trials: bool, seed: int) -> tuple[int, _Prepared]:
@@ -285,34 +226,55 @@ def _portions(check: Check, trials: int, choosing: bool) -> list[_Portion]:
     ]
 
 
-def _finding(check: Check, known: _Prepared, scores: _Scores, confidence: float) -> Finding:
+def _finding(
+    check: Check, known: _Prepared, scores: _Scores, confidence: float, overall: float
+) -> Finding:
+    finding = Finding(
+        check.name,
+        check.kind,
+        check.trust_model,
+        "holds",
+        overall_confidence=overall,
+        about=check.about,
+    )
     exact, game = known.exact, known.game
-    facts: dict[str, Any] = {}
-    if exact is not None:
-        facts = {"claim": exact.claim, "exact": exact.epsilon, "replayed": exact.attack}
-        facts["fault"] = exact.fault
     if game is not None:
         claim, threshold = game.claim, game.threshold
         if threshold is None:
             threshold = best_threshold(*_joined(scores, _CHOICE), claim.delta, game.bound)
         guesses = attack(*_joined(scores, _COUNTED), threshold, claim.delta, confidence)
-        facts = {
-            "claim": claim,
-            **facts,
-            "epsilon": guesses.proved(game.bound),
-            "bound": game.bound,
-            "attack": game.attack,
-            "trials": guesses.trials,
-            "true_positive_rate": guesses.true_positive_rate,
-            "false_positive_rate": guesses.false_positive_rate,
-            "confidence": confidence,
-        }
+        finding = replace(
+            finding,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            lower_bound=guesses.proved(game.bound),
+            bound=game.bound,
+            attack=game.attack,
+            trials=guesses.trials,
+            true_positive_rate=guesses.true_positive_rate,
+            false_positive_rate=guesses.false_positive_rate,
+            confidence=confidence,
+        )
+    if exact is not None:
+        finding = replace(
+            finding,
+            epsilon=exact.claim.epsilon,
+            delta=exact.claim.delta,
+            exact=exact.epsilon,
+            replayed=exact.attack,
+            fault=exact.fault,
+        )
     if known.problem:
-        facts["fault"] = known.problem
-    finding = Finding(
-        check.name, check.kind, check.trust_model, "holds", about=check.about, **facts
-    )
-    return replace(finding, verdict=_verdict(known, finding))
+        verdict = "not audited" if known.benign else "FAILED"
+        return replace(finding, verdict=verdict, fault=known.problem)
+    broken = exact is not None and exact.broken
+    broken = broken or (game is not None and game.claim.exceeded_by(finding.lower_bound))
+    if check.kind == "specimen":
+        return replace(finding, verdict="caught" if broken else "NOT CAUGHT")
+    if broken:
+        return replace(finding, verdict="BROKEN")
+    weak = exact is None and finding.weak
+    return replace(finding, verdict="too weak to tell") if weak else finding
 
 
 def _joined(scores: _Scores, stage: int) -> tuple[FloatArray, FloatArray]:
@@ -322,15 +284,3 @@ def _joined(scores: _Scores, stage: int) -> tuple[FloatArray, FloatArray]:
         for side in (True, False)
     )
     return first, second
-
-
-def _verdict(known: _Prepared, finding: Finding) -> Verdict:
-    if known.problem:
-        return "not audited" if known.benign else "FAILED"
-    broken = known.exact is not None and known.exact.broken
-    broken = broken or (known.game is not None and known.game.claim.exceeded_by(finding.epsilon))
-    if finding.kind == "specimen":
-        return "caught" if broken else "NOT CAUGHT"
-    if broken:
-        return "BROKEN"
-    return "too weak to tell" if known.exact is None and finding.weak else "holds"

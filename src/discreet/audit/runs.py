@@ -40,13 +40,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Facts, Promise, Subject, public_facts
+from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
 from discreet.learners.messages import Actions, Policy
@@ -293,7 +292,7 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
         return "reports that say that nothing protects them are taken"
     if not _refused(lambda: terms.check(policy)):
         return "a policy with a larger epsilon than was agreed is reported under"
-    if find_spec("opendp") is not None and not _refused(lambda: report(SecureNoise())):
+    if SECURE and not _refused(lambda: report(SecureNoise())):
         return "SecureNoise makes reports without terms"
     if not source and not _refused(
         lambda: report(SimulatedNoise(1), replace(actions, policy="another"))
