@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,33 +82,28 @@ def test_an_outcome_that_one_side_never_has_costs_everything() -> None:
     assert exact_epsilon(one, two, 0.1 + 1e-12) == 0.0
 
 
-def test_too_little_noise_shows() -> None:
-    honest, wrong = UnaryEncoding(2, 1.0), UnaryEncoding(2, 1.5)
+@pytest.mark.parametrize("epsilon", [1.0, 1.5])
+def test_code_has_the_epsilon_that_it_draws_for(epsilon: float) -> None:
+    def report(noise: NoiseSource, sign: int) -> bytes:
+        signs = np.array([sign], dtype=np.int8)
+        return UnaryEncoding(2, epsilon).privatise(np.array([0]), signs, noise).tobytes()
 
-    def epsilon(mechanism: UnaryEncoding) -> float:
-        laws = [
-            law_of(
-                lambda noise, s=sign: mechanism.privatise(
-                    np.array([0]), np.array([s], dtype=np.int8), noise
-                ).tobytes()
-            )
-            for sign in (1, -1)
-        ]
-        return exact_epsilon(laws[0], laws[1])
-
-    assert epsilon(honest) == pytest.approx(1.0)
-    assert epsilon(wrong) == pytest.approx(1.5)
+    laws = [law_of(partial(report, sign=sign)) for sign in (1, -1)]
+    assert exact_epsilon(*laws) == pytest.approx(epsilon)
 
 
-def test_what_has_too_many_outcomes_is_left_to_trials() -> None:
-    with pytest.raises(NotFinite, match="Gaussian"):
-        law_of(lambda noise: float(noise.add_gaussian(np.zeros(1), 1.0)[0]))
-    with pytest.raises(NotFinite, match="Laplace"):
-        law_of(lambda noise: float(noise.add_laplace(np.zeros(1), 1.0)[0]))
-    with pytest.raises(NotFinite, match="9 keys"):
-        law_of(lambda noise: noise.keys(9).tobytes())
-    with pytest.raises(NotFinite, match="more than 10"):
-        law_of(lambda noise: noise.below(5, 2).tobytes(), most=10)
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (lambda noise: float(noise.add_gaussian(np.zeros(1), 1.0)[0]), "Gaussian"),
+        (lambda noise: float(noise.add_laplace(np.zeros(1), 1.0)[0]), "Laplace"),
+        (lambda noise: noise.keys(9).tobytes(), "9 keys"),
+        (lambda noise: noise.below(5, 2).tobytes(), "more than 10"),
+    ],
+)
+def test_what_has_too_many_outcomes_is_left_to_trials(run: Any, words: str) -> None:
+    with pytest.raises(NotFinite, match=words):
+        law_of(run, most=10)
     noise = EnumeratedNoise()
     assert noise.laplace_epsilon(1.0, 2.0, 1) == 0.5
     assert noise.gaussian_multiplier(1.0, 2.0, 1) == 2.0
@@ -136,24 +131,25 @@ def test_privunit_has_its_epsilon(dimension: int, threshold: float | None) -> No
 
 def test_privunit_of_short_vectors_loses_less() -> None:
     made = PrivUnit(3, 2.0, 0.0)
-    whole, short = ([VectorDraw(made, np.array([[size, 0, 0]]), None)] for size in (1.0, 0.2))
-    opposite = [VectorDraw(made, np.array([[-0.2, 0, 0]]), None)]
-    assert loss_between(
-        whole, [VectorDraw(made, np.array([[0, 1.0, 0]]), None)]
-    ).pure == pytest.approx(2.0)
-    assert 0.0 < loss_between(short, opposite).pure < 0.5
+
+    def loss(*vectors: tuple[float, ...]) -> float:
+        one, two = (VectorDraw(made, np.array([vector]), None) for vector in vectors)
+        return loss_between([one], [two]).pure
+
+    assert loss((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)) == pytest.approx(2.0)
+    short = loss((0.2, 0.0, 0.0), (-0.2, 0.0, 0.0))
+    assert 0.0 < short < 0.5
     # Densities over the half spheres along +-u are mixtures with weights 0.6 and 0.4.
     inside, outside, _ = cap_ratios(made)
     high, low = 0.6 * inside + 0.4 * outside, 0.4 * inside + 0.6 * outside
-    assert loss_between(short, opposite).pure == pytest.approx(math.log(high / low))
+    assert short == pytest.approx(math.log(high / low))
 
 
 def test_code_that_tosses_other_coins_has_another_epsilon() -> None:
     class Louder(SignedSubsetSelection):
         def privatise(self, bins, signs, noise):  # type: ignore[no-untyped-def]
-            return replace(SignedSubsetSelection(self.bins, self.size, 1.1)).privatise(
-                bins, signs, noise
-            )
+            louder = SignedSubsetSelection(self.bins, self.size, 1.1)
+            return louder.privatise(bins, signs, noise)
 
     class Shorter(PrivUnit):
         @property

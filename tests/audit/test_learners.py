@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
-from discreet.audit.exact import fingerprint, public_facts, worst_neighbours
+from discreet.audit.exact import worst_neighbours
 from discreet.audit.games import Check
 from discreet.audit.learners import (
     JOINT_EPSILON,
@@ -198,46 +197,14 @@ def test_what_a_study_deploys_is_audited_at_its_own_budget(
     assert found.delta == budget.delta
 
 
-class Shown:
-    """Shows a sum under a public name, another under a private one, and what a method returns."""
-
-    def __init__(self, value: float) -> None:
-        self.total = np.array([value])
-        self._secret = value
-
-    @property
-    def double(self) -> float:
-        return 2.0 * float(self.total[0])
-
-    def triple(self) -> float:
-        return 3.0 * float(self.total[0])
-
-    def scaled(self, by: float) -> float:
-        return by
-
-    @property
-    def broken(self) -> float:
-        raise ValueError("not yet")
+@pytest.fixture
+def people() -> Population:
+    domain = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None))
+    return Population(domain, 3, RewardBounds(-1.0, 1.0))
 
 
-def test_public_facts_are_all_that_has_a_public_name() -> None:
-    def facts() -> Iterator[tuple[str, bytes]]:
-        return public_facts(Shown(1.0))
-
-    assert dict(facts()) == dict(facts())
-    assert set(dict(facts())) == {"total", "double", "triple", "broken"}
-    other = dict(public_facts(Shown(2.0)))
-    assert [name for name, shown in facts() if other[name] != shown] == [
-        "double",
-        "total",
-        "triple",
-    ]
-    assert fingerprint([1, {"a": 2.0}]) != fingerprint([1, {"a": 2.5}])
-
-
-def test_people_stay_in_the_domain_and_on_its_levels() -> None:
-    domain, rng = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None)), np.random.default_rng(1)
-    people = Population(domain, 3, RewardBounds(-1.0, 1.0))
+def test_people_stay_in_the_domain_and_on_its_levels(people: Population) -> None:
+    rng, domain = np.random.default_rng(1), people.domain
     domain.people_to_unit(people.contexts(people.crowd(50, rng)))
     for person in people.candidates(rng):
         for someone in (person, people.near(person, rng)):
@@ -247,16 +214,15 @@ def test_people_stay_in_the_domain_and_on_its_levels() -> None:
 
 def test_decision_sets_are_as_wide_as_is_allowed() -> None:
     people = Population(unit_cube(2), DecisionSets(5), RewardBounds())
-    sizes = {len(one.where) for one in people.candidates(np.random.default_rng(1))}
+    sizes = {len(person.where) for person in people.candidates(np.random.default_rng(1))}
     assert sizes >= {1, 2, 5}
 
 
 def test_rewards_are_a_function_of_person_and_choice() -> None:
     people = Population(unit_cube(2), PublicBox(), RewardBounds(-1.0, 3.0))
     table = people.table(3, np.random.default_rng(1))
-    tickets = np.zeros(3, dtype=np.uint64)
     points = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
-    actions = Actions(np.full(3, -1), tickets, "none", points)
+    actions = Actions(np.full(3, -1), np.zeros(3, dtype=np.uint64), "none", points)
     rewards = people.rewards(table, actions)
     assert ((rewards >= -1.0) & (rewards <= 3.0)).all()
     moved = replace(actions, points=points[[1, 1, 2]])

@@ -11,7 +11,7 @@ import pytest
 
 from discreet.audit import mechanisms, outsourced, releases
 from discreet.audit.exact import Claim, Promise
-from discreet.audit.games import Check, Seed
+from discreet.audit.games import Check
 from discreet.audit.mechanisms import drawn_as_said, mechanism_checks
 from discreet.audit.outsourced import outsourced_checks
 from discreet.audit.runner import CONFIDENCE, all_checks, audit, checks_named
@@ -194,13 +194,3 @@ def test_names() -> None:
     assert [check.name for check in checks_named("usca, joint")] == ["usca, joint"]
     with pytest.raises(InvalidInput, match=r"'nobody'.*study file.*gp_ucb"):
         checks_named("nobody")
-
-
-@pytest.mark.parametrize(
-    "check", [check for check in EXACT if check.game is not None], ids=lambda check: str(check.name)
-)
-def test_trials_and_exact_replay_are_shown_against_one_promise(check: Check) -> None:
-    assert check.exact is not None
-    assert check.game is not None
-    exact = check.exact()
-    assert check.game(exact, Seed(1)).claim.epsilon == pytest.approx(exact.claim.epsilon)

@@ -18,6 +18,7 @@ known how many integers each option has, and their share is its probability.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -130,7 +131,7 @@ def _gaussian() -> Iterator[Design]:
             np.full(trials, number), multiplier
         ),
         promise=lambda number, _: _of_event(
-            GaussianEvent(secure().gaussian_multiplier(1.0, multiplier, 1)), EPSILON
+            GaussianEvent(secure().gaussian_multiplier(1.0, multiplier, 1)), math.inf
         ),
         pair=[("0.5", 0.5), ("-0.5", -0.5)],
         score="the number",
