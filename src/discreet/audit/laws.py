@@ -75,18 +75,15 @@ class NotFinite(InvalidInput):
     """The code drew something that takes infinitely, or too, many values."""
 
 
-class EnumeratedNoise(NoiseSource):
+class EnumeratedNoise(SimulatedNoise):
     """Hands out the outcomes of one path, and notes how many others there were.
 
     Attributes:
         probability: of what was handed out since `begin`.
     """
 
-    # What messages accept as the name of a source.
-    name = SimulatedNoise.name
-    secure = False
-
     def __init__(self) -> None:
+        super().__init__(0)
         # Of each choice on the path, which was taken and of how many.
         self._path: list[tuple[int, int]] = []
         self._place = 0
@@ -142,12 +139,6 @@ class EnumeratedNoise(NoiseSource):
 
     def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
         self._refuse("Gaussian noise")
-
-    def laplace_epsilon(self, sensitivity: float, scale: float, size: int) -> float:
-        return sensitivity / scale
-
-    def gaussian_multiplier(self, sensitivity: float, scale: float, size: int) -> float:
-        return scale / sensitivity
 
     def _refuse(self, what: str) -> NoReturn:
         raise NotFinite(

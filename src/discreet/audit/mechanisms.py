@@ -19,7 +19,7 @@ known how many integers each option has, and their share is its probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -59,20 +59,16 @@ _ROUNDING = 1e-12
 Finite = SignedSubsetSelection | UnaryEncoding
 
 
-def mechanism_checks() -> list[Check]:
+def mechanism_checks() -> Iterator[Check]:
     """One check or more for every mechanism."""
-    designs = [*_gaussian(), *stream_designs(), *_laplace(), *_cells()]
-    return [
-        *(design.check for design in designs),
-        *_enumerated_checks(),
-        *(design.check for design in (*_subsets(), *_vector_reports(), *_selections())),
-        _exactly("exponential, integers", "joint", _selection_drawn),
-        *(
-            _exactly(f"noise, {name}", "none", partial(_drawn, source), "draws of each kind")
-            for name, source in (("simulated", SimulatedNoise), ("secure", secure))
-        ),
-        *composition_checks(),
-    ]
+    yield from (design.check for design in (*_gaussian(), *stream_designs(), *_laplace()))
+    yield _cells().check
+    yield from _subset_checks()
+    yield from (design.check for design in _vector_reports())
+    yield from _selection_checks()
+    for name, source in (("simulated", SimulatedNoise), ("secure", secure)):
+        yield _exactly(f"noise, {name}", "none", partial(_drawn, source), "draws of each kind")
+    yield from composition_checks()
 
 
 def _exactly(
@@ -168,7 +164,7 @@ def _laplace() -> Iterator[Design]:
     )
 
 
-def _cells() -> Iterator[Design]:
+def _cells() -> Design:
     def groups() -> Iterator[list[tuple[str, Any]]]:
         for epsilon, partly in product(_EPSILONS, (False, True)):
             mechanism = LaplaceOnCells(4, epsilon, partly)
@@ -184,7 +180,7 @@ def _cells() -> Iterator[Design]:
         mechanism, cell, reward = data
         return mechanism.privatise(np.full(trials, cell), np.full(trials, reward), noise)
 
-    yield Design(
+    return Design(
         name="laplace_on_cells",
         trust_model="local",
         release=release,
@@ -200,15 +196,20 @@ def _cells() -> Iterator[Design]:
 # Reports over a finite alphabet.
 
 
-def _enumerated_checks() -> Iterator[Check]:
+def _subset_checks() -> Iterator[Check]:
     about = "every outcome of the code"
     for bins, size in ((2, 1), (3, 2), (4, 2)):
         exact = partial(enumerated, SignedSubsetSelection(bins, size, EPSILON))
         yield _exactly(f"signed_subset_selection, {size} of {bins}", "local", exact, about)
-    exact = partial(enumerated, k_ary_response(4, EPSILON))
-    yield _exactly("k_ary_response", "local", exact)
-    exact = partial(enumerated, UnaryEncoding(_VALUES, EPSILON))
-    yield _exactly("unary_encoding", "local", exact)
+    best = SignedSubsetSelection.best(16, EPSILON)
+    yield subset_design(best, list(_subsets())).check
+    plain = subset_design(best, (), name="signed_subset_selection, secure", about="")
+    yield replace(plain, source=secure).check
+    for name, mechanism in (
+        ("k_ary_response", k_ary_response(4, EPSILON)),
+        ("unary_encoding", UnaryEncoding(_VALUES, EPSILON)),
+    ):
+        yield _exactly(name, "local", partial(enumerated, mechanism))
 
 
 def enumerated(mechanism: Finite) -> Exact:
@@ -232,28 +233,25 @@ def _report(data: tuple[Finite, int, int], trials: int, noise: NoiseSource) -> A
     return mechanism.privatise(np.full(trials, own), signs, noise)
 
 
-def _subsets() -> Iterator[Design]:
-    """Subset selection of many sizes, from the coins of its code."""
-    groups = []
+def _subsets() -> Iterator[list[tuple[str, Any]]]:
+    """Neighbours under subset selection of many sizes, replayed from the coins of its code."""
     for bins, epsilon in product((1, 2, 7, 16, 64, 200), (*_EPSILONS, 4.0)):
         best = SignedSubsetSelection.best(bins, epsilon)
         for size in {1, best.size, max(1, bins // 2), bins}:
             mechanism = SignedSubsetSelection(bins, size, epsilon)
             words = f"{size} of {bins} bins, epsilon {epsilon:g}"
-            groups.append(
-                [
-                    (f"{words}, bin {own}, sign {sign}", (mechanism, own, sign))
-                    for own, sign in ((0, 1), (0, -1), (bins - 1, 1))
-                ]
-            )
-    plain = subset_design(SignedSubsetSelection.best(16, EPSILON), groups)
-    yield plain
-    yield replace(
-        plain, name="signed_subset_selection, secure", neighbours=(), source=secure, about=""
-    )
+            yield [
+                (f"{words}, bin {own}, sign {sign}", (mechanism, own, sign))
+                for own, sign in ((0, 1), (0, -1), (bins - 1, 1))
+            ]
 
 
-def subset_design(mechanism: SignedSubsetSelection, groups: Any) -> Design:
+def subset_design(
+    mechanism: SignedSubsetSelection,
+    groups: Sequence[Sequence[tuple[str, Any]]],
+    name: str = "signed_subset_selection, many bins",
+    about: str = "up to 200 bins",
+) -> Design:
     """The score is the log-likelihood ratio over epsilon: is (0, +) in the report, and (1, -)?"""
 
     def contains(report: tuple[Any, Any]) -> FloatArray:
@@ -264,7 +262,7 @@ def subset_design(mechanism: SignedSubsetSelection, groups: Any) -> Design:
         return ratio
 
     return Design(
-        name="signed_subset_selection, many bins",
+        name=name,
         trust_model="local",
         release=_report,
         promise=lambda data, _: _of_event(PureEvent(data[0].epsilon), data[0].epsilon),
@@ -272,7 +270,7 @@ def subset_design(mechanism: SignedSubsetSelection, groups: Any) -> Design:
         pair=[("bin 0, sign 1", (mechanism, 0, 1)), ("bin 1, sign -1", (mechanism, 1, -1))],
         score="likelihood ratio of a report",
         statistic=contains,
-        about="up to 200 bins",
+        about=about,
     )
 
 
@@ -353,7 +351,7 @@ def _scores() -> list[tuple[FloatArray, FloatArray]]:
     return [*two, (three, three + np.array([[-0.5, 0.5, 0.2]]))]
 
 
-def _selections() -> Iterator[Design]:
+def _selection_checks() -> Iterator[Check]:
     def release(data: tuple[float, FloatArray], trials: int, noise: NoiseSource) -> Any:
         epsilon, scores = data
         return ExponentialMechanism(epsilon).select(np.repeat(scores, trials, axis=0), 1.0, noise)
@@ -368,15 +366,18 @@ def _selections() -> Iterator[Design]:
             for epsilon, pair in product((0.1, EPSILON, 16.0), _scores())
         ],
     )
-    yield law
-    trials: dict[str, Any] = {
-        "neighbours": (),
-        "pair": [(f"scores {scores[0]}", (EPSILON, scores)) for scores in _scores()[1]],
-        "score": "which option was drawn",
-        "statistic": lambda chosen: (chosen == 0).astype(np.float64),
-    }
-    yield replace(law, name="exponential, trials", **trials)
-    yield replace(law, name="exponential, secure", source=secure, **trials)
+    yield law.check
+    yield _exactly("exponential, integers", "joint", _selection_drawn)
+    trials = replace(
+        law,
+        name="exponential, trials",
+        neighbours=(),
+        pair=[(f"scores {scores[0]}", (EPSILON, scores)) for scores in _scores()[1]],
+        score="which option was drawn",
+        statistic=lambda chosen: (chosen == 0).astype(np.float64),
+    )
+    yield trials.check
+    yield replace(trials, name="exponential, secure", source=secure).check
 
 
 def _selection_drawn() -> Exact:
