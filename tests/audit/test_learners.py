@@ -23,7 +23,6 @@ from discreet.audit.learners import (
     local_states,
 )
 from discreet.audit.people import Person, Population
-from discreet.audit.runner import audit
 from discreet.audit.runs import JointRun
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
@@ -42,19 +41,15 @@ from .broken import (
     RewardInThePolicy,
     SecondDraw,
     SeedOfSums,
+    finding,
 )
 
 _ENDS = (Person(((0.0, 1.0),), 1.0), Person(((0.0, 1.0),), 0.0))
 
 
-def finding(check: Check, trials: int) -> Finding:
-    (found,) = [one for one in audit([check], trials) if isinstance(one, Finding)]
-    return found
-
-
 def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
     maker = BrokenMaker(**vars(_maker(name, "joint", space)), kind=kind)
-    return finding(learner_check(name, maker), 0)
+    return finding(learner_check(name, maker))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +151,7 @@ _QUICK = ("partition, local", "partition, sources", "usca, joint", "gp_ucb, loca
     ],
 )
 def test_every_promise_withstands_exact_replay(check: Check) -> None:
-    found = finding(check, 0)
+    found = finding(check)
     assert found.verdict == "holds", found.fault
     assert found.epsilon == pytest.approx(
         JOINT_EPSILON if check.trust_model == "joint" else LOCAL_EPSILON, rel=1e-6
@@ -190,7 +185,7 @@ def test_what_a_study_deploys_is_audited_at_its_own_budget(
         domain=domain, space=space, reward_bounds=RewardBounds(-1.0, 1.0)
     )
     check = deployed_check(Setting(learner, "ours", budget), problem, 5000)
-    found = finding(check, 0)
+    found = finding(check)
     assert found.name == "ours"
     assert found.verdict == "holds"
     assert found.epsilon == pytest.approx(budget.epsilon, rel=1e-6)

@@ -14,27 +14,23 @@ from discreet.audit.exact import Claim, Promise
 from discreet.audit.games import Check
 from discreet.audit.mechanisms import drawn_as_said, mechanism_checks
 from discreet.audit.outsourced import outsourced_checks
-from discreet.audit.runner import CONFIDENCE, all_checks, audit, checks_named
+from discreet.audit.runner import all_checks, checks_named
 from discreet.outsourcing.answers import AnswerNoise
 from discreet.privacy import guarantee
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.privacy.prefix_sums import MECHANISMS, BinaryTree, Honaker
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import VECTOR_REPORTS
-from discreet.records import Finding
 from discreet.validation import InvalidInput
 from tests.chance import RARE
+
+from .broken import finding
 
 HONEST = [*mechanism_checks(), *outsourced_checks()]
 EXACT = [one for one in HONEST if one.exact is not None]
 # What takes seconds, because it runs a curator or OpenDP for real.
 _LONG = ("outsourced, two releases", "outsourced, answers twice", "noise, secure")
 _LONG += ("outsourced, secure", "signed_subset_selection, 2 of 4")
-
-
-def finding(check: Check, trials: int, confidence: float = CONFIDENCE) -> Finding:
-    (found,) = [one for one in audit([check], trials, confidence) if isinstance(one, Finding)]
-    return found
 
 
 def named(name: str) -> Check:
@@ -54,7 +50,7 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
 def test_exact_replay_reaches_the_certificate_and_not_more(check: Check) -> None:
     if "secure" in check.name:
         pytest.importorskip("opendp")
-    found = finding(check, 0)
+    found = finding(check)
     assert found.verdict == "holds", found.fault
     if check.name.startswith("composition"):  # certificates of mixed events are upper bounds
         assert found.exact > 0.85 * found.epsilon
@@ -119,14 +115,14 @@ def test_a_stream_that_shows_its_sums_is_noticed(monkeypatch: pytest.MonkeyPatch
         return replace(estimate, values=estimate.values + 1e-12 * np.asarray(row))
 
     monkeypatch.setattr(releases.PrivateStream, "release", leaking)
-    assert "depends on the data" in finding(named("prefix_sums, independent"), 0).fault
+    assert "depends on the data" in finding(named("prefix_sums, independent")).fault
 
 
 def test_too_large_an_epsilon_is_noticed_in_finite_mechanisms() -> None:
     exact = mechanisms.enumerated(k_ary_response(3, 1.1))
     assert exact.epsilon == pytest.approx(1.1)
     check = Check("tampered", "mechanism", "local", lambda: replace(exact, claim=Claim(1.0)))
-    assert finding(check, 0).verdict == "BROKEN"
+    assert finding(check).verdict == "BROKEN"
     wrong = SignedSubsetSelection(16, 3, 1.2)
     claim = Claim(1.0)
     design = replace(
@@ -139,7 +135,7 @@ def test_a_sentence_that_says_less_than_its_numbers_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(guarantee, "rounded_up", lambda value: f"{0.9 * value:.4g}")
-    assert "sentence says less" in finding(named("composition, rounds"), 0).fault
+    assert "sentence says less" in finding(named("composition, rounds")).fault
 
 
 def test_an_option_that_is_drawn_too_often_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +162,7 @@ def test_answers_that_leave_as_they_are_are_noticed(
         return draw(replace(noise, lower=-1e3, upper=1e3), outcome, words)
 
     monkeypatch.setattr(AnswerNoise, "draw", tampered)
-    assert finding(named("outsourced, answers"), 0).verdict == "BROKEN"
+    assert finding(named("outsourced, answers")).verdict == "BROKEN"
 
 
 def test_neighbouring_rows_lie_in_the_box_and_as_far_apart_as_they_may() -> None:
