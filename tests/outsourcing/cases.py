@@ -12,9 +12,9 @@ import pandas as pd
 from discreet.outsourcing.answers import AnswerRules
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.exchange import Format
-from discreet.outsourcing.proposal import Allowed
+from discreet.outsourcing.release import RowProjection
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
@@ -70,6 +70,17 @@ def release(
             allowed=Allowed(again=again) if allowed is None else allowed,
         )
     )
+
+
+KINDS = ("orthonormal", "gaussian")
+
+
+def projection(columns: int, kept: int, kind: str = "orthonormal", seed: int = 0) -> RowProjection:
+    """As curators draw one, or with the entries N(0, 1 / r) of Kharkovskii et al. (2020)."""
+    rng = np.random.default_rng(seed)
+    if kind == "orthonormal":
+        return RowProjection.draw(columns, kept, rng)
+    return RowProjection(rng.standard_normal((columns, kept)) / np.sqrt(kept))
 
 
 def change(key: Path, *statements: str) -> None:

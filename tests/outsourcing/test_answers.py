@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from discreet.outsourcing import answers as answering
-from discreet.outsourcing.answers import Answer, AnswerRules, GivenAnswer, Question, Unmeasured
+from discreet.outsourcing.answers import AnswerRules, GivenAnswer, Question, Unmeasured
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.key import read_key
@@ -63,13 +63,13 @@ def ask(
     *rows: int,
     first: int = 1,
     outcomes: pd.DataFrame | None = None,
-) -> list[Answer]:
+) -> list[Question]:
     questions = [Question(first + i, row) for i, row in enumerate(rows)]
     return Curator(key).answer(certificate.release, questions, outcomes)
 
 
-def values(answers: list[Answer]) -> list[float | None]:
-    return [one.value for one in answers]
+def values(answers: list[Question]) -> list[float | None]:
+    return [one.answer for one in answers]
 
 
 def people(key: Path, certificate: Certificate) -> np.ndarray:
@@ -101,7 +101,7 @@ class TestOutcomesAsTheyAre:
         truth = table()["expense"].to_numpy()[people(key, made)]
         ask(key, made, 5, first=7)
         found = ask(key, made, 2, 9, first=3)
-        assert [(one.question.number, one.question.row) for one in found] == [
+        assert [(one.number, one.row) for one in found] == [
             (3, 2),
             (4, 9),
             (7, 5),
@@ -316,10 +316,10 @@ class TestProtectedAnswers:
         pytest.importorskip("opendp")
         key = tmp_path / "key"
         made = release(key, noise=SecureNoise(), seed=None, answers=self.rules)
-        change(key, "UPDATE releases SET asked = replace(asked, '\"seed\": null', '\"seed\": 5')")
+        change(key, "UPDATE releases SET seed = '5'")
         found = set()
         for _ in range(2):
-            found.add(ask(key, made, 3)[0].value)
+            found.add(ask(key, made, 3)[0].answer)
             forget_answers(key)
         assert len(found) == 2
 
@@ -382,4 +382,4 @@ class TestSeveralReleases:
         second = release(key, noise=Spy(3), seed=3, again=True)
         ask(key, first, 3)
         found = ask(key, second, 5)
-        assert [one.question.row for one in found] == [5]
+        assert [one.row for one in found] == [5]

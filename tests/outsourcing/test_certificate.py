@@ -14,11 +14,12 @@ import pytest
 
 from discreet.outsourcing.answers import AnswerNoise, AnswerRules
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.release import Mechanism, RowProjection, mechanism_for
+from discreet.outsourcing.release import Mechanism, mechanism_for
 from discreet.privacy import Guarantee, NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
 from tests.outsourcing.cases import bounds
+from tests.outsourcing.cases import projection as gaussian
 
 SIMULATED = SimulatedNoise(0)
 DELTA = 1e-5
@@ -39,7 +40,7 @@ def certificate(
     budget = Outsourced(epsilon, DELTA, radius)
     projection = None
     if projected is not None:
-        projection = RowProjection.draw(columns, projected, np.random.default_rng(1), "gaussian")
+        projection = gaussian(columns, projected, "gaussian", seed=1)
     reach = public.diameter if radius is None else min(radius, public.diameter)
     return Certificate(
         release="0123456789abcdef" * 2,

@@ -14,13 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import Answer, AnswerRules, Question
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.exchange import Format, ReleasedTable
 from discreet.outsourcing.key import read_key, state_of
-from discreet.outsourcing.proposal import Allowed
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
@@ -37,7 +36,7 @@ def publish(key: Path, certificate: Certificate, out: Path) -> bool:
     return Curator(key).publish(certificate.release, out)
 
 
-def ask(key: Path, certificate: Certificate, *rows: int, first: int = 1) -> list[Answer]:
+def ask(key: Path, certificate: Certificate, *rows: int, first: int = 1) -> list[Question]:
     """Answers to questions about rows, numbered from `first`."""
     questions = [Question(first + i, row) for i, row in enumerate(rows)]
     return Curator(key).answer(certificate.release, questions)
@@ -107,7 +106,7 @@ class TestReleases:
         shuffled = table().sample(frac=1.0, random_state=3)
         made = release(key, shuffled)
         for answer in ask(key, made, *range(12)):
-            assert answer.value == outcome_of(key, made, answer.question.row)
+            assert answer.answer == outcome_of(key, made, answer.row)
 
     @pytest.mark.parametrize(
         "change",
@@ -199,7 +198,7 @@ class TestReleases:
         assert made.guarantee.noise == (SecureNoise.name,)
         assert made.guarantee.epsilon <= BUDGET.epsilon * (1.0 + 1e-9)
         (answer,) = ask(key, made, 3)
-        assert answer.value is not None
+        assert answer.answer is not None
         assert ask(key, made, 3) == [answer]
 
 
@@ -244,7 +243,7 @@ class TestNothingSecretLeaves:
         found = read_key(key)
         assert found is not None
         secrets: list[bytes] = [b"citizen", b"expense", b"Secret", b"Mrs", b"424242"]
-        secrets += [found.fingerprint.encode(), str(tmp_path).encode()]
+        secrets += [found.roster.fingerprint.encode(), str(tmp_path).encode()]
         order = found.find(made.release).order
         secrets += [order.tobytes(), order.astype(np.int32).tobytes(), str(order.tolist()).encode()]
         for column in ("a", "b", "expense"):
@@ -350,7 +349,7 @@ class TestRefusals:
         [
             ({"repeats": 0}, "repeats was 0"),
             ({"repeats": 1.0}, "repeats was 1.0"),
-            ({"epsilon": 1.0}, "no delta and no bounds; protected answers need all three"),
+            ({"epsilon": 1.0}, "protected answers need all three"),
             ({"epsilon": 1.0, "delta": 0.1}, "need all three"),
             ({"bounds": (0.0, 1.0)}, "need all three"),
             ({"epsilon": -1.0, "delta": 0.1, "bounds": (0.0, 1.0)}, "epsilon of answers was -1"),

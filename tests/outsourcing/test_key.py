@@ -63,12 +63,12 @@ class TestRoundTrip:
         certificate = release(key, frame)
         found = read_key(key)
         assert found is not None
-        assert found.ids == tuple(sorted(ids))
+        assert found.roster.ids == tuple(sorted(ids))
         outcomes = dict(zip(ids, [0.1, 0.2, 0.3], strict=True))
         questions = [Question(1 + row, row) for row in range(3)]
         order = found.find(certificate.release).order
         for answer in Curator(key).answer(certificate.release, questions):
-            assert answer.value == outcomes[found.ids[order[answer.question.row]]]
+            assert answer.answer == outcomes[found.roster.ids[order[answer.row]]]
         assert release(key, frame).release == certificate.release
 
     def test_outcomes_come_back_to_the_last_digit(self, key: Path) -> None:
@@ -76,8 +76,7 @@ class TestRoundTrip:
         release(key, table().assign(expense=values))
         found = read_key(key)
         assert found is not None
-        assert found.outcomes is not None
-        assert found.outcomes.tolist() == values
+        assert found.roster.outcomes.tolist() == values
 
     def test_missing_outcomes_come_back(self, key: Path) -> None:
         release(key, table().assign(expense=[None, 3.0, *[None] * 10]))
@@ -87,8 +86,8 @@ class TestRoundTrip:
         for name in ("key", "other", "third"):
             found = read_key(key.with_name(name))
             assert found is not None
-            counts.append(None if found.outcomes is None else int(np.isnan(found.outcomes).sum()))
-        assert counts == [11, 12, None]
+            counts.append(int(np.isnan(found.roster.outcomes).sum()))
+        assert counts == [11, 12, 12]
 
 
 class TestDamage:
@@ -124,7 +123,7 @@ class TestDamage:
             "UPDATE source SET bounds = '{\"columns\": []}'",
             "UPDATE source SET bounds = '5'",
             "UPDATE source SET bounds = 'x'",
-            "UPDATE releases SET asked = 'x'",
+            "UPDATE releases SET seed = 'x'",
             "UPDATE releases SET people = x'00'",
             "UPDATE source SET ids = '[]'",
             "UPDATE source SET ids = 'x'",
@@ -249,6 +248,6 @@ class TestLeftovers:
         made = release(key)
         found = read_key(key)
         assert found is not None
-        assert [drawn.release for drawn in found.drawn] == [made.release]
+        assert [drawn.certificate.release for drawn in found.drawn] == [made.release]
         assert {path.name for path in key.iterdir()} == {"key.sqlite", "SECRET.txt"}
         assert "SECRET" in (key / "SECRET.txt").read_text()

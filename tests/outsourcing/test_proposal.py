@@ -10,10 +10,9 @@ import pytest
 
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator, Proposal
 from discreet.outsourcing.exchange import ReleasedTable
 from discreet.outsourcing.key import read_key
-from discreet.outsourcing.proposal import Allowed, Proposal
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.learners.spy import Spy
@@ -190,7 +189,7 @@ class TestOutcomesThatChanged:
         row = next(i for i in range(12) if person(key, made, i) == next(iter(change)))
         new = other.loc[[next(iter(change))], ["citizen", "expense"]]
         (given,) = Curator(key).answer(made.release, [Question(1, row)], new)
-        assert given.value == (None if new["expense"].isna().all() else new["expense"].iloc[0])
+        assert given.answer == (None if new["expense"].isna().all() else new["expense"].iloc[0])
 
 
 class TestSimulatedAndReal:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import Answer, AnswerRules, Question
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import (
     ReleasedTable,
@@ -111,7 +111,7 @@ def parties(fresh: Parties, tmp_path: Path) -> Parties:
 
 
 def story(turn: Turn) -> list[tuple[int, int, str, float | None]]:
-    return [(one.question.number, one.question.row, one.status, one.answer) for one in turn.asked]
+    return [(one.number, one.row, one.status, one.answer) for one in turn.asked]
 
 
 class TestTheWholeSearch:
@@ -131,8 +131,8 @@ class TestTheWholeSearch:
         assert turn.done
         assert (turn.answered, turn.waiting) == (ROUNDS, 0)
         assert f"all {ROUNDS} questions" in turn.reason
-        assert [one.question.number for one in turn.asked] == list(range(1, ROUNDS + 1))
-        rows = [one.question.row for one in turn.asked]
+        assert [one.number for one in turn.asked] == list(range(1, ROUNDS + 1))
+        rows = [one.row for one in turn.asked]
         assert len(set(rows)) == ROUNDS
         assert turn.best is not None
         assert turn.best.answer == max(one.answer for one in turn.asked if one.answer is not None)
@@ -161,7 +161,7 @@ class TestTheWholeSearch:
         frame = hills(3)
         parties = Parties.begin(tmp_path, AnswerRules(2), frame)
         turn = parties.play(rounds=50, batch=5)
-        rows = [one.question.row for one in turn.asked]
+        rows = [one.row for one in turn.asked]
         assert sorted(rows) == [0, 0, 1, 1, 2, 2]
         assert "as often as is allowed" in turn.reason
 
@@ -188,7 +188,7 @@ class TestTheWholeSearch:
         assert lost
         assert all(one.answer is None for one in lost)
         assert turn.answered == ROUNDS - len(lost)
-        assert len({one.question.row for one in turn.asked}) == ROUNDS
+        assert len({one.row for one in turn.asked}) == ROUNDS
 
     def test_parquet_files(self, parties: Parties, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
@@ -292,7 +292,7 @@ class TestInterruptions:
         parties.state.unlink()
         turn = parties.model()
         assert turn.new_answers == 2 * BATCH
-        assert [one.question.number for one in turn.asked] == list(range(1, 3 * BATCH + 1))
+        assert [one.number for one in turn.asked] == list(range(1, 3 * BATCH + 1))
         # What is asked next does not clash with what was asked before.
         parties.curate()
         assert parties.model().answered == 3 * BATCH
@@ -325,7 +325,7 @@ class TestInterruptions:
         assert (turn.new_answers, turn.new_questions, turn.waiting) == (2, 0, 2)
         # Only what still waits is asked for.
         _, questions = read_questions(parties.ask)
-        assert questions == [asked.asked[1].question, asked.asked[3].question]
+        assert questions == [asked.asked[1], asked.asked[3]]
         parties.curate()
         assert parties.model().answered == BATCH
 
@@ -406,7 +406,7 @@ class TestRefusals:
     def test_answers_about_rows_that_there_are_not(self, parties: Parties) -> None:
         """Where no question is known, answers are taken over, but not any."""
         name = parties.table.certificate.release
-        write_answers(name, [Answer(Question(1, ROWS), 1.0)], parties.answers)
+        write_answers(name, [Question(1, ROWS).answered(1.0)], parties.answers)
         self.refused(parties, "every entry must be", parties.model)
 
     @pytest.mark.parametrize(

@@ -27,9 +27,8 @@ from discreet.audit.losses import gaussian_epsilon
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.key import read_key
-from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -230,12 +229,12 @@ def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
     for answer in curator.answer(
         certificate.release, asked, frame if _unmeasured(curator) else None
     ):
-        facts.add(f"the answer to question {answer.question.number}", repr(answer.value))
+        facts.add(f"the answer to question {answer.number}", repr(answer.answer))
 
 
 def _unmeasured(curator: Curator) -> bool:
     key = read_key(curator.folder)
-    return key is not None and key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
+    return key is not None and bool(np.isnan(key.roster.outcomes[0]))
 
 
 def _records(certificate: Certificate) -> list[Any]:
@@ -263,4 +262,4 @@ def _rows(
 ) -> FloatArray:
     table = np.tile(row if first else other, (trials, 1))
     whole = replace(certificate.mechanism, numbers=table.size)
-    return draw_rows(table, whole, certificate.projection, noise).points
+    return draw_rows(table, whole, certificate.projection, noise)[0]

@@ -13,7 +13,7 @@ from discreet.cli.outputs import TABLE_ENDINGS, Kind, check_outputs, table_of
 from discreet.outsourcing.answers import AnswerRules, Unmeasured
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator, Proposal
 from discreet.outsourcing.exchange import (
     ANSWER_COLUMNS,
     Format,
@@ -22,7 +22,6 @@ from discreet.outsourcing.exchange import (
     write_table,
 )
 from discreet.outsourcing.key import key_of, simulated_key
-from discreet.outsourcing.proposal import Allowed, Proposal
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.problems.table_files import read_table
 from discreet.validation import InvalidInput
@@ -222,7 +221,7 @@ def answer(
             raise typer.Exit(3) from unmeasured
         write_answers(name, given, answers)
         kept = 0 if frame is None else curator.kept_answers(frame)
-    impossible = sum(each.value is None for each in given)
+    impossible = sum(each.answer is None for each in given)
     text = (
         f"{_count(len(questions), 'question')} answered; {answers} holds all {len(given)} answers"
     )

@@ -79,7 +79,7 @@ def model(
             table,
             remembered,
             SearchSettings(
-                acquisition=acquisition,
+                acquisition=acquisition,  # type: ignore[arg-type]
                 family=_family(kernel),
                 minimize=minimize,
                 prior=_prior(length_scale, variance, noise, mean, _family(kernel)),

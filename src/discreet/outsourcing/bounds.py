@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,7 +48,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from discreet.codec import register
 from discreet.problems.columns import Column, Label, Labels, Number, label_text
-from discreet.problems.tables import encode_columns
+from discreet.problems.tables import column_of, encode_columns, numbers_of
 from discreet.problems.toml_words import Place, checked, toml_value
 from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number
 
@@ -265,6 +266,48 @@ class PublicBounds:
             filled = np.where(np.isnan(values[:, place]), fill, values[:, place])
             points[:, place] = column.coordinates(filled)
         return points
+
+    def ids_of(self, frame: pd.DataFrame) -> tuple[str, ...]:
+        """Names of the people in a table, each once."""
+        column = column_of(frame, self.id)
+        if column.empty:
+            raise InvalidInput("the table has no rows; give a table with people in it.")
+        ids = tuple(
+            "" if absent else str(value).strip()
+            for value, absent in zip(column.tolist(), column.isna(), strict=True)
+        )
+        if "" in ids:
+            raise InvalidInput(
+                f"the id column {self.id!r} is empty in row {ids.index('')} (the first row is 0); "
+                "give every person an id."
+            )
+        twice = [(name, times) for name, times in Counter(ids).items() if times > 1]
+        if twice:
+            name, times = twice[0]
+            raise InvalidInput(
+                f"the id {name!r} occurs {times} times in the table (ids with more than one row: "
+                f"{len(twice)}); the promise is for people with one row each. Merge the rows of a "
+                "person first."
+            )
+        return ids
+
+    @property
+    def outcome_column(self) -> str:
+        """What the column with outcomes is called in a table of outcomes."""
+        return self.outcome or "outcome"
+
+    def outcomes_of(self, frame: pd.DataFrame) -> FloatArray:
+        """(n,) the outcomes in a table, NaN where there is none."""
+        name = self.outcome_column
+        outcomes = numbers_of(column_of(frame, name), "drop", may_drop=False)
+        infinite = np.isinf(outcomes)
+        if infinite.any():
+            raise InvalidInput(
+                f"the outcome {name!r} is infinite in {int(infinite.sum())} of {len(outcomes)} "
+                f"rows, first in row {int(np.argmax(infinite))} (the first row is 0); an outcome "
+                "is a finite number, or empty if it is not known. Nothing was done."
+            )
+        return outcomes
 
     @property
     def text_columns(self) -> tuple[str, ...]:

@@ -44,7 +44,6 @@ _HEADER = {"kind": "outsourced release", "schema": SCHEMA}
 _FORGIVEN = 1e-6
 _ROW, _ROW_AND_OUTCOME = "row", "row and outcome"
 codec.register(Outsourced, Outsourced.to_fields, budget_from_fields, "budget of a release")  # type: ignore[arg-type]
-codec.register(PublicBounds, PublicBounds.to_fields, PublicBounds.from_fields, "public bounds")
 
 
 @dataclass(frozen=True)
@@ -108,6 +107,13 @@ class Certificate(Coded):
         if self.projection is None:
             return tuple(column.name for column in self.bounds.columns)
         return tuple(f"z{place + 1}" for place in range(self.projection.matrix.shape[1]))
+
+    @property
+    def wish(self) -> tuple[object, ...]:
+        """What was asked for: equal for releases that are drawn alike, whatever was drawn."""
+        columns = None if self.projection is None else len(self.names)
+        answers = None if self.answers is None else replace(self.answers, scale=1.0)
+        return self.budget, self.mechanism.noise, columns, answers, self.repeats, self.file
 
     @cached_property
     def guarantee(self) -> Guarantee:

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,6 +144,7 @@ class UpperConfidence:
         return score
 
 
+AcquisitionName = Literal["expected_improvement", "upper_confidence", "gp_ucb"]
 ACQUISITIONS: dict[str, Callable[[], Acquisition]] = {
     kind.name: kind for kind in (ExpectedImprovement, UpperConfidence, PublishedUCB)
 }
