@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import discreet.cli.journal
 import discreet.cli.running
 import discreet.cli.study
-from discreet.cli.journal import digest_of, meaning_of, open_journal
+from discreet.cli.running import digest_of, meaning_of, open_journal
 from discreet.experiments import Outcome, simulate_all
 from discreet.learners.schema import encode
 from discreet.studies import Study, load_study
@@ -191,7 +190,7 @@ def test_a_changed_study_is_not_resumed(study: Path, monkeypatch: pytest.MonkeyP
 def test_other_libraries_do_not_resume(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = interrupted(study, monkeypatch)
     before = journal.read_bytes()
-    monkeypatch.setattr(discreet.cli.journal, "version", lambda name: "9.9.9")
+    monkeypatch.setattr(discreet.cli.running, "version", lambda name: "9.9.9")
     code, _, err = invoke("run", study, "--jobs", 1, "--resume")
     assert code == 2
     assert "and is '9.9.9'" in err
@@ -204,7 +203,7 @@ def test_a_damaged_journal_is_refused(study: Path, monkeypatch: pytest.MonkeyPat
 
     def refused() -> bool:
         code, _, err = invoke("run", study, "--jobs", 1, "--resume")
-        return code == 2 and f"the journal {journal} is damaged" in err
+        return code == 2 and f"{journal} is damaged" in err and "to begin anew" in err
 
     for content in (b"people", whole[: len(whole) // 2]):
         journal.write_bytes(content)
@@ -285,7 +284,7 @@ def test_a_folder_that_cannot_be_written_to(
             raise PermissionError(13, "Permission denied", str(path))
         return original(path, *arguments)
 
-    monkeypatch.setattr(discreet.cli.journal.os, "open", opened)
+    monkeypatch.setattr(os, "open", opened)
     loaded, outcomes = of(study)
     with open_journal(study, loaded, resume=False) as journal:
         journal.add(outcomes[0])

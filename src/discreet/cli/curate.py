@@ -8,8 +8,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discreet.cli.console import err, out, plain, progress, refusing
-from discreet.cli.outputs import TABLE_ENDINGS, Kind, check_outputs, table_of
+from discreet.cli.console import (
+    TABLE_ENDINGS,
+    Kind,
+    check_outputs,
+    err,
+    out,
+    plain,
+    progress,
+    refusing,
+    table_of,
+)
 from discreet.outsourcing.answers import AnswerRules, Unmeasured
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate

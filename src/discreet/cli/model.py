@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.console import out, plain, refusing
-from discreet.cli.outputs import PAGE, Kind, check_outputs, table_of
+from discreet.cli.console import PAGE, Kind, check_outputs, out, plain, refusing, table_of
 from discreet.outsourcing.modeler import ACQUISITIONS
 from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
 from discreet.validation import InvalidInput, finite_number
