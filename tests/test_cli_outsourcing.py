@@ -255,7 +255,7 @@ class TestRelease:
             (("--delta", 2), "delta was 2"),
             (("--radius", -1), "radius was -1"),
             (("--project", 3), "number of projected columns"),
-            (("--format", "xlsx"), "must be csv or parquet"),
+            (("--format", "xlsx"), "must be one of csv, parquet"),
             (("--answers-epsilon", 1), "need all three"),
             (("--out", "no/release"), "does not exist"),
             (("--out", "patients.csv"), "is a file"),
@@ -495,7 +495,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (("--kernel", "cubic"), "kernel was 'cubic'"),
+            (("--kernel", "cubic"), "the kernel was 'cubic'"),
             (("--acquisition", "guess"), "acquisition was 'guess'"),
             (("--variance", 1), "--variance came without a length scale"),
             (("--mean", 1), "without a length scale"),

@@ -169,7 +169,7 @@ def test_beliefs_cannot_be_changed_and_leave_their_source_alone() -> None:
         ([[math.inf]], 1.0, "NaN"),
         ([1.0, 2.0], 1.0, "shape"),
         (np.empty((0, 2)), 1.0, "empty"),
-        ([[1.0]], -1.0, "0 or more"),
+        ([[1.0]], -1.0, "at least 0"),
         ([[1.0]], math.nan, "scale of the noise"),
         ([[1.0]], "1", "scale of the noise"),
         ([[1.0]], True, "scale of the noise"),
@@ -195,13 +195,14 @@ def test_bad_intervals(lower: list[float], upper: list[float]) -> None:
 @pytest.mark.parametrize(
     ("mean", "variance", "message"),
     [
-        (np.zeros((2, 1)), np.zeros((3, 1)), "variances had shape"),
-        (np.zeros((2, 1)), np.zeros(1), "variances had shape"),
-        (np.zeros((2, 1)), np.full((2, 1), -1e-300), "negative"),
-        (np.zeros((2, 1)), np.full((1, 1), math.nan), "not finite"),
+        (np.zeros((2, 1)), np.zeros((3, 1)), "rows had shape"),
+        (np.zeros((2, 1)), np.zeros((2, 2)), "variance had shape"),
+        (np.zeros((2, 1)), np.zeros(1), "variance had shape"),
+        (np.zeros((2, 1)), np.full((2, 1), -1e-300), "variance had -1e-300"),
+        (np.zeros((2, 1)), np.full((1, 1), math.nan), "variance had nan"),
         (np.zeros((0, 1)), np.zeros((1, 1)), "rows had shape"),
-        (np.zeros(3), np.zeros((1, 1)), "rows had shape"),
-        (np.full((1, 1), math.nan), np.zeros((1, 1)), "rows had shape"),
+        (np.zeros(3), np.zeros((1, 1)), "mean had shape"),
+        (np.full((1, 1), math.nan), np.zeros((1, 1)), "mean had nan"),
     ],
 )
 def test_bad_beliefs(mean: np.ndarray, variance: np.ndarray, message: str) -> None:

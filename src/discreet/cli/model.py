@@ -11,7 +11,7 @@ import typer
 from discreet.cli.console import PAGE, Kind, check_outputs, out, plain, refusing, table_of
 from discreet.outsourcing.modeler import ACQUISITIONS
 from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
-from discreet.validation import InvalidInput, finite_number
+from discreet.validation import InvalidInput, finite_number, one_of
 
 if TYPE_CHECKING:
     from discreet.outsourcing.search import Turn
@@ -73,15 +73,16 @@ def model(
         remembered = ask.with_suffix(".state.sqlite") if state is None else state
         outputs = ((ask, table_of(ASK_COLUMNS)), (remembered, _STATE), (report, PAGE))
         check_outputs(outputs, (tell, *release.glob("*")))
+        family = one_of(kernel, "the kernel", FAMILIES)
         table = ReleasedTable.read(release)
         search = Search(
             table,
             remembered,
             SearchSettings(
-                acquisition=acquisition,  # type: ignore[arg-type]
-                family=_family(kernel),
+                acquisition=one_of(acquisition, "the acquisition", ACQUISITIONS),
+                family=family,
                 minimize=minimize,
-                prior=_prior(length_scale, variance, noise, mean, _family(kernel)),
+                prior=_prior(length_scale, variance, noise, mean, family),
                 seed=seed,
             ),
         )
@@ -90,20 +91,13 @@ def model(
         if 0 < rounds <= search.modeler.warm_up:
             out.print(
                 f"With {rounds} questions, all rows are drawn at random; a search that learns "
-                f"needs more than {search.modeler.warm_up}.",
-                highlight=False,
+                f"needs more than {search.modeler.warm_up}."
             )
         if report is not None:
             from discreet.reporting.search_report import write_search_report
 
             write_search_report(search, turn, rounds, report, optimum)
             out.print(plain(f"Report:  {report}"))
-
-
-def _family(name: str) -> Family:
-    if name not in FAMILIES:
-        raise InvalidInput(f"the kernel was {name!r}; it must be one of {', '.join(FAMILIES)}.")
-    return name  # type: ignore[return-value]
 
 
 def _prior(

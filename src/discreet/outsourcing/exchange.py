@@ -43,6 +43,7 @@ from discreet.records import check_path
 from discreet.validation import FloatArray, InvalidInput
 
 Format = Literal["csv", "parquet"]
+FORMATS: tuple[Format, ...] = ("csv", "parquet")
 CERTIFICATE = "certificate.json"
 ASK_COLUMNS = ("release", "question", "row")
 ANSWER_COLUMNS = (*ASK_COLUMNS, "answer")

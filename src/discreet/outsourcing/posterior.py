@@ -57,7 +57,7 @@ from discreet.validation import (
 
 Family = Literal["rbf", "matern32", "matern52"]
 SMOOTHNESS: dict[str, float] = {"matern32": 1.5, "matern52": 2.5}
-FAMILIES = ("rbf", *SMOOTHNESS)
+FAMILIES: tuple[Family, ...] = ("rbf", "matern32", "matern52")
 # The error of the mixture is below 0.01 at every distance (tests).
 _MIXTURE = 12
 # Shares of a mixture below this add nothing.
