@@ -239,7 +239,7 @@ def _unmeasured(curator: Curator) -> bool:
 
 def _records(certificate: Certificate) -> list[Any]:
     rows = (*certificate.earlier, certificate.mechanism)
-    releases = [certificate._release(mechanism, certificate.radius) for mechanism in rows]
+    releases: list[Any] = [mechanism.release(certificate.radius) for mechanism in rows]
     return releases if certificate.answers is None else [*releases, certificate.answers.release]
 
 

@@ -108,13 +108,14 @@ def _prior(
     family: Family,
 ) -> RowPrior | None:
     """What is known beforehand; None to learn it."""
+    given = {"variance": variance, "noise": noise, "mean": mean}
+    known = {name: value for name, value in given.items() if value is not None}
     if not length_scale:
-        given = {"variance": variance, "noise": noise, "mean": mean}
-        named = [f"--{name}" for name, value in given.items() if value is not None]
-        if named:
+        if known:
+            named = " and ".join(f"--{name}" for name in known)
             raise InvalidInput(
-                f"{' and '.join(named)} came without a length scale; give --length-scale and "
-                "--variance too, or nothing, to learn all of them."
+                f"{named} came without a length scale; give --length-scale and --variance too, or "
+                "nothing, to learn all of them."
             )
         return None
     if variance is None:
@@ -122,9 +123,7 @@ def _prior(
             "a length scale was given without the variance of outcomes; give --variance too."
         )
     scales = length_scale[0] if len(length_scale) == 1 else tuple(length_scale)
-    return RowPrior(
-        scales, variance, 1e-5 * variance if noise is None else noise, mean or 0.0, family
-    )
+    return RowPrior(scales, family=family, **{"noise": 1e-5 * variance, **known})
 
 
 def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:

@@ -160,8 +160,7 @@ class PublicColumn:
 
     def coordinates(self, values: FloatArray) -> FloatArray:
         """Values (n,) within the bounds as coordinates (n,) on the grid."""
-        exact = np.clip(self._lengths(values), 0.0, self.extent)
-        steps: FloatArray = np.round(exact / GRID)
+        steps: FloatArray = np.round(np.clip(self._lengths(values), 0.0, self.extent) / GRID)
         return steps * GRID
 
     def value_at(self, coordinate: float) -> float:
@@ -172,19 +171,17 @@ class PublicColumn:
         return self.column.lower + inside
 
     def _lengths(self, values: FloatArray) -> FloatArray:
-        if self.log:
-            lengths: FloatArray = np.log(values / self.column.lower) / self.scale
-        else:
-            lengths = (values - self.column.lower) / self.scale
-        return lengths
+        low = self.column.lower
+        lengths: FloatArray = np.log(values / low) if self.log else values - low
+        return lengths / self.scale
 
     def to_fields(self) -> dict[str, Any]:
         """The column as JSON values."""
-        shown: dict[str, Any] = {"name": self.name, "values": list(self.values)}
-        if not self.values:
-            shown = {"name": self.name, "lower": self.lower, "upper": self.upper}
-        shown |= {"scale": self.scale, "log": self.log, "outside": self.outside}
-        return shown if self.missing is None else {**shown, "missing": self.missing}
+        bounds = {"lower": self.lower, "upper": self.upper}
+        shown: dict[str, Any] = {"values": list(self.values)} if self.values else bounds
+        shown = {"name": self.name, **shown, "scale": self.scale, "log": self.log}
+        missing = {} if self.missing is None else {"missing": self.missing}
+        return {**shown, "outside": self.outside, **missing}
 
 
 @dataclass(frozen=True)
@@ -312,8 +309,7 @@ class PublicBounds:
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns of a table that hold ids or labels, so that `01` stays apart from `1`."""
-        labelled = (column.name for column in self.columns if column.values)
-        return (self.id, *labelled)
+        return (self.id, *(column.name for column in self.columns if column.values))
 
     def to_fields(self) -> dict[str, Any]:
         """The bounds as JSON values; names of the columns that stay at home are left out."""

@@ -40,7 +40,7 @@ import numpy as np
 from discreet.codec import Coded, Range, Shape
 from discreet.codec.values import CheckedBy
 from discreet.outsourcing.bounds import ROUNDING
-from discreet.privacy import NoiseSource, Outsourced
+from discreet.privacy import NoiseSource, Outsourced, Release, Rounds
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier, least_scale
 from discreet.privacy.noise import NO_NOISE, check_noise_name, gaussian_multiplier
@@ -133,6 +133,20 @@ class Mechanism(Coded):
         the noise source achieves it."""
         law = self.noise, self.sensitivity(distance), self.scale, self.numbers
         return GaussianEvent(gaussian_multiplier(*law))
+
+    def release(self, distance: float) -> Release:
+        """For guarantees about such a person."""
+        return Release(
+            mechanism="Gaussian noise on every number of a row",
+            event=self.event(distance),
+            sensitivity=self.sensitivity(distance),
+            sensitivity_source="the distance of rows times the largest singular value of the "
+            "projection in use, and rounding",
+            scale=self.scale,
+            people=Rounds(0, 1),
+            data="the released columns of a row",
+            noise=self.noise,
+        )
 
 
 def noise_scale(
