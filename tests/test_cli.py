@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet.cli.running
-import discreet.cli.study
 import discreet.reproduction.base
 from discreet.cli import app
 from discreet.records import write_records

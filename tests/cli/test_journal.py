@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import discreet.cli.console
 import discreet.cli.running
-import discreet.cli.study
 from discreet.cli.running import digest_of, meaning_of, open_journal
 from discreet.experiments import Outcome, simulate_all
 from discreet.learners.schema import encode
@@ -292,7 +292,7 @@ def test_a_result_that_cannot_be_written_can_be_written_later(
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(discreet.cli.study, "write_records", full)
+    monkeypatch.setattr(discreet.cli.console, "write_records", full)
     path = tmp_path / "r.jsonl"
     code, _, err = invoke("run", study, "--jobs", 1, "--json", path)
     assert code == 2

@@ -44,6 +44,10 @@ class _Console(Console):
             options.setdefault("soft_wrap", True)
         super().print(*objects, **options)
 
+    def say(self, text: str) -> None:
+        """Print text as it is, whatever brackets it holds."""
+        self.print(plain(text))
+
 
 out = _Console()
 err = _Console(stderr=True)
@@ -243,9 +247,9 @@ def write_results(
     check_outputs([(json, RECORDS), (plot, FIGURE)])
     if json is not None:
         write_records(records, json)
-        out.print(plain(f"Records: {json}"))
+        out.say(f"Records: {json}")
     if plot is not None and figure is not None:
         from discreet.reporting.layout import save_figure
 
         save_figure(figure(), plot)
-        out.print(plain(f"Figure:  {plot}"))
+        out.say(f"Figure:  {plot}")

@@ -151,7 +151,7 @@ def release(
             f"Send {release_folder} to the modeler. Keep {curator.folder} to yourself: it says who "
             "is who."
         )
-    out.print(plain(advice))
+    out.say(advice)
 
 
 def _show(certificate: Certificate) -> None:
@@ -167,7 +167,7 @@ def _show(certificate: Certificate) -> None:
             for column in certificate.bounds.columns
         ]
     for line in (*lines, "", *certificate.sentences, ""):
-        out.print(plain(line))
+        out.say(line)
 
 
 @curate_app.command("answer")
@@ -202,11 +202,9 @@ def answer(
                 ) from unmeasured
             check_outputs([(to_measure, _to_be_filled(columns))], (*inputs, answers))
             write_table(unmeasured.frame(columns), to_measure, private=True)
-            err.print(
-                plain(
-                    f"People to be measured first: {len(unmeasured.ids)}; their ids are in "
-                    f"{to_measure}. Fill in the outcomes and give the table back with --outcomes."
-                )
+            err.say(
+                f"People to be measured first: {len(unmeasured.ids)}; their ids are in "
+                f"{to_measure}. Fill in the outcomes and give the table back with --outcomes."
             )
             raise typer.Exit(3) from unmeasured
         write_answers(name, given, answers)
@@ -216,14 +214,12 @@ def answer(
     text = f"{len(questions)} question{plural} answered; {answers} holds all {len(given)} answers"
     if impossible:
         text += f"; rows that cannot be measured: {impossible}"
-    out.print(plain(f"{text}."))
+    out.say(f"{text}.")
     if kept:
         people = "1 person" if kept == 1 else f"{kept} people"
-        out.print(
-            plain(
-                f"{people} in {outcomes} had been answered for with another outcome; an answer "
-                "that was given stays as it is."
-            )
+        out.say(
+            f"{people} in {outcomes} had been answered for with another outcome; an answer "
+            "that was given stays as it is."
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.console import PAGE, Kind, check_outputs, out, plain, refusing, table_of
+from discreet.cli.console import PAGE, Kind, check_outputs, out, refusing, table_of
 from discreet.outsourcing.modeler import ACQUISITIONS
 from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
 from discreet.validation import InvalidInput, finite_number, one_of
@@ -97,7 +97,7 @@ def model(
             from discreet.reporting.search_report import write_search_report
 
             write_search_report(search, turn, rounds, report, optimum)
-            out.print(plain(f"Report:  {report}"))
+            out.say(f"Report:  {report}")
 
 
 def _prior(
@@ -150,4 +150,4 @@ def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
             f"curator, save the answers as {tell} and run the command again."
         )
     for line in lines:
-        out.print(plain(line))
+        out.say(line)

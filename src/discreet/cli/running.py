@@ -38,7 +38,7 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from discreet.cli import STOPPED, Stop, stop_of
-from discreet.cli.console import err, plain
+from discreet.cli.console import err
 from discreet.durable import Busy, Damaged, StateFile
 from discreet.experiments import Outcome, Setting, expected_seconds, simulate_all
 from discreet.learners.messages import Policy
@@ -136,7 +136,7 @@ class StudyProgress(Progress):
         same = self._outcomes[outcome.setting.label]
         same.append(outcome)
         if len(same) == self._replicates:
-            err.print(plain(self._line(same)))
+            err.say(self._line(same))
         self.update(self._bar, advance=1, description=self.left())
 
     def _line(self, outcomes: Sequence[Outcome]) -> str:
@@ -265,7 +265,7 @@ def _held(
             if path.exists() and path.stat().st_size == 0:
                 path.unlink()
     folders = " nor ".join(str(path.parent.resolve()) for path in places)
-    err.print(plain(f"This run cannot be resumed: neither {folders} can be written to."))
+    err.say(f"This run cannot be resumed: neither {folders} can be written to.")
     return None, None
 
 
@@ -365,7 +365,7 @@ class Journal:
             self._state.execute("INSERT OR REPLACE INTO replicates VALUES (?, ?, ?)", row)
         except SQLiteError as error:
             self._full = True
-            err.print(plain(f"No more replicates can be kept for --resume: {error}."))
+            err.say(f"No more replicates can be kept for --resume: {error}.")
 
     @property
     def held(self) -> int:

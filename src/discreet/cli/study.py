@@ -24,8 +24,8 @@ from discreet.cli.console import (
     out,
     plain,
     refusing,
+    write_results,
 )
-from discreet.records import write_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def run(
         loaded = load_study(study, rounds, replicates, data)
         check_outputs(outputs, loaded.files)
         for warning in loaded.warnings:
-            err.print(plain(f"Warning: {warning}"))
+            err.say(f"Warning: {warning}")
         with open_journal(study, loaded, resume) as journal:
             outcomes, stop = simulate_study(loaded, jobs or cores(), journal)
             if stop is not None and not outcomes:
@@ -75,7 +75,13 @@ def run(
                 # A command that is broken into lines could not be pasted.
                 err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)
             check_outputs(outputs, loaded.files)
-            _write(loaded, outcomes, json, report)
+            write_results(json, [outcome.record for outcome in outcomes])
+            if report is not None:
+                # Matplotlib and Jinja2 take a second to import.
+                from discreet.reporting.report import write_report
+
+                write_report(loaded, outcomes, report)
+                out.say(f"Report:  {report}")
             if stop is not None:
                 raise typer.Exit(stop.code)
             journal.finish()
@@ -99,40 +105,21 @@ def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     answer = verdict(summary, study.problem)
     out.print()
     out.print(f"[bold]{plain(study.title)}[/]")
-    out.print(plain(_what(study)))
-    if study.problem.rows is not None:
-        out.print(plain(f"{study.problem.rows.sentence}."))
-    out.print()
-    out.print(f"[bold]{plain(answer.headline)}[/]")
-    for text in (*answer.findings, answer.basis):
-        out.print(plain(text))
-    out.print()
-    out.print(result_table(summary))
-    out.print()
-    out.print(plain(promise(summary)))
-    out.print()
-
-
-def _write(
-    study: Study, outcomes: Sequence[Outcome], json: Path | None, report: Path | None
-) -> None:
-    """The files that were asked for."""
-    if json is not None:
-        write_records([outcome.record for outcome in outcomes], json)
-        out.print(plain(f"Records: {json}"))
-    if report is not None:
-        # Matplotlib and Jinja2 take a second to import.
-        from discreet.reporting.report import write_report
-
-        write_report(study, outcomes, report)
-        out.print(plain(f"Report:  {report}"))
-
-
-def _what(study: Study) -> str:
-    return (
+    out.say(
         f"{study.problem.source} {study.rounds:,} people, {study.replicates} "
         f"replicate{'s' if study.replicates > 1 else ''}; {study.problem.offer}."
     )
+    if study.problem.rows is not None:
+        out.say(f"{study.problem.rows.sentence}.")
+    out.print()
+    out.print(f"[bold]{plain(answer.headline)}[/]")
+    for text in (*answer.findings, answer.basis):
+        out.say(text)
+    out.print()
+    out.print(result_table(summary))
+    out.print()
+    out.say(promise(summary))
+    out.print()
 
 
 data_app = typer.Typer(help="The problems that a study file can name.", no_args_is_help=True)
