@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import discreet.cli.running
 import discreet.cli.study
 from discreet.cli import app
+from discreet.records import write_records
 
 runner = CliRunner()
 
