@@ -377,7 +377,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def _facts_of(self, policy: P) -> dict[str, Any]:
         """What a policy of this learner has beside its version, by the names of its attributes."""
-        facts = {name: fact for name, fact in self.policy_header().items() if name != "version"}
+        facts = self.policy_header()
         return {**facts, "epsilon": self.budget.epsilon} if hasattr(policy, "epsilon") else facts
 
     @property
