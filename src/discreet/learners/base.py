@@ -319,16 +319,9 @@ class Learner(ABC, Generic[P, R, S]):
     def option_names(cls) -> list[str]:
         """The keyword arguments that this learner has beside those of all learners, and those of
         base classes to which it hands them on."""
-        shared = inspect.signature(Learner).parameters
-        return list(
-            dict.fromkeys(
-                name
-                for kind in cls.__mro__
-                if "__init__" in vars(kind) and issubclass(kind, Learner)
-                for name, parameter in inspect.signature(kind).parameters.items()
-                if name not in shared and parameter.kind is parameter.KEYWORD_ONLY
-            )
-        )
+        kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind)]
+        own = [name for kind in kinds if issubclass(kind, Learner) for name in _keywords(kind)]
+        return [name for name in dict.fromkeys(own) if name not in _keywords(Learner)]
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -395,6 +388,13 @@ class Learner(ABC, Generic[P, R, S]):
         return derive_guarantee(
             self.releases, self.budget.trust_model, self.adjacency, self.budget.delta
         )
+
+
+@cache
+def _keywords(kind: type) -> list[str]:
+    """The keyword arguments of a constructor."""
+    parameters = inspect.signature(kind).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
 
 
 @cache
