@@ -211,16 +211,16 @@ def test_large_arrays_travel_compactly_and_bit_for_bit() -> None:
         ({"shape": [0, 2**62], "float64": ""}, "damaged"),
         ({"shape": []}, "bytes"),
         ({"shape": "big"}, "shape"),
-        ({"shape": [1.5, 2.0]}, "whole"),
+        ({"shape": [1.5, 2.0]}, "int64"),
         ({"float64": "not base64!"}, "base64"),
         ({"float64": "\u00e9"}, "base64"),
         ({"float64": 3}, "exactly shape"),
         ({"dtype": "<f4"}, "exactly shape"),
         (
             {"shape": [1, 1], "float64": base64.b64encode(np.array(np.nan).tobytes()).decode()},
-            "finite",
+            "shape",
         ),
-        ({"shape": [1], "float64": base64.b64encode(np.array(1.0).tobytes()).decode()}, "1 dim"),
+        ({"shape": [1], "float64": base64.b64encode(np.array(1.0).tobytes()).decode()}, "shape"),
     ],
 )
 def test_damaged_compact_arrays_are_refused(change, message) -> None:

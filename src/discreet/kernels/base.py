@@ -34,8 +34,7 @@ from scipy.stats import qmc
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Coded, register
-from discreet.codec.fields import fields_to_json
+from discreet.codec import Coded, fields_to_json, register
 from discreet.domain import Box
 from discreet.kernels.text import kernel_from_text, kernel_to_text
 from discreet.validation import FloatArray, InvalidInput, distinct, whole_number

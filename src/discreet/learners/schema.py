@@ -26,8 +26,8 @@ _KINDS = {
         "partition-reports",
         "partition-statistics",
     ),
-    "partition.elimination": ("cell-sums",),
     "partition.published": (
+        "cell-sums",
         "published-partition-policy",
         "published-partition-source-policy",
         "laplace-reports",
@@ -42,7 +42,7 @@ _KINDS = {
     "gp_ucb.decision_sets": ("gp-set-policy",),
     "gp_ucb.public_points": ("gp-public-policy",),
     "gp_ucb.policy": ("point-observations", "noisy-rows", "gram-statistics"),
-    "epochs.policy": ("epoch-policy", "context-observations", "private-rows"),
+    "epochs.policy": ("epoch-policy", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
     "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
     "baselines.gradients.policy": (

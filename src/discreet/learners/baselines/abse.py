@@ -11,7 +11,7 @@ from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Observations
-from discreet.learners.partition.elimination import (
+from discreet.learners.partition.published import (
     CellSums,
     EliminationLearner,
     EliminationPolicy,
@@ -25,6 +25,16 @@ class AbsePolicy(EliminationPolicy):
     """Uniform choice among active arms; reports hold everything."""
 
     kind: ClassVar[str] = "abse-policy"
+
+    def check_active(self, leaves: IntArray, arms: IntArray) -> None:
+        """Refuse actions with an arm that was given up in the context's leaf."""
+        gone = ~self.active[leaves, arms]
+        if gone.any():
+            first = int(np.argmax(gone))
+            raise InvalidInput(
+                f"actions had arm {arms[first]} at position {first}, which policy {self.version} "
+                "no longer offers to that context; report only actions that this policy chose."
+            )
 
     def sums(self, reports: Observations) -> CellSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""

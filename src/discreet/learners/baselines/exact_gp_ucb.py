@@ -305,8 +305,8 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
     def _statistics(self, policy: ExactGPPolicy, reports: PointObservations) -> ObservedRows:
         return ObservedRows(reports=len(reports), rows=policy.rows(reports))
 
-    def merge(self, statistics: ObservedRows) -> None:
-        super().merge(statistics)
+    def _add(self, statistics: ObservedRows) -> None:
+        super()._add(statistics)
         self._new = self._new + statistics if self._new.reports else statistics
 
     def _publish(self) -> ExactGPPolicy:

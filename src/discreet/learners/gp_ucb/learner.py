@@ -58,7 +58,7 @@ from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.prefix_sums import Decoder, Encoder, PrivateStream
+from discreet.privacy.prefix_sums import LinearStream, PrivateStream
 from discreet.validation import InvalidInput, positive_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
@@ -140,7 +140,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self._released = self._sums
         self._counts = ()
         self._stream: PrivateStream | None = None
-        self._design: tuple[Encoder, Decoder] | None = None
+        self._design: LinearStream | None = None
         if budget.protects_releases:
             assert self.noise is not None
             mode = self.mode
@@ -149,7 +149,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             mechanism = self.calibration.mechanism(reward_noise, self.horizon, mode.public)
             size, moved = mode.size, mode.sensitivity
             self._stream = PrivateStream(mechanism, size, moved, multiplier, self.noise)
-            self._design = mechanism.encoder(), mechanism.decoder()
+            self._design = LinearStream(mechanism)
 
     @cached_property
     def mode(self) -> Mode:
@@ -246,7 +246,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         """
         new = self.people - self._released.reports
         assert self._design is not None
-        encoder, decoder = self._design
         if stream.people != self._released.reports:
             raise InvalidInput(
                 "a release was interrupted, and its people must not be released again; load the "
@@ -259,8 +258,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             self._released = self._sums
             self._counts = (*self._counts, new)
             # The design is public: the same weights, without noise.
-            decoder.take(encoder.push(design, new), new)
-        estimate, weighted = stream.estimate, decoder.estimate
+            self._design.release(design, new)
+        estimate, weighted = stream.estimate, self._design.estimate
         assert estimate is not None
         assert weighted is not None
         return ReleasedSums(
@@ -301,8 +300,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     def _state(self) -> dict[str, Any]:
         if self._stream is None or self._design is None:
             return super()._state()
-        design = [half.to_fields() for half in self._design]
-        return {**super()._state(), "stream": self._stream.to_fields(), "design": design}
+        streams = {"stream": self._stream.to_fields(), "design": self._design.to_fields()}
+        return {**super()._state(), **streams}
 
     def _facts_of(self, policy: GPPolicy) -> dict[str, Any]:
         return {**super()._facts_of(policy), "local": self.mode.local}
@@ -311,24 +310,9 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         super()._restore(saved)
         if self._stream is None:
             return
-        assert self.noise is not None
-        mechanism, asked = self._stream.mechanism, self._stream
-        self._stream = PrivateStream.from_fields(mechanism, saved["stream"], self.noise)
-        if (
-            self._stream.size != asked.size
-            or self._stream.sensitivity < asked.sensitivity * (1.0 - 1e-12)
-            or self._stream.noise_multiplier < asked.noise_multiplier * (1.0 - 1e-9)
-            or self._stream.scale > asked.scale * (1.0 + 1e-6)
-        ):
-            raise InvalidInput(
-                "the saved stream has other noise than this learner's budget asks for; read it as "
-                "save() wrote it, with the same version of discreet."
-            )
-        encoder, decoder = saved["design"]
-        self._design = (
-            Encoder.from_fields(mechanism, encoder),
-            Decoder.from_fields(mechanism, decoder),
-        )
+        assert self._design is not None
+        self._stream.restore(saved["stream"])
+        self._design.restore(saved["design"])
         people = self._stream.people
         if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
