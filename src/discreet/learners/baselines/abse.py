@@ -81,10 +81,9 @@ class Abse(EliminationLearner[AbsePolicy, Observations]):
                 "no longer offers to that context; report only actions that this policy chose."
             )
         shape, cell = (len(tree), self.arms), tree.leaves[leaves] * self.arms + arms
-        ones, cells = np.ones(people), len(tree) * self.arms
-        chosen, rewards = (
-            np.bincount(cell, weights, cells).reshape(shape) for weights in (ones, reports.rewards)
-        )
+        weights = np.ones(people), reports.rewards
+        sums = [np.bincount(cell, weight, shape[0] * shape[1]).reshape(shape) for weight in weights]
+        chosen, rewards = np.asarray(sums, dtype=np.float64)
         times = np.zeros(len(tree))
         times[tree.leaves] = people
         return CellSums(times, chosen, rewards, reports=people)
