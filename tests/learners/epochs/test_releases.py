@@ -39,7 +39,7 @@ def state(made: EpochLearner) -> str:
 
 
 @every_kind
-@pytest.mark.parametrize("person", [3, 120, 250, PEOPLE - 1])
+@pytest.mark.parametrize("person", [3, 250, PEOPLE - 1])
 def test_a_person_changes_one_release_by_no_more_than_was_paid_for(kind: str, person: int) -> None:
     """Given what was released before, other people's actions are the same, and so is what is
     released of them; policies are functions of releases alone."""
@@ -105,7 +105,7 @@ def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EPOCHS)
-@pytest.mark.parametrize("horizon", [30, 100, 401, 2000])
+@pytest.mark.parametrize("horizon", [30, 100, 401])
 def test_the_last_epoch_is_never_released(kind: str, horizon: int) -> None:
     spy = Spy(1)
     made = learner(kind, Joint(1.0, 1e-5), spy, horizon)
@@ -124,7 +124,7 @@ def test_the_last_epoch_is_never_released(kind: str, horizon: int) -> None:
 
 @every_kind
 @pytest.mark.parametrize("budget", [Joint(0.3, 1e-6), Joint(1.0, 1e-5), Joint(9.0, 0.01)], ids=str)
-@pytest.mark.parametrize("horizon", [60, 3000])
+@pytest.mark.parametrize("horizon", [60, 1000])
 def test_the_guarantee_is_the_budget_for_any_number_of_epochs(
     kind: str, budget: Joint, horizon: int
 ) -> None:
