@@ -35,14 +35,6 @@ EPSILONS = [0.1, 1.0, 3.0, 10.0]
 SHAPES = [(bins, size) for bins in range(1, 5) for size in range(1, bins + 1)]
 
 
-@pytest.fixture(params=["simulated", "secure"])
-def noise(request: pytest.FixtureRequest) -> NoiseSource:
-    if request.param == "simulated":
-        return SimulatedNoise(20240607)
-    pytest.importorskip("opendp")
-    return SecureNoise()
-
-
 def all_reports(bins: int, size: int) -> list[Report]:
     """Every set of `size` bins with every choice of signs."""
     return list(product(combinations(range(bins), size), product((-1, 1), repeat=size)))
