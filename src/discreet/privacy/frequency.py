@@ -327,12 +327,10 @@ class LaplaceOnCells(Coded):
         (U, V) is affine in the reward, so the maximum over two records lies at rewards 0 or 1;
         cells beyond the first two add nothing, because all cells are alike.
         """
-        few = min(self.cells, 2)
-        points = [
-            self._place(np.array([cell]), np.array([float(reward)]))
-            for cell, reward in product(range(-1 if self.partial else 0, few), (0, 1))
-        ]
-        return max(float(np.abs(point - other).sum()) for point, other in product(points, points))
+        cells = range(-1 if self.partial else 0, min(self.cells, 2))
+        records = np.array(list(product(cells, (0.0, 1.0))))
+        points = self._place(records[:, 0].astype(np.int64), records[:, 1])
+        return float(np.abs(points[:, None] - points[None]).sum(axis=2).max())
 
     def variance(self) -> float:
         """Variance of the noise on each U and each V: 32 / epsilon^2."""
@@ -373,7 +371,7 @@ def round_to_signs(rewards: FloatArray, noise: NoiseSource) -> SignArray:
 
 def _signs(signs: SignArray, people: int) -> SignArray:
     array = np.asarray(signs)
-    if array.shape != (people,) or not np.isin(array, (-1, 1)).all():
+    if array.shape != (people,) or not ((array == 1) | (array == -1)).all():
         raise InvalidInput(
             f"signs had shape {array.shape} and values {np.unique(array)[:5].tolist()}; they must "
             f"have shape ({people},) and each be -1 or +1."

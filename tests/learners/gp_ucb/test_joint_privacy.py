@@ -394,7 +394,7 @@ class TestFailures:
         def less_noise(own: dict[str, Any]) -> None:
             own["stream"]["began"]["scale"] /= 10.0
 
-        nobody = to_json(made.mode.empty())
+        nobody = to_json(made._empty())
         refuses(less_noise)
         refuses(lambda own: own.update(released=nobody))
         refuses(lambda own: own.update(counts=[1]))
@@ -441,7 +441,7 @@ class TestWhatIsRefused:
 
     def test_more_people_than_add_up_exactly(self) -> None:
         made = learner(budget=NonPrivate())
-        huge = made.mode.empty()
+        huge = made._empty()
         with pytest.raises(InvalidInput, match="exactly"):
             made.merge(replace(huge, reports=2**25 + 1))
 
@@ -471,7 +471,7 @@ class TestWhatIsRefused:
             replace(good, row=np.full_like(good.row, np.iinfo(np.int64).min)),
             replace(good, row=np.append(np.iinfo(np.int64).min, good.row[1:])),
             replace(good, row=np.concatenate([good.row[:1], [-(2**63)], good.row[2:]])),
-            replace(good, exact=False, row=good.row.astype(float)),
+            replace(good, row=good.row.astype(float)),
         ):
             with pytest.raises(InvalidInput):
                 made.merge(forged)

@@ -35,8 +35,7 @@ from discreet.kernels import (
     public_points,
     read_kernel,
 )
-from discreet.kernels.finite import pivoted_cholesky
-from discreet.kernels.nystrom import CANDIDATES
+from discreet.kernels.nystrom import CANDIDATES, pivoted_cholesky
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number, positive_number
 
