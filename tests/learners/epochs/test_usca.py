@@ -77,9 +77,7 @@ def worst_ratio(made: Usca, contexts: np.ndarray = GRID) -> float:
 
 class TestPrivacy:
     @pytest.mark.parametrize("arms", [2, TWO, DOSES], ids=["two", "two points", "four points"])
-    @pytest.mark.parametrize(
-        ("epsilon", "people"), [(0.5, 60), (2.0, 200), (8.0, 60)], ids=["0.5", "2", "8"]
-    )
+    @pytest.mark.parametrize(("epsilon", "people"), [(0.5, 60), (8.0, 60)], ids=["0.5", "8"])
     def test_the_worst_ratio_is_epsilon_and_no_more(
         self, arms: Any, epsilon: float, people: int
     ) -> None:
