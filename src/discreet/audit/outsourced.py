@@ -221,7 +221,7 @@ def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
     missing = pd.DataFrame({"id": ["p00"], "outcome": [None]})
     measured = missing if np.isnan(key.outcomes[0]) else None
     for answer in curator.answer(certificate.release, asked, measured):
-        facts.add(f"the answer to question {answer.question.number}", repr(answer.value))
+        facts.add(f"the answer to question {answer.question.number}", answer.value)
 
 
 def _records(certificate: Certificate) -> list[Any]:
