@@ -73,9 +73,15 @@ def test_lemma_5_is_that_of_the_reproduction() -> None:
     assert published.sigma_gram(budget) == pytest.approx(specimens.SIGMA_GRAM)
     assert published.sigma_rewards(budget) == pytest.approx(specimens.SIGMA_REWARDS)
     # What the docstring says: 7.7 is the first part at alpha = 10, and alpha = 5 is kept.
-    assert published.gram_epsilon(budget) == pytest.approx(7.70, abs=0.01)
-    assert published.guarantee(budget, 4).epsilon == pytest.approx(11.92, abs=0.01)
-    assert published.guarantee(Local(5.0, 0.1), 4).epsilon < 5.0
+    gram = published.sigma_gram(budget) / math.sqrt(2.0)
+    assert gaussian_epsilon(gram, 0.5 * specimens.DELTA) == pytest.approx(7.70, abs=0.01)
+
+    def held(epsilon: float) -> float:
+        multiplier = published.noise_multiplier(Local(epsilon, specimens.DELTA), 4)
+        return gaussian_epsilon(multiplier, specimens.DELTA)
+
+    assert held(specimens.ALPHA) == pytest.approx(11.92, abs=0.01)
+    assert held(5.0) < 5.0
 
 
 def test_the_two_people_of_lemma_5_are_the_worst_that_there_are() -> None:

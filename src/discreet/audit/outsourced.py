@@ -24,9 +24,8 @@ from discreet.audit.ledger import gaussian_epsilon
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.key import read_key
-from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.release import draw_rows
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -217,16 +216,15 @@ def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
     asked = [Question(1 + number, row) for number, row in enumerate(rows)]
     key = read_key(curator.folder)
     assert key is not None
-    assert key.outcomes is not None
     missing = pd.DataFrame({"id": ["p00"], "outcome": [None]})
-    measured = missing if np.isnan(key.outcomes[0]) else None
+    measured = missing if np.isnan(key.roster.outcomes[0]) else None
     for answer in curator.answer(certificate.release, asked, measured):
-        facts.add(f"the answer to question {answer.question.number}", answer.value)
+        facts.add(f"the answer to question {answer.number}", answer.answer)
 
 
 def _records(certificate: Certificate) -> list[Any]:
     rows = (*certificate.earlier, certificate.mechanism)
-    releases = [certificate._release(mechanism, certificate.radius) for mechanism in rows]
+    releases: list[Any] = [mechanism.release(certificate.radius) for mechanism in rows]
     return releases if certificate.answers is None else [*releases, certificate.answers.release]
 
 
@@ -241,4 +239,4 @@ def _trials(wish: Wish, exact: Exact, seed: Seed) -> Game:
 def _rows(certificate: Certificate, row: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     table = np.tile(row, (trials, 1))
     whole = replace(certificate.mechanism, numbers=table.size)
-    return draw_rows(table, whole, certificate.projection, noise).points
+    return draw_rows(table, whole, certificate.projection, noise)[0]

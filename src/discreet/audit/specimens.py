@@ -270,7 +270,8 @@ def restart(value: float, trials: int, noise: NoiseSource) -> None:
     saved = json.dumps(stream.to_fields())
     row = np.full(trials, value)
     stream.release(row)
-    restored = PrivateStream.from_fields(Independent(), json.loads(saved), noise)
+    restored = PrivateStream(Independent(), trials, 1.0, multiplier, noise)
+    restored.restore(json.loads(saved))
     restored.release(row)
 
 

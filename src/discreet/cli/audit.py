@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.audit import CONFIDENCE, SEED, TRIALS
+from discreet.cli import STOPPED, stop_of
 from discreet.cli.console import (
+    FIGURE,
+    PAGE,
+    RECORDS,
     DataOption,
     JobsOption,
     PlotOption,
     RecordsOption,
+    check_outputs,
     cores,
     err,
     out,
     plain,
     progress,
     refusing,
+    write_results,
 )
-from discreet.cli.outputs import FIGURE, PAGE, RECORDS, check_outputs, write_results
-from discreet.cli.stopping import STOPPED, stop_of
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
