@@ -10,10 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet.cli.running
-import discreet.reproduction.base
+import discreet.cli.study
 from discreet.cli import app
 from discreet.records import write_records
-from discreet.reproduction.dubey2021 import figures
 
 runner = CliRunner()
 
@@ -192,84 +191,3 @@ def test_run_says_what_people_can_be_given(study: Path, problem: str, expected: 
     assert "a [/b]" in words
     assert expected in words
     assert "arms: ." not in words
-
-
-def reproduce(name: str, *arguments: object, trials: int = 2) -> tuple[int, str, str]:
-    return invoke("reproduce", name, "--trials", trials, "--rounds", 16, "--jobs", 1, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "trials"), [("dubey-figure-1", 1), ("dubey-figure-2", 2), ("dubey-table-1", 1)]
-)
-def test_reproductions_print_a_table_and_write_files(
-    name: str, trials: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # One function of Table 1 shows what all three would.
-    first = figures.benchmarks()[:1]
-    monkeypatch.setattr(figures, "benchmarks", lambda: first)
-    records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
-    code, out, err = reproduce(name, "--json", records, "--plot", plot, trials=trials)
-    assert code == 0, err
-    for word in ("promised", "held", "published", "uniform", "16 people"):
-        assert word in " ".join(out.split())
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    needed = {"method", "metric", "mean", "standard_error", "trials", "paper", "epsilon", "delta"}
-    needed |= {"true_epsilon", "excess_noise", "trust_model", "protects", "rounds", "seconds"}
-    assert all(needed <= set(line) for line in lines)
-    assert {(line["trials"], line["rounds"]) for line in lines} == {(trials, 16)}
-    free = [line for line in lines if line["method"] == "uniform"]
-    assert all(line["epsilon"] is None and line["true_epsilon"] is None for line in free)
-    # What a paper printed is for its own number of rounds.
-    assert all(line["paper"] is None for line in lines)
-    assert all((line["standard_error"] is None) is (trials == 1) for line in lines)
-
-
-def test_bad_wishes_of_reproductions_end_with_code_2(tmp_path: Path) -> None:
-    code, out, _ = invoke("reproduce", "list")
-    assert code == 0
-    assert all(f"dubey-{name}" in out for name in ("figure-1", "figure-2", "table-1"))
-    code, out, err = reproduce("dubey-figure-1", "--delta", 1.5)
-    assert (code, out) == (2, "")
-    assert "delta" in err
-    code, _, err = reproduce("dubey-figure-2", "--delta", 0.1)
-    assert code == 2
-    assert "varies" in err
-    assert reproduce("dubey-figure-1", "--published")[0] == 2
-    assert reproduce("dubey-figure-1", "--plot", tmp_path / "f.pdf")[0] == 2
-    assert reproduce("dubey-figure-1", "--json", tmp_path / "no" / "f.jsonl")[0] == 2
-    assert invoke("reproduce", "dubey-figure-1", "--rounds", 1)[0] == 2
-    assert invoke("reproduce", "figure-9")[0] == 2
-
-
-def test_an_interrupted_reproduction_keeps_what_is_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = discreet.reproduction.base.run_trials
-
-    def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
-        stream = original(*arguments, **keywords)
-        for _ in range(5):
-            yield next(stream)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(discreet.reproduction.base, "run_trials", interrupted)
-    records = tmp_path / "r.jsonl"
-    code, out, err = reproduce("dubey-figure-2", "--json", records)
-    assert code == 130
-    assert "5 of 22 runs" in " ".join(err.split())
-    assert "published" in out
-    assert len(records.read_text().splitlines()) == 5
-
-
-def test_reproduce_only_some_methods(tmp_path: Path) -> None:
-    records = tmp_path / "r.jsonl"
-    chosen = ["--method", "uniform", "--method", "ours, local", "--json", records]
-    code, _, err = reproduce("dubey-figure-1", *chosen, trials=1)
-    assert code == 0, err
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    assert {line["method"] for line in lines} == {"uniform", "ours, local"}
-    code, _, err = reproduce("dubey-figure-1", "--method", "theirs")
-    assert code == 2
-    assert "'theirs'" in err
-    assert "'published'" in " ".join(err.split())

@@ -400,7 +400,7 @@ class TestForgeries:
             ("bounds.columns.0.upper", -1.0, "must be below"),
             ("bounds.columns.0.name", 3, "name was 3; it must be a text"),
             ("projection", {"matrix": [[1.0], [1.0]]}, "has 2 rows for 3"),
-            ("projection", {"matrix": [[1.0], [math.nan], [1.0]]}, "matrix had NaN"),
+            ("projection", {"matrix": [[1.0], [math.nan], [1.0]]}, "matrix had nan"),
             ("projection", "x", "projection"),
             ("answers", {"epsilon": 1.0}, "lacks the field 'delta'"),
             ("promise", {}, "damaged"),

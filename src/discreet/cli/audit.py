@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from discreet.audit.games import Check
-    from discreet.audit.runner import Finding
+    from discreet.records import Finding
 
 
 def audit(
@@ -77,7 +77,6 @@ def audit(
     from discreet.reporting.audit import (
         audit_note,
         audit_reasons,
-        audit_records,
         audit_table,
         audit_verdict,
     )
@@ -90,8 +89,7 @@ def audit(
         out.print()
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
     with refusing():
-        records = audit_records(findings, confidence)
-        write_results(json, records, plot, lambda: _figure(findings))
+        write_results(json, findings, plot, lambda: _figure(findings))
         if report is not None:
             from discreet.reporting.audit import write_audit_report
 
@@ -132,8 +130,9 @@ def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]
 def _findings(
     checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
 ) -> Sequence[Finding]:
-    from discreet.audit.runner import Finding, steps
     from discreet.audit.runner import audit as run_audit
+    from discreet.audit.runner import steps
+    from discreet.records import Finding
 
     findings: list[Finding] = []
     stream = run_audit(checks, trials, confidence, seed, jobs)

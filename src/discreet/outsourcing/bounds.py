@@ -256,7 +256,7 @@ class PublicBounds:
             each.column if each.fill is None else replace(each.column, missing="drop")
             for each in self.columns
         ]
-        values = encode_columns(frame, read, may_drop=False).values
+        values, _ = encode_columns(frame, read, may_drop=False)
         points = np.empty_like(values)
         for place, column in enumerate(self.columns):
             fill = math.nan if column.fill is None else column.fill
