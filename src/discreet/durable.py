@@ -192,8 +192,8 @@ class StateFile:
                 ) from error
             if type(error) is sqlite3.DatabaseError:
                 raise Damaged(
-                    f"{self.path} is damaged or is not {self.what} ({error}); restore it, name "
-                    "another, or remove it to begin anew."
+                    f"{self.path} is damaged or is not {self.what} ({error}); restore it, or name "
+                    "another."
                 ) from error
             raise InvalidInput(
                 f"{self.path} could not be read or written ({error}); nothing was changed."
@@ -212,7 +212,6 @@ class StateFile:
             raise sqlite3.DatabaseError("file is not a database")
         if tables and application != self.application:
             raise Damaged(
-                f"{self.path} is not {self.what} of this version; restore it, name another, or "
-                "remove it to begin anew."
+                f"{self.path} is not {self.what} of this version; restore it, or name another."
             )
         return bool(tables)
