@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -174,16 +174,19 @@ class StateFile:
         size = self.path.stat().st_size
         name = f"{self.path.resolve().as_uri()}?mode=rw"
         try:
-            state = sqlite3.connect(name, timeout=wait, isolation_level=None, uri=True)
-            try:
+            with closing(
+                sqlite3.connect(name, timeout=wait, isolation_level=None, uri=True)
+            ) as state:
                 # As FULL, and the folder too: a journal that came back after a power cut would
                 # take back what was seen.
                 state.execute("PRAGMA synchronous = EXTRA")
                 for statement in ("PRAGMA foreign_keys = ON", *begin):
                     state.execute(statement)
-                yield state, self._is_begun(state, size)
-            finally:
-                state.close()
+                try:
+                    yield state, self._is_begun(state, size)
+                finally:
+                    # At once, even if somebody still holds a cursor, for which closing would wait.
+                    state.rollback()
         except sqlite3.Error as error:
             if "locked" in str(error):
                 raise Busy(
