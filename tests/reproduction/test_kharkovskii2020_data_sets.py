@@ -13,23 +13,18 @@ from discreet.reproduction.kharkovskii2020 import data_sets
 from discreet.reproduction.kharkovskii2020.data_sets import (
     LOANS_FILE,
     PROPERTY_FILE,
+    SETTINGS,
     Outcomes,
     branin,
     branin_hoo,
-    fit,
+    fitted,
     isotropic,
     load,
     loans,
     properties,
     synthetic,
 )
-from discreet.reproduction.kharkovskii2020.settings import (
-    DATA_SETS,
-    FIGURES,
-    PAPER_TABLES,
-    SETTINGS,
-    TABLES,
-)
+from discreet.reproduction.kharkovskii2020.searches import FIGURES, TABLES
 from discreet.validation import FloatArray, InvalidInput
 from tests.reproduction.tables import write_search_tables
 
@@ -45,36 +40,39 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_papers_settings() -> None:
-    assert set(SETTINGS) == set(DATA_SETS)
-    found = {one.name: (one.rounds, one.delta, one.columns) for one in SETTINGS.values()}
-    assert found["synthetic"] == found["synthetic-5"] == (50, 1e-5, 10)
-    assert found["loans"] == (50, 1e-5, 15)
-    assert found["property"] == (100, 1e-4, 15)
-    assert found["branin"] == (50, 1e-3, 10)
+    asked = {name: (one.rounds, one.delta, one.columns) for name, one in SETTINGS.items()}
+    assert asked == {
+        "synthetic-5": (50, 1e-5, 10),
+        "synthetic": (50, 1e-5, 10),
+        "loans": (50, 1e-5, 15),
+        "property": (100, 1e-4, 15),
+        "branin": (50, 1e-3, 10),
+    }
 
 
 def test_the_papers_tables() -> None:
-    assert [table.number for table in PAPER_TABLES] == list(range(1, 13))
-    assert len(TABLES) == 15
-    first, eighth, last = PAPER_TABLES[0], PAPER_TABLES[7], PAPER_TABLES[-1]
-    assert (first.data_set, first.most_columns) == ("synthetic", 10)
-    assert first.epsilon == pytest.approx(math.exp(1.1))
-    assert first.regrets == {3: 0.073, 6: 0.038, 8: 0.018, 10: 0.014, 15: 0.118, 20: 0.137}
-    assert eighth.regrets == {3: 0.567, 9: 0.553, 12: 0.479, 15: 0.453, 20: 0.493, 30: 0.52}
-    assert last.regrets == {5: 0.152, 10: 0.0, 15: 0.0, 20: 0.0, 30: 0.005, 50: 0.073}
-    assert last.printed(50) == 0.073
-    assert last.printed(51) is None
-    assert all(table.most_columns in table.regrets for table in TABLES)
-    assert [table.printed(10) for table in TABLES[:3]] == [None, None, None]
+    assert [part.table for part in TABLES] == [None] * 3 + list(range(1, 13))
+    printed = {part.table: {said.columns: said.number for said in part.reported} for part in TABLES}
+    assert printed[1] == {3: 0.073, 6: 0.038, 8: 0.018, 10: 0.014, 15: 0.118, 20: 0.137}
+    assert printed[8] == {3: 0.567, 9: 0.553, 12: 0.479, 15: 0.453, 20: 0.493, 30: 0.52}
+    assert printed[12] == {5: 0.152, 10: 0.0, 15: 0.0, 20: 0.0, 30: 0.005, 50: 0.073}
+    assert printed[None] == {10: None}
+    first = TABLES[3]
+    assert first.data_set == "synthetic"
+    assert {said.epsilon for said in first.reported} == {math.exp(1.1)}
+    assert [said.columns for said in first.reported if said.branch == "if"] == [3, 6, 8, 10]
 
 
 def test_the_papers_figures() -> None:
-    printed = {figure.name: dict(figure.above) for figure in FIGURES[1:]}
+    printed = {
+        part.name: {said.log_epsilon: said.number for said in part.reported} for part in FIGURES[1:]
+    }
     assert printed["Figure 2a"] == {1.1: 0.011, 0.9: 0.069, 0.0: 0.099}
     assert printed["Figure 2b"] == {2.9: 0.003, 2.0: 0.019, 1.0: 0.05}
     assert printed["Figure 2c"] == {2.8: 0.051, 1.0: 0.017, 0.5: 0.082}
     assert printed["Figure 3"] == {2.3: 0.004, 2.0: 0.023, 1.8: 0.051}
-    assert all(max(figure.above) == figure.projected_at for figure in FIGURES[1:])
+    for part in FIGURES[1:]:
+        assert [said.branch for said in part.reported] == ["if", None, None]
 
 
 def test_simple_regret_counts_the_best_so_far() -> None:
@@ -140,10 +138,12 @@ def test_hyperparameters_are_found() -> None:
     gaps = np.square(scaled[:, None] - scaled[None, :]).sum(axis=2)
     root = np.linalg.cholesky(np.exp(-0.5 * gaps) + 1e-10 * np.eye(60))
     outcome = 7.0 + 2.0 * (root @ rng.standard_normal(60) + 0.1 * rng.standard_normal(60))
-    found = fit(columns, outcome)
-    assert found.length_scales == pytest.approx([3.0, 0.5], rel=0.4)
-    assert found.deviation == pytest.approx(2.0, rel=0.6)
-    assert found.noise < 0.1
+    made = fitted("branin", "drawn", "", columns, outcome)
+    # Distances in length scales are those of the process.
+    before = np.ptp(scaled, axis=0)
+    assert np.ptp(made.rows, axis=0) / made.length_scale == pytest.approx(before, rel=0.4)
+    assert made.deviation == pytest.approx(2.0, rel=0.6)
+    assert made.noise < 0.1
 
 
 def test_loans_are_over_and_their_outcome_is_a_return(data: Path) -> None:
@@ -178,12 +178,8 @@ def test_rows_cannot_be_changed(data: Path) -> None:
 
 
 def test_missing_files_and_columns_are_refused(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="--data"):
-        load("loans", None)
     with pytest.raises(InvalidInput, match="folder that holds lendingclub"):
         load("loans", tmp_path / "elsewhere")
-    with pytest.raises(InvalidInput, match="must be one of"):
-        load("adult", data)
     frame = pd.read_csv(data / PROPERTY_FILE)
     frame.drop(columns="lat").to_csv(data / PROPERTY_FILE, index=False)
     with pytest.raises(InvalidInput, match="'lat'"):

@@ -27,7 +27,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,7 +48,6 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    one_of,
     probability,
     whole_number,
 )
@@ -66,6 +65,7 @@ Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
 DrawSources = Callable[[np.random.Generator], Sequence[Source]]
 # A context, in the units of the problem's domain.
 Context = tuple[float, ...]
+Runs = TypeVar("Runs", bound="HasMethod")
 
 
 @runtime_checkable
@@ -186,11 +186,24 @@ class Probe:
         ]
 
 
-def of_methods(cases: Sequence[Case], names: Sequence[str] | None) -> list[Case]:
-    """The cases of the named methods, all if none; refuses a method that there is not."""
+class HasMethod(Protocol):
+    """What is run by a method."""
+
+    @property
+    def method(self) -> str:
+        """Its name."""
+        ...
+
+
+def of_methods(cases: Sequence[Runs], names: Sequence[str] | None) -> list[Runs]:
+    """Those by the named methods, all if none; refuses a method that there is not."""
     known = dict.fromkeys(case.method for case in cases)
-    wanted = [one_of(name, "the method", known) for name in names or known]
-    return [case for case in cases if case.method in wanted]
+    for name in names or ():
+        if name not in known:
+            # Names have commas.
+            listed = ", ".join(map(repr, known))
+            raise InvalidInput(f"the method was {name!r}; it must be one of {listed}.")
+    return [case for case in cases if not names or case.method in names]
 
 
 def plan_of(
