@@ -9,16 +9,13 @@ was promised (`_promise`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-
 from discreet.experiments.engine import Row, Seed, frame_of
 from discreet.experiments.means import mean_traces, means
-from discreet.experiments.serving import Source, run_with_sources, trace_of
+from discreet.experiments.serving import DrawSources, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import learner_class
@@ -45,8 +42,6 @@ NON_PRIVATE, UNIFORM = "non-private", "uniform"
 
 # What the learner is like when everybody has been served, by name.
 Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
-# The auxiliary sources of a trial.
-DrawSources = Callable[[np.random.Generator], Sequence[Source]]
 Runs = TypeVar("Runs", bound="HasMethod")
 
 
@@ -172,17 +167,10 @@ def plan_of(
 
 def serve(seed: Seed, case: Case) -> list[Row]:
     """One trial of a case; see the module's table."""
-    crowd, acting, drawn, public, elsewhere = seed.streams(5)
-    people = case.problem.sample(case.rounds, np.random.default_rng(crowd))
-    noise = SimulatedNoise(drawn)
-    sources = () if case.sources is None else case.sources(np.random.default_rng(elsewhere))
+    people = people_of(case.problem, case.rounds, seed.base, seed.trial)
     probe = None if case.probe is None else case.probe()
-    started = time.perf_counter()
-    learner = case.make(int(public.generate_state(1)[0]), noise)
-    rng = np.random.default_rng(acting)
     watching = () if probe is None else (probe,)
-    values = run_with_sources(learner, people, sources, rng, noise, watching)
-    seconds = time.perf_counter() - started
+    learner, values, seconds = play(seed, people, case.make, case.sources, watching)
     counted = {case.metric: values}
     if isinstance(case.problem, Measured):
         counted = case.problem.metrics(people, values)
