@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discreet.experiments import run_learner
-from discreet.learners.gp_ucb.calibration import row_sensitivity
+from discreet.learners.gp_ucb.decision_sets import row_sensitivity
 from discreet.learners.gp_ucb.posterior import NoisySums
 from discreet.learners.saving import load, save
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise

@@ -31,8 +31,8 @@ from discreet.learners.gp_ucb.calibration import (
     Decision,
     KernelCalibration,
     RowWeights,
-    row_sensitivity,
 )
+from discreet.learners.gp_ucb.decision_sets import row_sensitivity
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
     GaussianPosterior,
