@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_papers_settings() -> None:
-    asked = {name: (one.rounds, one.delta, one.columns) for name, one in SETTINGS.items()}
+    asked = {name: (how.rounds, how.delta, how.columns) for name, how in SETTINGS.items()}
     assert asked == {
         "synthetic-5": (50, 1e-5, 10),
         "synthetic": (50, 1e-5, 10),
@@ -83,34 +83,34 @@ def test_simple_regret_counts_the_best_so_far() -> None:
 
 @pytest.mark.parametrize("length_scale", [1.25, 5.0])
 def test_synthetic_rows_and_functions(length_scale: float) -> None:
-    made = synthetic(length_scale)
-    assert made.rows.shape == (10_000, 2)
-    assert np.linalg.norm(made.rows, axis=1).max() == pytest.approx(25.0)
-    assert np.allclose(made.rows.mean(axis=0), 0.0)
-    assert made.length_scale == length_scale
-    assert made.name == ("synthetic" if length_scale == 1.25 else "synthetic-5")
-    draws = np.stack([made.draw(np.random.default_rng(k)).values for k in range(400)])
+    table = synthetic(length_scale)
+    assert table.rows.shape == (10_000, 2)
+    assert np.linalg.norm(table.rows, axis=1).max() == pytest.approx(25.0)
+    assert np.allclose(table.rows.mean(axis=0), 0.0)
+    assert table.length_scale == length_scale
+    assert table.name == ("synthetic" if length_scale == 1.25 else "synthetic-5")
+    draws = np.stack([table.draw(np.random.default_rng(k)).values for k in range(400)])
     # Covariances of some pairs of rows, on both axes.
     for other in (1, 3, 100, 505):
-        gap = made.rows[4550] - made.rows[4550 + other]
+        gap = table.rows[4550] - table.rows[4550 + other]
         true = math.exp(-0.5 * float(gap @ gap) / length_scale**2)
-        found = float((draws[:, 4550] * draws[:, 4550 + other]).mean())
-        assert found == pytest.approx(true, abs=0.2)
-    one = made.draw(np.random.default_rng(7))
-    assert (one.values == draws[7]).all()
-    noise = one.answers - one.values
+        covariance = float((draws[:, 4550] * draws[:, 4550 + other]).mean())
+        assert covariance == pytest.approx(true, abs=0.2)
+    again = table.draw(np.random.default_rng(7))
+    assert (again.values == draws[7]).all()
+    noise = again.answers - again.values
     assert noise.std() == pytest.approx(math.sqrt(1e-5), rel=0.05)
 
 
 def test_branin_hoo_has_its_minima() -> None:
     minima = np.array([[-math.pi, 12.275], [math.pi, 2.275], [3.0 * math.pi, 2.475]])
     assert branin_hoo(minima) == pytest.approx(0.397887, abs=1e-5)
-    made = branin()
-    assert made.rows.shape == (961, 2)
-    outcome = made.draw(np.random.default_rng(0)).values
-    assert (made.draw(np.random.default_rng(1)).answers == outcome).all()
+    table = branin()
+    assert table.rows.shape == (961, 2)
+    outcome = table.draw(np.random.default_rng(0)).values
+    assert (table.draw(np.random.default_rng(1)).answers == outcome).all()
     # The best of the grid is near a minimum: -log 0.4266 is 0.852.
-    spread = made.deviation * float(outcome.max() - outcome.min())
+    spread = table.deviation * float(outcome.max() - outcome.min())
     values = branin_hoo(_grid())
     assert spread == pytest.approx(math.log(values.max() / values.min()))
 
@@ -138,38 +138,38 @@ def test_hyperparameters_are_found() -> None:
     gaps = np.square(scaled[:, None] - scaled[None, :]).sum(axis=2)
     root = np.linalg.cholesky(np.exp(-0.5 * gaps) + 1e-10 * np.eye(60))
     outcome = 7.0 + 2.0 * (root @ rng.standard_normal(60) + 0.1 * rng.standard_normal(60))
-    made = fitted("branin", "drawn", "", columns, outcome)
+    table = fitted("branin", "drawn", "", columns, outcome)
     # Distances in length scales are those of the process.
     before = np.ptp(scaled, axis=0)
-    assert np.ptp(made.rows, axis=0) / made.length_scale == pytest.approx(before, rel=0.4)
-    assert made.deviation == pytest.approx(2.0, rel=0.6)
-    assert made.noise < 0.1
+    assert np.ptp(table.rows, axis=0) / table.length_scale == pytest.approx(before, rel=0.4)
+    assert table.deviation == pytest.approx(2.0, rel=0.6)
+    assert table.noise < 0.1
 
 
 def test_loans_are_over_and_their_outcome_is_a_return(data: Path) -> None:
-    made = loans(data)
+    table = loans(data)
     frame = pd.read_csv(data / LOANS_FILE)
     # Left out: not funded by investors, still current, nothing paid. Charged-off ones stay.
     kept = frame.drop(index=[0, 1, 2])
-    assert made.rows.shape == (len(kept), 3)
-    outcome = made.draw(np.random.default_rng(0)).values
+    assert table.rows.shape == (len(kept), 3)
+    outcome = table.draw(np.random.default_rng(0)).values
     returns = np.log(kept["total_payment"] / kept["funded_amnt"]).to_numpy()
-    assert np.allclose(np.diff(outcome) * made.deviation, np.diff(returns))
+    assert np.allclose(np.diff(outcome) * table.deviation, np.diff(returns))
     # The third column is the logarithm of the income.
-    assert np.corrcoef(made.rows[:, 2], np.log(kept["annual_inc"]))[0, 1] == pytest.approx(1.0)
-    assert "two public extracts joined" in made.source
+    assert np.corrcoef(table.rows[:, 2], np.log(kept["annual_inc"]))[0, 1] == pytest.approx(1.0)
+    assert "two public extracts joined" in table.source
 
 
 def test_properties_are_sought_where_they_are_cheap(data: Path) -> None:
-    made = properties(data)
+    table = properties(data)
     frame = pd.read_csv(data / PROPERTY_FILE)
-    outcome = made.draw(np.random.default_rng(0)).values
+    outcome = table.draw(np.random.default_rng(0)).values
     assert int(outcome.argmax()) == int(frame["avg_price_per_sqm"].argmin())
-    assert np.corrcoef(made.rows[:, 0], frame["long"])[0, 1] == pytest.approx(1.0)
-    low, high = made.box
-    assert (low <= made.rows).all()
-    assert (made.rows <= high).all()
-    assert "not the paper's 2,004" in made.source
+    assert np.corrcoef(table.rows[:, 0], frame["long"])[0, 1] == pytest.approx(1.0)
+    low, high = table.box
+    assert (low <= table.rows).all()
+    assert (table.rows <= high).all()
+    assert "not the paper's 2,004" in table.source
 
 
 def test_rows_cannot_be_changed(data: Path) -> None:

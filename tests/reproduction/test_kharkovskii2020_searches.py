@@ -29,6 +29,9 @@ from discreet.reproduction.kharkovskii2020.searches import (
     RAW_REGRET,
     REFERENCES,
     REGRET,
+    TABLES,
+    Part,
+    Reported,
     SearchEntry,
     Searches,
     entries_of,
@@ -58,7 +61,8 @@ def data() -> DrawnFunction:
 
 def plan(data: DrawnFunction, methods: Sequence[Method] = METHODS, **options: Any) -> Plan:
     """Searches by some methods, of 6 questions unless it is said otherwise."""
-    entries = [SearchEntry("a table", NAME, method) for method in methods]
+    part = Part(NAME, (Reported(1.1, 10, None),))
+    entries = [SearchEntry(part, method) for method in methods]
     return plan_of(entries, {NAME: data}, **{"runs": 3, "seed": 5, "rounds": 6, **options})
 
 
@@ -126,8 +130,8 @@ def test_records_of_a_method(data: DrawnFunction) -> None:
     def final(method: Method) -> np.ndarray:
         return frame[frame["case"] == METHODS.index(method)]["value"].to_numpy()
 
-    regret, raw, above = [one for one in results.records if one["method"] == "ours"]
-    assert [one["metric"] for one in (regret, raw, above)] == [REGRET, RAW_REGRET, ABOVE]
+    regret, raw, above = [row for row in results.records if row["method"] == "ours"]
+    assert [row["metric"] for row in (regret, raw, above)] == [REGRET, RAW_REGRET, ABOVE]
     mine = final(Ours(EPSILON))
     assert regret["mean"] == pytest.approx(mine.mean())
     assert regret["standard_error"] == pytest.approx(mine.std(ddof=1) / math.sqrt(3.0))
@@ -136,8 +140,8 @@ def test_records_of_a_method(data: DrawnFunction) -> None:
     assert regret["trials"] == 3
     for key in ("dataset", "rounds", "epsilon", "delta", "r", "radius", "true_epsilon", "sigma_y"):
         assert key in regret
-    free = [one for one in results.records if one["method"] == "non-private"]
-    assert [one["metric"] for one in free] == [REGRET, RAW_REGRET]
+    free = [row for row in results.records if row["method"] == "non-private"]
+    assert [row["metric"] for row in free] == [REGRET, RAW_REGRET]
     assert free[0]["epsilon"] is None
     curve = results.curves[results.curves["case"] == METHODS.index(Ours(EPSILON))]
     assert curve["at"].tolist() == [1, 2, 3, 4, 5, 6]
@@ -157,44 +161,44 @@ def test_the_plan_of_a_table() -> None:
     assert part.data_set == "synthetic"
     entries = list(entries_of(part, synthetic()))
     stated = {
-        one.how.columns: one.paper
-        for one in entries
-        if isinstance(one.how, Published) and one.how.branch == "as stated"
+        row.how.columns: row.paper
+        for row in entries
+        if isinstance(row.how, Published) and row.how.branch == "as stated"
     }
     assert stated == {3: 0.073, 6: 0.038, 8: 0.018, 10: 0.014, 15: 0.118, 20: 0.137}
     forced = [
-        (one.how.columns, one.how.branch)
-        for one in entries
-        if isinstance(one.how, Published) and one.how.branch != "as stated"
+        (row.how.columns, row.how.branch)
+        for row in entries
+        if isinstance(row.how, Published) and row.how.branch != "as stated"
     ]
     assert forced == [(3, "if"), (6, "if"), (8, "if"), (10, "if")]
-    rest = [one.how for one in entries if not isinstance(one.how, Published)]
+    rest = [row.how for row in entries if not isinstance(row.how, Published)]
     assert rest == [Ours(EPSILON), Ours(EPSILON, True), *REFERENCES]
     assert SETTINGS["synthetic"].rounds == 50
-    assert {one.setting["table"] for one in entries} == {1}
+    assert {row.part.table for row in entries} == {1}
 
 
 def test_printed_numbers_are_for_the_papers_number_of_questions() -> None:
-    entries = [SearchEntry("Table 1", "synthetic", RANDOM_ROWS, 0.073)]
+    entries = [SearchEntry(TABLES[3], RANDOM_ROWS, 0.073)]
     for rounds, paper in ((None, 0.073), (9, None)):
         plan = plan_of(entries, {"synthetic": synthetic()}, 1, 5, rounds)
-        assert {one["paper"] for one in plan.results().records} == {paper}
+        assert {row["paper"] for row in plan.results().records} == {paper}
 
 
 def test_the_plan_of_a_figure() -> None:
     parts = PO_GP_UCB_FIGURES.chosen(["synthetic"], ())
     entries = PO_GP_UCB_FIGURES.entries(parts, {"synthetic": synthetic()})
-    published = [one for one in entries if isinstance(one.how, Published)]
-    assert [(power(one.how.epsilon), one.paper) for one in published] == [
+    published = [row for row in entries if isinstance(row.how, Published)]
+    assert [(power(row.how.epsilon), row.paper) for row in published] == [
         ("e^1.1", 0.011), ("e^0.9", 0.069), ("e^0", 0.099), ("e^1.1", 0.011)
     ]  # fmt: skip
     assert published[-1].method == "published, paper's branch"
-    assert {one.metric for one in entries} == {ABOVE}
+    assert {row.part.metric for row in entries} == {ABOVE}
     # At length scale 5 the paper has no number; at e^3 the rule itself takes the branch "if".
     data = synthetic(5.0)
     ours = PO_GP_UCB_FIGURES.entries(PO_GP_UCB_FIGURES.chosen([NAME], ()), {NAME: data})
-    assert all(one.paper is None for one in ours)
-    taken = [one.how.facts(data)["branch"] for one in ours[:4]]
+    assert all(row.paper is None for row in ours)
+    taken = [row.how.facts(data)["branch"] for row in ours[:4]]
     assert taken == ["if", "else", "else", "if"]
 
 
@@ -202,7 +206,7 @@ def test_plans_leave_out_what_is_not_there_and_share_references() -> None:
     small = {"synthetic": synthetic()}
     parts = PO_GP_UCB_TABLES.chosen((), ())
     entries = PO_GP_UCB_TABLES.entries(parts, small)
-    assert {one.data_set for one in entries} == {"synthetic"}
+    assert {row.part.data_set for row in entries} == {"synthetic"}
     # Three tables with 6 r each; r = 15 and 20 of Table 1 take "else" as in the paper.
     assert len(entries) == 3 * (6 + 5) + 12
     assert plan_of(entries, small, 1, 5).total == len(entries) - 2 * len(REFERENCES)
@@ -211,7 +215,7 @@ def test_plans_leave_out_what_is_not_there_and_share_references() -> None:
     }  # fmt: skip
     assert PO_GP_UCB_TABLES.sizes == (50, 100)
     only = PO_GP_UCB_TABLES.entries(parts, small, ["ours"])
-    assert {one.method for one in only} == {"ours"}
+    assert {row.method for row in only} == {"ours"}
 
 
 def test_numbers_that_cannot_work_are_refused(data: DrawnFunction) -> None:
@@ -244,7 +248,7 @@ def test_results_come_in_order_and_without_a_reference_nothing_is_above_it(
     parts = PO_GP_UCB_FIGURES.chosen([NAME], ())
     entries = PO_GP_UCB_FIGURES.entries(parts, {NAME: data}, ["random", "published"])
     results = plan_of(entries, {NAME: data}, 2, 5, 4).results()
-    regrets = [one for one in results.records if one["metric"] == REGRET]
-    assert [one["method"] for one in regrets] == ["published"] * 3 + ["random"]
-    assert all(one["trials"] == 2 for one in regrets)
-    assert ABOVE not in {one["metric"] for one in results.records}
+    regrets = [row for row in results.records if row["metric"] == REGRET]
+    assert [row["method"] for row in regrets] == ["published"] * 3 + ["random"]
+    assert all(row["trials"] == 2 for row in regrets)
+    assert ABOVE not in {row["metric"] for row in results.records}

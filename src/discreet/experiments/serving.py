@@ -191,10 +191,10 @@ def play(
     """
     _, acting, drawn, public, elsewhere = seed.streams(5)
     noise, rng = SimulatedNoise(drawn), np.random.default_rng(acting)
-    heard = () if sources is None else sources(np.random.default_rng(elsewhere))
+    given = () if sources is None else sources(np.random.default_rng(elsewhere))
     started = time.perf_counter()
     learner = make(int(public.generate_state(1)[0]), noise)
-    values = run_with_sources(learner, people, heard, rng, noise, after)
+    values = run_with_sources(learner, people, given, rng, noise, after)
     return learner, values, time.perf_counter() - started
 
 

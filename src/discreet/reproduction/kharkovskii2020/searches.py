@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,23 +169,17 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A row of a table, or a line of a figure: one method on one data set.
+    """A row of a table, or a line of a figure.
 
     Attributes:
-        group: the table or figure it belongs to.
-        data_set: its name.
-        how: it is searched.
+        part: the table or figure it belongs to.
+        how: its data set is searched.
         paper: the number that the paper prints for it, if any.
-        metric: what that number is, `REGRET` or `ABOVE`.
-        setting: what records say about its place.
     """
 
-    group: str
-    data_set: str
+    part: Part
     how: Method
     paper: float | None = None
-    metric: str = REGRET
-    setting: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -195,26 +189,22 @@ class SearchEntry:
     @property
     def search(self) -> tuple[str, Method]:
         """Entries with equal searches have equal runs."""
-        return self.data_set, self.how
+        return self.part.data_set, self.how
 
 
 def entries_of(part: Part, data: DataSet) -> Iterator[SearchEntry]:
     """What is run for a table or figure: published, as stated and in the paper's branch; ours."""
-
-    def entry(how: Method, paper: float | None = None) -> SearchEntry:
-        return SearchEntry(part.heading(data), part.data_set, how, paper, part.metric, part.setting)
-
-    for said in part.reported:
-        yield entry(Published(said.epsilon, said.columns), said.number)
-    for said in part.reported:
-        stated = Published(said.epsilon, said.columns).algorithm(data).taken(data.rows)
-        if said.branch not in (None, stated):
-            yield entry(Published(said.epsilon, said.columns, said.branch), said.number)
+    for line in part.reported:
+        yield SearchEntry(part, Published(line.epsilon, line.columns), line.number)
+    for line in part.reported:
+        stated = Published(line.epsilon, line.columns).algorithm(data).taken(data.rows)
+        if line.branch not in (None, stated):
+            again = Published(line.epsilon, line.columns, line.branch)
+            yield SearchEntry(part, again, line.number)
     for published_rule in (False, True):
-        for epsilon in dict.fromkeys(said.epsilon for said in part.reported):
-            yield entry(Ours(epsilon, published_rule))
-    for reference in REFERENCES:
-        yield entry(reference)
+        for epsilon in dict.fromkeys(line.epsilon for line in part.reported):
+            yield SearchEntry(part, Ours(epsilon, published_rule))
+    yield from (SearchEntry(part, reference) for reference in REFERENCES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,22 +376,23 @@ def results_of(
     for number, entry in enumerate(entries):
         if entry.search not in runs:
             continue
-        table, rows, final = data[entry.data_set], runs[entry.search], finals[entry.search]
+        part, rows, final = entry.part, runs[entry.search], finals[entry.search]
+        table = data[part.data_set]
         # Run by run, in the runs that both finished.
         measured = {REGRET: final, RAW_REGRET: table.deviation * final}
-        free = finals.get((entry.data_set, FREE))
+        free = finals.get((part.data_set, FREE))
         if free is not None and entry.how != FREE:
             measured[ABOVE] = (final - free).dropna()
         values = pd.concat(
-            [pd.DataFrame({"metric": name, "value": part}) for name, part in measured.items()]
+            [pd.DataFrame({"metric": name, "value": each}) for name, each in measured.items()]
         )
         facts = _facts(entry, table, rows)
         # What tables print has no unit, so it stands beside both; all is for the paper's T.
-        printed = {entry.metric} | ({RAW_REGRET} if entry.metric == REGRET else set())
-        printed = printed if facts["rounds"] == table.setting.rounds else set()
-        more: Row = {"case": number, "panel": entry.group, "label": entry.how.label(table)}
+        printed = (REGRET, RAW_REGRET) if part.metric == REGRET else (ABOVE,)
+        whole = facts["rounds"] == table.setting.rounds
+        more: Row = {"case": number, "panel": part.heading(table), "label": entry.how.label(table)}
         for row in means(values, ["metric"]).to_dict("records"):
-            paper = entry.paper if row["metric"] in printed else None
+            paper = entry.paper if whole and row["metric"] in printed else None
             record = record_of(facts, entry.method, row, paper)
             records.append(record)
             ends.append({**more, "data": table, "half_width": row["half_width"], **record})
@@ -416,7 +407,7 @@ def _facts(entry: SearchEntry, data: DataSet, rows: pd.DataFrame) -> Row:
     """The setting of an entry, as records say it."""
     epsilon, guarantee = entry.how.epsilon, entry.how.guarantee(data)
     return {
-        **entry.setting,
+        **entry.part.setting,
         "dataset": data.name,
         "rounds": len(rows["trace"].iloc[0]),
         "sigma_y": data.deviation,
