@@ -1,7 +1,7 @@
 """How the regret per person fell while people were served, by what was known beforehand.
 
 A column of panels for each method, as in Figure 6 of Ma et al. (2025): regret over all people, at
-one context, and how often each arm was offered at that context, from `cases.py`.
+one context, and how often each arm was offered at that context, from `Probe`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from discreet.reporting.palette import (
 )
 from discreet.reporting.reproduction import CHANCE, counted
 from discreet.reproduction.base import Results
-from discreet.reproduction.cases import LOCAL_REGRET, REGRET, Context
+from discreet.reproduction.cases import REGRET
+from discreet.reproduction.ma2025.settings import LOCAL_REGRET
 
 # None of them is the colour of one of the first three arms.
 _HUES = (VERMILLION, PURPLE, "#222222", SKY)
@@ -39,7 +40,7 @@ _GIVEN_UP = {"color": "black", "linestyle": (0, (4, 2)), "linewidth": 1.1}
 _CURVE, _SHARES = 1.75, 0.8  # inches: heights of axes
 
 
-def average_figure(results: Results, context: Context) -> Figure:
+def average_figure(results: Results, context: Sequence[float]) -> Figure:
     """Regret per person so far, the same at a context, and shares of arms there."""
     curves = results.curves
     average = curves[curves["metric"] == REGRET]
@@ -88,7 +89,7 @@ def average_figure(results: Results, context: Context) -> Figure:
     return finish(figure, _CURVE, note=f"mean of {counted(results.ends)}")
 
 
-def place_name(context: Context) -> str:
+def place_name(context: Sequence[float]) -> str:
     """A context as a text, with fractions where they are simple: (1/3, 1/3)."""
     return f"({', '.join(map(_number, context))})"
 

@@ -25,13 +25,8 @@ from discreet.reporting.table import ABSENT
 from discreet.reproduction.base import Results
 from discreet.reproduction.cases import NON_PRIVATE, OURS
 from discreet.reproduction.kharkovskii2020.attacks import LIKELIHOOD_RATIO, RECONSTRUCTION
-from discreet.reproduction.kharkovskii2020.methods import (
-    NON_PRIVATE_EI,
-    OURS_UCB,
-    RANDOM,
-    power,
-)
-from discreet.reproduction.kharkovskii2020.searches import ABOVE, RAW_REGRET, REGRET
+from discreet.reproduction.kharkovskii2020.methods import NON_PRIVATE_EI, OURS_UCB, RANDOM
+from discreet.reproduction.kharkovskii2020.searches import ABOVE, RAW_REGRET, REGRET, power
 
 _GREY, _DARK = "#8A8A8A", "#3A3A3A"
 _REFERENCES = {
