@@ -14,8 +14,11 @@ from matplotlib.text import Text
 
 from discreet.reporting.figures import Axis, heat, limits_of, lines, ruler
 from discreet.reporting.layout import (
+    BLUE,
     NARROW,
+    VERMILLION,
     WIDE,
+    Stroke,
     finish,
     legend_above,
     name_ends,
@@ -25,7 +28,6 @@ from discreet.reporting.layout import (
     spread,
     wrapped,
 )
-from discreet.reporting.palette import BLUE, VERMILLION, Stroke
 
 from .cases import overlapping
 

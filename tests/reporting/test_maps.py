@@ -260,7 +260,7 @@ def test_arms_in_any_order_and_contexts_of_any_value() -> None:
     assert [panel.title for panel in panels] == ["sex = 1, smoker = 0", "sex = 1, smoker = 1"]
     made = [reward_map(policy, problem, panel, Nobody()) for panel in panels]
     assert made[0].arms.tolist() == [1.0, 5.0, 9.0]
-    assert dict(made[0].names) == {9.0: "high", 1.0: "low", 5.0: "middle"}
+    assert made[0].names == {9.0: "high", 1.0: "low", 5.0: "middle"}
     assert (len(made[0].places), made[0].places[-1]) == (61, 10.0)
     assert np.isnan(made[0].truth).all()
     unit = np.array([[1.0, 0.5, 0.0]])
@@ -307,7 +307,7 @@ def names(figure: Figure) -> list[str]:
 
 
 def test_the_legend_says_what_is_known() -> None:
-    known = replace(cut(0), hindsight=True)
+    known = replace(cut(0), problem=Clinic())
     figure = PolicyMaps("", (known,), (0.0, 1.0)).figure(4.5)
     assert names(figure) == ["best in hindsight", "expected best", "given"]
     figure = PolicyMaps("", (cut(0, truth=False),), (0.0, 1.0)).figure(4.5)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from discreet.experiments import Outcome
 from discreet.problems.base import Metric
 from discreet.reporting.layout import NARROW, WIDE
-from discreet.reporting.study_figures import epsilon_figure, outside, progress_figure
+from discreet.reporting.report import epsilon_figure, outside, progress_figure
 from discreet.reporting.summary import summarise
 
 from .cases import outcome, overlapping, setting
@@ -60,7 +60,7 @@ def test_bands_are_intervals_of_students_t() -> None:
     made = [outcome(setting("partition", 1.0), 50.0 + r, r) for r in range(3)]
     half = 4.30265 / math.sqrt(3.0) / 100.0
     summary = summarise(made)
-    (band,) = progress_figure(made, summary).axes[0].collections
+    band = progress_figure(made, summary).axes[0].collections[0]
     heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
     assert (heights.max(), heights.min()) == pytest.approx((0.51 + half, 0.51 - half))
 

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from discreet.problems.base import Metric
 from discreet.reporting.summary import Summary, summarise
-from discreet.reporting.table import result_table, table_note
-from discreet.reporting.words import promise
+from discreet.reporting.words import promise, result_table, table_note
 
 from .cases import ROUNDS, outcome, promised, setting
 

@@ -152,7 +152,7 @@ def test_an_interrupted_run_keeps_what_is_finished(
 
 def test_long_titles_take_two_lines() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "epsilon": [1.0], "rewards": "symmetric"}
-    figure = sweep_figure(FIGURE_7.plan(1, **wish).results(), "rounds", "people")
+    figure = sweep_figure(FIGURE_7, FIGURE_7.plan(1, **wish).results())
     titles = [axes.get_title("left") for axes in figure.axes]
     assert titles[0] == "ours, no auxiliary data, symmetric rewards"
     assert titles[2] == "ours, 2 sources of 60, epsilon 8, symmetric\nrewards"
@@ -161,7 +161,7 @@ def test_long_titles_take_two_lines() -> None:
 
 def test_labels_stay_apart() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "kappa": [0.0, 1.0]}
-    figure = sweep_figure(FIGURE_9A.plan(2, **wish).results(), "kappa", "kappa")
+    figure = sweep_figure(FIGURE_9A, FIGURE_9A.plan(2, **wish).results())
     assert [axes.get_title("left") for axes in figure.axes] == [
         "auxiliary epsilon 1, exponential rewards",
         "auxiliary epsilon 8, exponential rewards",

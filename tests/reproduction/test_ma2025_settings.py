@@ -8,7 +8,7 @@ import pytest
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import SyntheticProblem
-from discreet.reporting.transfer_setting import density, setting_figure
+from discreet.reporting.ma2025 import density, setting_figure
 from discreet.reproduction.cases import Case
 from discreet.reproduction.ma2025.figures import (
     FIGURE_6,

@@ -19,7 +19,7 @@ from discreet.cli.journal import Journal
 from discreet.cli.stopping import STOPPED, Stop, stop_of
 from discreet.experiments import Outcome, expected_seconds, simulate_all
 from discreet.reporting.summary import summarise
-from discreet.reporting.table import table_rows
+from discreet.reporting.words import table_rows
 from discreet.studies import Study
 
 Replicate = tuple[str, int]  # a setting's label, and which replicate of it

@@ -37,8 +37,18 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from discreet.reporting.layout import PAPER, finish, name_ends, sheet, thousands, wrapped
-from discreet.reporting.palette import BODY, INK, SMALL, Stroke
+from discreet.reporting.layout import (
+    BODY,
+    INK,
+    PAPER,
+    SMALL,
+    Stroke,
+    entitle,
+    finish,
+    name_ends,
+    sheet,
+)
+from discreet.reporting.numbers import thousands
 from discreet.validation import FloatArray
 
 _LEAST = 1e-4  # of its top: a logarithmic axis reaches no further down
@@ -113,9 +123,7 @@ def lines(
         limits = y.limits or limits_of(pd.concat(seen), y.log)
         _prepare(axes, x, y, limits, inside=width / columns)
         draw_lines(axes, own, strokes, intervals)
-        axes.set_title(
-            wrapped(title, 0.85 * width / columns, BODY), loc="left", fontsize=BODY, color=INK
-        )
+        entitle(axes, title, 0.85 * width / columns)
         shared = same == "all" or (same == "row" and not y.limits)
         if place % columns == 0:
             axes.set_ylabel(y.label, fontsize=BODY, color=INK)
@@ -176,12 +184,7 @@ def draw_lines(
             # A bar that would reach 0 has no place on a logarithmic axis.
             below = np.minimum(half, 0.9 * mean) if log else half
             axes.errorbar(
-                at,
-                mean,
-                yerr=(below, half),
-                capsize=2.5,
-                elinewidth=1.0,
-                **_style(stroke),
+                at, mean, yerr=(below, half), capsize=2.5, elinewidth=1.0, **_style(stroke)
             )
         else:
             below = np.maximum(mean - half, low) if log else mean - half
@@ -257,14 +260,13 @@ def heat(
 
     Args:
         axes: of the map.
-        x, y: ascending middles of its cells.
+        x, y: ascending middles of its cells, or their borders, of which there is one more.
         values: one for each cell.
         scale: the values at the ends of the colours.
         colors: a colour map of Matplotlib.
         smooth: whether colours run from middle to middle instead of filling cells.
     """
-    for side in axes.spines.values():
-        side.set_visible(False)
+    axes.spines[:].set_visible(False)
     axes.grid(False)
     axes.tick_params(labelsize=SMALL - 0.5, length=2.5, width=0.6)
     axes.tick_params(axis="y", length=2.5)
@@ -274,7 +276,7 @@ def heat(
         values.T,
         cmap=colors,
         norm=Normalize(*scale),
-        shading="gouraud" if smooth else "nearest",
+        shading="gouraud" if smooth else "auto",
         rasterized=True,
     )
 

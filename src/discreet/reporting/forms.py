@@ -9,14 +9,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.console import RenderableType
 
-from discreet.reporting.averages import average_figure
-from discreet.reporting.ratios import ratio_figure, ratio_note, ratio_table
+from discreet.reporting.ma2025 import average_figure, ratio_figure, ratio_note, ratio_table
 from discreet.reporting.reproduction import (
-    counted,
     regret_figure,
     regret_note,
     regret_table,
     sweep_figure,
+    sweep_note,
     sweep_table,
     trade_off_figure,
 )
@@ -29,8 +28,6 @@ from discreet.reporting.searches import (
     search_table,
 )
 from discreet.reproduction.base import Results
-from discreet.reproduction.ma2025.grid import TransferFigure
-from discreet.reproduction.ma2025.settings import PROBE
 
 
 @dataclass(frozen=True)
@@ -48,52 +45,14 @@ class Presentation:
     figure: Callable[[Any, Results, bool], Figure] | None = None
 
 
-def _sweep_note(what: TransferFigure, results: Results) -> str:
-    return (
-        f"Regret summed over the people of the target: mean of {counted(results.ends)}, ± its "
-        f"standard error; columns: {what.axis_label}."
-    )
-
-
 FORMS = {
-    "regret": Presentation(
-        lambda _, results: regret_table(results),
-        lambda _, results: regret_note(results),
-        lambda _, results, log_scale: regret_figure(results, log_scale),
-    ),
-    "trade-off": Presentation(
-        lambda _, results: regret_table(results),
-        lambda _, results: regret_note(results),
-        lambda _, results, log_scale: trade_off_figure(results),
-    ),
-    "sweep": Presentation(
-        lambda what, results: sweep_table(results, what.axis),
-        _sweep_note,
-        lambda what, results, _: sweep_figure(results, what.axis, what.axis_label),
-    ),
-    "average": Presentation(
-        lambda what, results: sweep_table(results, what.axis),
-        _sweep_note,
-        lambda what, results, _: average_figure(results, PROBE),
-    ),
-    "ratios": Presentation(
-        lambda _, results: ratio_table(results),
-        lambda _, results: ratio_note(results),
-        lambda _, results, __: ratio_figure(results),
-    ),
-    "columns": Presentation(
-        lambda _, results: search_table(results),
-        lambda _, results: search_note(results),
-        lambda _, results, log_scale: columns_figure(results, log_scale),
-    ),
-    "questions": Presentation(
-        lambda _, results: search_table(results),
-        lambda _, results: search_note(results),
-        lambda _, results, log_scale: questions_figure(results, log_scale),
-    ),
-    "attacks": Presentation(
-        lambda _, results: attack_table(results),
-        lambda _, results: attack_note(results),
-    ),
+    "regret": Presentation(regret_table, regret_note, regret_figure),
+    "trade-off": Presentation(regret_table, regret_note, trade_off_figure),
+    "sweep": Presentation(sweep_table, sweep_note, sweep_figure),
+    "average": Presentation(sweep_table, sweep_note, average_figure),
+    "ratios": Presentation(ratio_table, ratio_note, ratio_figure),
+    "columns": Presentation(search_table, search_note, columns_figure),
+    "questions": Presentation(search_table, search_note, questions_figure),
+    "attacks": Presentation(attack_table, attack_note),
 }
 """By `Reproduction.form`."""

@@ -4,11 +4,6 @@
 `rows_figure` is a map over two released numbers, or a curve where the release has but one. Rows
 stand where they are believed to be, in the units of their columns; many rows are gathered in cells,
 which have the mean of theirs. Sizes are in inches.
-
-| array     | shape | meaning                                                |
-|-----------|-------|--------------------------------------------------------|
-| values    | (n,)  | where every row is believed to be, along an axis       |
-| at        | (c,)  | small cells with rows in them: the mean place of these |
 """
 
 from __future__ import annotations
@@ -27,12 +22,24 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from discreet.outsourcing.search import Status
-from discreet.reporting.column_units import number_text, values_at
 from discreet.reporting.figures import EVEN_IN_LIGHTNESS, heat, ruler
-from discreet.reporting.layout import finish, legend_above, name_ends, sheet, shortened, text_inches
-from discreet.reporting.palette import BLUE, BODY, INK, SMALL, VERMILLION
-from discreet.reporting.search_view import SearchView
-from discreet.validation import FloatArray, IntArray
+from discreet.reporting.layout import (
+    BLUE,
+    BODY,
+    INK,
+    SMALL,
+    VERMILLION,
+    entitle,
+    finish,
+    legend_above,
+    name_ends,
+    sheet,
+    shortened,
+    text_inches,
+)
+from discreet.reporting.numbers import number_text
+from discreet.reporting.search_view import SearchView, values_at
+from discreet.validation import FloatArray
 
 # Up to this many rows are dots, or marks along a curve; more are gathered in cells.
 MOST_DOTS, MOST_TICKS = 5000, 300
@@ -43,16 +50,18 @@ _CELL, _STEP = 0.045, 0.04  # sides of cells of a map, and along a curve
 _RUG = 0.14  # height of the marks of rows under a curve
 _GREY, _ROW, _BAND, _BLANK = "#8A8A8A", "#B4B4BA", "#F1F1F3", "#F6F6F8"
 _STAR: dict[str, Any] = {"marker": "*", "c": "white", "edgecolors": INK}
-_STYLES: dict[Status, dict[str, Any]] = {
-    "answered": {"marker": "o", "facecolors": VERMILLION, "edgecolors": "white"},
-    "waiting": {"marker": "o", "facecolors": "white", "edgecolors": VERMILLION},
-    "impossible": {"marker": "X", "facecolors": INK, "edgecolors": "white"},
-}
 _RING = {"marker": "o", "facecolors": "none", "edgecolors": VERMILLION}
-_WORDS: dict[Status, str] = {
-    "answered": "answered",
-    "waiting": "waits for an answer",
-    "impossible": "cannot be measured",
+# What the marks of questions look like and mean.
+_MARKS: dict[Status, tuple[dict[str, Any], str]] = {
+    "answered": ({"marker": "o", "facecolors": VERMILLION, "edgecolors": "white"}, "answered"),
+    "waiting": (
+        {"marker": "o", "facecolors": "white", "edgecolors": VERMILLION},
+        "waits for an answer",
+    ),
+    "impossible": (
+        {"marker": "X", "facecolors": INK, "edgecolors": "white"},
+        "cannot be measured",
+    ),
 }
 
 
@@ -65,7 +74,7 @@ def answers_figure(view: SearchView, width: float) -> Figure:
     """
     regret = view.optimum is not None
     figure, grid = sheet(1 + regret, width=width, heights=(2.6, 1.3)[: 1 + regret])
-    last = max(each.question.number for each in view.turn.asked if each.status != "waiting")
+    last = int(view.asked["number"][view.asked["status"] != "waiting"].max())
     for axes in grid.flat:
         axes.set_xlim(0.5, last + 0.5)
         if view.warm_up:
@@ -100,12 +109,12 @@ def _draw_answers(axes: Axes, view: SearchView, last: int) -> None:
     if view.optimum is not None:
         axes.axhline(view.optimum, color="#3A3A3A", linestyle=(0, (5, 2)), linewidth=1.2)
         ends.append((f"optimum\n{number_text(view.optimum)}", view.optimum, "#3A3A3A"))
-    failed = [each.question.number for each in view.turn.asked if each.status == "impossible"]
+    failed = view.numbers_that("impossible")
     bottom = np.full(len(failed), low + 0.02 * (high - low))
     cross: dict[str, Any] = {"marker": "x", "s": 22, "c": VERMILLION, "linewidths": 1.2}
     axes.scatter(failed, bottom, zorder=3, clip_on=False, rasterized=len(failed) > _MANY, **cross)
     best_word = "lowest" if view.minimize else "highest"
-    axes.set_title(f"answers and the {best_word} so far", loc="left", fontsize=BODY, color=INK)
+    entitle(axes, f"answers and the {best_word} so far")
     name_ends(axes, ends)
 
 
@@ -117,7 +126,7 @@ def _draw_regret(axes: Axes, view: SearchView, last: int, wide: bool) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(3))
     _draw_steps(axes, view, regret, last, VERMILLION)
     meaning = ": how far the best so far is from the optimum" if wide else ""
-    axes.set_title(f"simple regret{meaning}", loc="left", fontsize=BODY, color=INK)
+    entitle(axes, f"simple regret{meaning}")
     left = float(regret[-1])
     name_ends(axes, [(f"regret\n{number_text(left, 4)}", left, VERMILLION)])
 
@@ -131,11 +140,6 @@ def _draw_steps(axes: Axes, view: SearchView, values: FloatArray, last: int, col
 def rows_figure(view: SearchView, width: float) -> Figure:
     """The map of a release with at least two columns, the curve of one with one."""
     return _curve_figure(view, width) if len(view.columns) == 1 else _plane_figure(view, width)
-
-
-def shown_columns(view: SearchView) -> tuple[int, ...]:
-    """Which released numbers the map shows, in their own order."""
-    return tuple(sorted(view.by_relevance[:2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,18 +182,6 @@ class RowAxis:
         space = np.geomspace if self.log else np.linspace
         return np.asarray(space(*self.limits, cells + 1), dtype=np.float64)
 
-    def middles(self, cells: int) -> FloatArray:
-        """(cells,) their middles."""
-        edges = self.edges(cells)
-        return np.sqrt(edges[1:] * edges[:-1]) if self.log else 0.5 * (edges[1:] + edges[:-1])
-
-    def cell_of(self, cells: int) -> IntArray:
-        """(n,) in which of this many cells each row is."""
-        low, high = np.log(self.limits) if self.log else self.limits
-        at = np.log(self.values) if self.log else self.values
-        cell = np.clip(np.floor((at - low) / (high - low) * cells), 0, cells - 1)
-        return np.asarray(cell, dtype=np.int64)
-
     def draw(self, axes: Axes, which: Literal["x", "y"], length: float) -> None:
         """Limits, scale, ticks and name of an axis that is about `length` inches long."""
         axis = axes.xaxis if which == "x" else axes.yaxis
@@ -216,7 +208,7 @@ class RowAxis:
 
 
 def _plane_figure(view: SearchView, width: float) -> Figure:
-    across, up = (RowAxis.of(view, place) for place in shown_columns(view))
+    across, up = (RowAxis.of(view, place) for place in view.shown_columns)
     size = _INSIDE * width, min(0.6 * width, 4.3)
     figure, [[axes]] = sheet(width=width)
     across.draw(axes, "x", size[0])
@@ -224,8 +216,7 @@ def _plane_figure(view: SearchView, width: float) -> Figure:
     axes.set_facecolor(_BLANK)
     axes.grid(False)
     axes.tick_params(length=2.5)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     scale = None
     if view.knows:
         # Expectations that are alike have nearly one colour.
@@ -234,23 +225,22 @@ def _plane_figure(view: SearchView, width: float) -> Figure:
         scale = low - room, high + room
     cells = len(across.values) > MOST_DOTS
     colors = (_draw_cells if cells else _draw_dots)(axes, view, (across, up), size, scale)
-    rings = not view.not_asked.any()
-    _draw_marks(axes, view, across.values, up.values, rings)
+    _draw_marks(axes, view, across.values, up.values, rings=not view.not_asked.any())
     if scale is not None:
         ruler(figure, colors, [axes], "expected outcome")
         colors.colorbar.formatter = EvenTicks()
         colors.colorbar.update_ticks()
-    legend_above(figure, _legend(view, rings))
     return finish(figure, size[1])
 
 
-Sides = tuple[RowAxis, RowAxis]
-Scale = tuple[float, float] | None
-
-
 def _draw_dots(
-    axes: Axes, view: SearchView, sides: Sides, size: tuple[float, float], scale: Scale
+    axes: Axes,
+    view: SearchView,
+    sides: tuple[RowAxis, RowAxis],
+    size: tuple[float, float],
+    scale: tuple[float, float] | None,
 ) -> Any:
+    """A dot for each row that is mapped, as large as there is room on axes of this size."""
     kept = view.mapped
     count = int(kept.sum())
     style: dict[str, Any] = {"c": _ROW}
@@ -269,20 +259,22 @@ def _draw_dots(
 
 
 def _draw_cells(
-    axes: Axes, view: SearchView, sides: Sides, size: tuple[float, float], scale: Scale
+    axes: Axes,
+    view: SearchView,
+    sides: tuple[RowAxis, RowAxis],
+    size: tuple[float, float],
+    scale: tuple[float, float] | None,
 ) -> Any:
     """Cells with the mean expectation of their rows; without one, with how many rows they have."""
-    columns, rows = (max(8, round(length / _CELL)) for length in size)
-    where = sides[0].cell_of(columns) * rows + sides[1].cell_of(rows)
-    counts = np.bincount(where, minlength=columns * rows)
-    filled: FloatArray = np.log1p(counts)
-    if scale is not None:
-        filled = np.bincount(where, view.predicted[0], len(counts)) / np.maximum(counts, 1)
-    grid = np.where(counts > 0, filled, np.nan).reshape(columns, rows)
-    x, y = sides[0].middles(columns), sides[1].middles(rows)
+    (x, y), (width, height) = sides, size
+    across, up = x.edges(max(8, round(width / _CELL))), y.edges(max(8, round(height / _CELL)))
+    counts, _, _ = np.histogram2d(x.values, y.values, bins=(across, up))
+    counts[counts == 0.0] = np.nan
     if scale is None:
-        return heat(axes, x, y, grid, (0.0, float(filled.max())), "Greys")
-    return heat(axes, x, y, grid, scale)
+        filled = np.log1p(counts)
+        return heat(axes, across, up, filled, (0.0, float(np.nanmax(filled))), "Greys")
+    sums, _, _ = np.histogram2d(x.values, y.values, (across, up), weights=view.predicted[0])
+    return heat(axes, across, up, sums / counts, scale)
 
 
 def _curve_figure(view: SearchView, width: float) -> Figure:
@@ -313,32 +305,33 @@ def _curve_figure(view: SearchView, width: float) -> Figure:
     if len(across.values) <= MOST_TICKS:
         axes.vlines(across.values, low, bottom, color=INK, linewidth=0.7, alpha=0.5)
     else:
-        shades = np.sqrt(np.bincount(across.cell_of(cells), minlength=cells))[None, :]
-        rug = across.edges(cells), (low, bottom)
-        axes.pcolormesh(*rug, shades, cmap="Greys", vmin=0.0, rasterized=True)
+        counts, edges = np.histogram(across.values, across.edges(cells))
+        shades = np.sqrt(counts)[None, :]
+        axes.pcolormesh(edges, (low, bottom), shades, cmap="Greys", vmin=0.0, rasterized=True)
     places = np.full(len(across.values), bottom)
     places[view.rows] = view.answers
     _draw_marks(axes, view, across.values, places)
-    legend_above(figure, _legend(view))
     return finish(figure, tall)
 
 
-def _along(view: SearchView, across: RowAxis, cells: int) -> list[FloatArray]:
-    """(c,) places, mean expectations and mean deviations of cells with rows in them."""
-    kept = view.mapped
-    where = across.cell_of(cells)[kept]
-    counts = np.bincount(where, minlength=cells)
-    used = counts > 0
-    return [
-        np.bincount(where, values[kept], cells)[used] / counts[used]
+def _along(view: SearchView, across: RowAxis, cells: int) -> FloatArray:
+    """(3, c) places, mean expectations and mean deviations of small cells with rows in them."""
+    kept, edges = view.mapped, across.edges(cells)
+    places = across.values[kept]
+    counts, _ = np.histogram(places, edges)
+    sums = [
+        np.histogram(places, edges, weights=values[kept])[0]
         for values in (across.values, *view.predicted)
     ]
+    used = counts > 0
+    means: FloatArray = np.stack(sums)[:, used] / counts[used]
+    return means
 
 
 def _draw_marks(
     axes: Axes, view: SearchView, x: FloatArray, y: FloatArray, rings: bool = False
 ) -> None:
-    """The rows that were asked for, the best one as a star.
+    """The rows that were asked for, the best one as a star, and a legend of their marks.
 
     Args:
         axes: where.
@@ -346,36 +339,26 @@ def _draw_marks(
         x, y: (n,) where every row stands.
         rings: whether what is drawn under answered rows shall be seen.
     """
-    for status in _STYLES:
+    handles: list[Artist] = []
+    for status, (usual, words) in _MARKS.items():
         rows = view.rows_that(status)
         many = len(rows) > _MANY
-        style = {"s": 16 if many else 34, "linewidths": 0.9, **_style(status, rings)}
-        axes.scatter(x[rows], y[rows], zorder=4, rasterized=many, **style)
+        look = _RING if rings and status == "answered" else usual
+        size: dict[str, Any] = {"s": 16 if many else 34, "linewidths": 0.9}
+        axes.scatter(x[rows], y[rows], zorder=4, rasterized=many, **size, **look)
+        if len(rows):
+            face, edge = look["facecolors"], look["edgecolors"]
+            line = Line2D([], [], lw=0, marker=look["marker"], markersize=6.5, label=words)
+            line.set(markerfacecolor=face, markeredgecolor=edge)
+            handles.append(line)
     if view.turn.best is not None:
         row = view.turn.best.row
         axes.scatter(x[row], y[row], s=150, linewidths=1.0, zorder=6, **_STAR)
-
-
-def _legend(view: SearchView, rings: bool = False) -> Sequence[Artist]:
-    """What the marks mean."""
-    handles: list[Artist] = []
-    for status in _STYLES:
-        if view.count(status):
-            style = _style(status, rings)
-            look: dict[str, Any] = {
-                "marker": style["marker"],
-                "markerfacecolor": style["facecolors"],
-                "markeredgecolor": style["edgecolors"],
-            }
-            handles.append(Line2D([], [], lw=0, markersize=6.5, label=_WORDS[status], **look))
-    if view.turn.best is not None:
         star: dict[str, Any] = {"lw": 0, "color": "white", "markeredgecolor": INK}
         handles.append(Line2D([], [], marker="*", markersize=11, label="best answer", **star))
-    return handles
-
-
-def _style(status: Status, rings: bool) -> dict[str, Any]:
-    return _RING if rings and status == "answered" else _STYLES[status]
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    legend_above(figure, handles)
 
 
 class EvenTicks(Formatter):

@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 
 from discreet.outsourcing.bounds import PublicColumn
-from discreet.reporting.column_units import (
-    aligned_texts,
-    bound_texts,
-    length_text,
-    number_text,
-    share_text,
-    value_text,
-    values_at,
-)
+from discreet.reporting.numbers import aligned_texts, number_text, share_text
+from discreet.reporting.search_view import bound_texts, length_text, value_text, values_at
 
 AGE = PublicColumn(name="age", lower=18.0, upper=90.0, scale=10.0)
 INCOME = PublicColumn(name="income", lower=1e3, upper=1e6, scale=2.0, log=True)
