@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from discreet.outsourcing.answers import AnswerRules
 from discreet.outsourcing.posterior import RowPrior, column_spread
 from discreet.outsourcing.search import SearchSettings
+from discreet.reporting.figures import EvenTicks
 from discreet.reporting.layout import NARROW, WIDE
 from discreet.reporting.row_figures import (
     MOST_DOTS,
-    EvenTicks,
     RowAxis,
     answers_figure,
     roomy,

@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis, XAxis
-from matplotlib.ticker import MaxNLocator
+from matplotlib.axis import Axis as MatplotlibAxis
+from matplotlib.axis import XAxis
 
 from discreet.domain import Box
 from discreet.problems.base import Problem
+from discreet.reporting.figures import Axis, number_axis
 from discreet.reporting.layout import INK, SMALL, VERMILLION, shortened
 from discreet.studies import ReportEntry
 from discreet.validation import FloatArray
@@ -152,7 +153,7 @@ def cut_note(domain: Box, report: ReportEntry) -> CutNote | None:
     )
 
 
-def draw_column(axis: Axis, domain: Box, column: int, room: float) -> None:
+def draw_column(axis: MatplotlibAxis, domain: Box, column: int, room: float) -> None:
     """A column of a domain along an axis of a panel: its name, and its categories or numbers.
 
     Args:
@@ -166,13 +167,11 @@ def draw_column(axis: Axis, domain: Box, column: int, room: float) -> None:
     labels = domain.categories[column]
     if labels:
         each = room / len(labels) if isinstance(axis, XAxis) else 0.9
-        axis.set_ticks(
-            np.linspace(low, high, len(labels)), [shortened(label, each) for label in labels]
-        )
+        names = [shortened(label, each) for label in labels]
+        number_axis(axis, Axis(ticks=np.linspace(low, high, len(labels)).tolist(), names=names))
         return
-    steps = (high - low) / (levels - 1) if levels is not None else 0.5
-    whole = low.is_integer() and float(steps).is_integer()
-    axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
+    step = (high - low) / (levels - 1) if levels is not None else 0.5
+    number_axis(axis, Axis(whole=low.is_integer() and float(step).is_integer()))
 
 
 def draw_dots(axes: Axes, places: FloatArray, sizes: FloatArray) -> None:

@@ -8,21 +8,21 @@ which have the mean of theirs. Sizes are in inches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis as MatplotlibAxis
+from matplotlib.axis import XAxis
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from discreet.outsourcing.search import Status
-from discreet.reporting.figures import EVEN_IN_LIGHTNESS, heat, ruler
+from discreet.reporting.figures import EVEN_IN_LIGHTNESS, Axis, heat, number_axis, ruler
 from discreet.reporting.layout import (
     BLUE,
     BODY,
@@ -79,8 +79,7 @@ def answers_figure(view: SearchView, width: float) -> Figure:
         axes.set_xlim(0.5, last + 0.5)
         if view.warm_up:
             axes.axvspan(0.5, view.warm_up + 0.5, color=_BAND, linewidth=0, zorder=0)
-        axes.xaxis.set_major_locator(MaxNLocator(8 if width > _ROOMY else 4, integer=True))
-        _even(axes, "xy")
+        number_axis(axes.xaxis, Axis(whole=True, most=8 if width > _ROOMY else 4))
     _draw_answers(grid[0, 0], view, last)
     if regret:
         grid[0, 0].tick_params(axis="x", labelbottom=False)
@@ -92,10 +91,9 @@ def answers_figure(view: SearchView, width: float) -> Figure:
 def _draw_answers(axes: Axes, view: SearchView, last: int) -> None:
     """A dot for each answer, a step line for the best so far, crosses for what cannot be."""
     many, noise = len(view.answers) > _MANY, view.answer_noise
-    axes.yaxis.set_major_locator(MaxNLocator(5))
     seen = np.concatenate([view.answers - noise, view.answers + noise])
     low, high = roomy(seen if view.optimum is None else np.append(seen, view.optimum), 0.07)
-    axes.set_ylim(low, high)
+    number_axis(axes.yaxis, Axis(limits=(low, high)))
     style: dict[str, Any] = {"fmt": "none", "ecolor": "#C9C9CE", "elinewidth": 0.9}
     if noise:
         axes.errorbar(view.questions, view.answers, yerr=noise, rasterized=many, **style)
@@ -122,8 +120,8 @@ def _draw_regret(axes: Axes, view: SearchView, last: int, wide: bool) -> None:
     regret = view.regret(view.so_far)
     low, high = float(min(regret.min(), 0.0)), float(max(regret.max(), 0.0))
     high = low + 1.0 if high == low else high
-    axes.set_ylim(low - 0.04 * (high - low), high + 0.06 * (high - low))
-    axes.yaxis.set_major_locator(MaxNLocator(3))
+    limits = low - 0.04 * (high - low), high + 0.06 * (high - low)
+    number_axis(axes.yaxis, Axis(limits=limits, most=3))
     _draw_steps(axes, view, regret, last, VERMILLION)
     meaning = ": how far the best so far is from the optimum" if wide else ""
     entitle(axes, f"simple regret{meaning}")
@@ -182,28 +180,18 @@ class RowAxis:
         space = np.geomspace if self.log else np.linspace
         return np.asarray(space(*self.limits, cells + 1), dtype=np.float64)
 
-    def draw(self, axes: Axes, which: Literal["x", "y"], length: float) -> None:
+    def draw(self, axis: MatplotlibAxis, length: float) -> None:
         """Limits, scale, ticks and name of an axis that is about `length` inches long."""
-        axis = axes.xaxis if which == "x" else axes.yaxis
-        if self.log:
-            (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-        axis.set_minor_locator(NullLocator())
-        axis.set_minor_formatter(NullFormatter())
-        low, high = self.limits
+        what = Axis("", self.log, self.limits, most=max(3, min(7, int(length / 0.7))))
         if self.labels:
             # Every label, or every second, third, ... where they are too long.
             texts = [shortened(label, 1.0) for label in self.labels]
-            sizes = [text_inches(text) if which == "x" else SMALL / 72.0 for text in texts]
+            beside = isinstance(axis, XAxis)
+            sizes = [text_inches(text) if beside else SMALL / 72.0 for text in texts]
             room = length / max(len(texts) - 1, 1)
             shown = range(0, len(texts), max(1, int(np.ceil((max(sizes) + 0.12) / room))))
-            axis.set_ticks(list(shown), [texts[place] for place in shown])
-        elif self.log and high / low > 20.0:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,)))
-            _even(axes, which)
-        else:
-            axis.set_major_locator(MaxNLocator(max(3, min(7, int(length / 0.7)))))
-            _even(axes, which)
-        (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
+            what = replace(what, ticks=shown, names=[texts[place] for place in shown])
+        number_axis(axis, what)
         axis.set_label_text(self.name, fontsize=SMALL, color=INK)
 
 
@@ -211,8 +199,8 @@ def _plane_figure(view: SearchView, width: float) -> Figure:
     across, up = (RowAxis.of(view, place) for place in view.shown_columns)
     size = _INSIDE * width, min(0.6 * width, 4.3)
     figure, [[axes]] = sheet(width=width)
-    across.draw(axes, "x", size[0])
-    up.draw(axes, "y", size[1])
+    across.draw(axes.xaxis, size[0])
+    up.draw(axes.yaxis, size[1])
     axes.set_facecolor(_BLANK)
     axes.grid(False)
     axes.tick_params(length=2.5)
@@ -228,8 +216,6 @@ def _plane_figure(view: SearchView, width: float) -> Figure:
     _draw_marks(axes, view, across.values, up.values, rings=not view.not_asked.any())
     if scale is not None:
         ruler(figure, colors, [axes], "expected outcome")
-        colors.colorbar.formatter = EvenTicks()
-        colors.colorbar.update_ticks()
     return finish(figure, size[1])
 
 
@@ -284,9 +270,7 @@ def _curve_figure(view: SearchView, width: float) -> Figure:
     tall = min(0.62 * inside, 2.8) if len(view.answers) else 0.45
     cells = max(8, round(inside / _STEP))
     figure, [[axes]] = sheet(width=width)
-    across.draw(axes, "x", inside)
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    _even(axes, "y")
+    across.draw(axes.xaxis, inside)
     label = "outcome" if view.knows else "answer"
     axes.set_ylabel(label, fontsize=SMALL, color=INK)
     axes.yaxis.set_visible(len(view.answers) > 0)
@@ -299,7 +283,7 @@ def _curve_figure(view: SearchView, width: float) -> Figure:
     values = np.concatenate(seen)
     low, high = roomy(values if len(values) else np.array([0.0, 1.0]), 0.08)
     low -= 0.1 * (high - low)
-    axes.set_ylim(low, high)
+    number_axis(axes.yaxis, Axis(limits=(low, high)))
     # Where rows are, along the bottom: a mark for each, or shades of grey where there are many.
     bottom = low + _RUG / tall * (high - low)
     if len(across.values) <= MOST_TICKS:
@@ -359,27 +343,6 @@ def _draw_marks(
     figure = axes.figure
     assert isinstance(figure, Figure)
     legend_above(figure, handles)
-
-
-class EvenTicks(Formatter):
-    """Ticks that all have as many decimals as the finest of them needs: 42.00, 42.02."""
-
-    def __call__(self, value: float, pos: int | None = None) -> str:
-        """One tick on its own."""
-        return number_text(value, 9)
-
-    def format_ticks(self, values: Sequence[float]) -> list[str]:
-        """All ticks of an axis."""
-        size = max((abs(value) for value in values), default=0.0)
-        for digits in range(7) if size < 1e9 else ():
-            if all(abs(round(value, digits) - value) <= 1e-9 * size for value in values):
-                return [f"{value:,.{digits}f}" for value in values]
-        return [f"{value:.4g}" for value in values]
-
-
-def _even(axes: Axes, which: str) -> None:
-    for axis in which:
-        (axes.xaxis if axis == "x" else axes.yaxis).set_major_formatter(EvenTicks())
 
 
 def roomy(values: FloatArray, share: float) -> tuple[float, float]:
