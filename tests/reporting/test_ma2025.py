@@ -27,6 +27,7 @@ def results(trials: int = 1) -> Results:
     return FIGURE_6.plan(trials, rounds=[400], auxiliary=[200]).results()
 
 
+@cache
 def drawn(trials: int = 1) -> Figure:
     figure = average_figure(FIGURE_6, results(trials))
     figure.canvas.draw()

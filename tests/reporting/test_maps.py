@@ -153,6 +153,7 @@ def test_many_arms_have_a_legend_that_fits(tmp_path: Path) -> None:
     assert at["arm 1"].x1 < at["arm 2"].x0
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_very_many_arms_are_named_in_part(tmp_path: Path) -> None:
     problem = "[problem]\nname = 'kernel_grid'\ncontexts = 6\narms = 20\n"
     learners = "[[learners]]\nname = 'partition'\nnon_private = true\n"
@@ -167,6 +168,7 @@ def test_very_many_arms_are_named_in_part(tmp_path: Path) -> None:
     assert "from 0 to 1" in render_report(study, outcomes)
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("width", [4.5, NARROW])
 def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float) -> None:
     report = "[report]\naxes = ['age']\n"
@@ -191,6 +193,7 @@ def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float
     assert "an arbitrary choice, near the middle, as the study file makes none" in words
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> None:
     write_table(tmp_path)
     report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"
@@ -327,6 +330,7 @@ def test_arms_without_points_have_maps_too() -> None:
     np.testing.assert_allclose(near, learner.policy().probabilities(domain.from_unit(point[None])))
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("other", ["capri", "partition"])
 def test_the_report(other: str, tmp_path: Any) -> None:
     budget = "epsilon = 4.0\ndelta = 1e-6" if other == "capri" else "epsilon = 4.0"

@@ -241,6 +241,7 @@ def test_what_is_protected_in_words() -> None:
     assert protection(summarise([outcome(setting("uniform"), 1.0)]), own) == ""
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize(
     ("problem", "offered"),
     [("bumps", "up to 25 points of their own"), ("camelback", "any point of a box")],

@@ -85,6 +85,7 @@ def test_the_table_shows_the_best_answers_where_they_lie(tmp_path: Path) -> None
     assert float(place) == pytest.approx(column.value_at(beliefs.mean[int(rows[0][0]), 0]), abs=0.5)
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_before_the_first_answer(tmp_path: Path) -> None:
     text = report(play(tmp_path / "search", turns=1))
     said = words(text)
@@ -95,6 +96,7 @@ def test_before_the_first_answer(tmp_path: Path) -> None:
     assert parsed(text).tags.count("img") == 1
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_before_anything_can_be_learnt_nothing_is_expected(tmp_path: Path) -> None:
     played = play(tmp_path / "search", turns=2)
     assert played.turn.answered == 4
@@ -116,6 +118,7 @@ def test_the_lowest_outcome_and_its_regret(tmp_path: Path) -> None:
     assert "which therefore cannot be right" in words(report(played, best.answer + 1.0))
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_protected_answers_are_shown_with_their_noise(tmp_path: Path) -> None:
     played = play(tmp_path / "search", answers=PROTECTED)
     said = words(report(played, 140.0))
@@ -152,6 +155,7 @@ def test_a_prior_that_was_given(tmp_path: Path) -> None:
     assert "drawn at random, before" not in said
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_four_columns_in_their_own_units(tmp_path: Path) -> None:
     played = play(tmp_path / "search", FOUR, count=120, rounds=20, batch=5)
     text = report(played)
@@ -163,6 +167,7 @@ def test_four_columns_in_their_own_units(tmp_path: Path) -> None:
     assert "<b>north</b> west" in unescape(re.sub(r"</?td>", " ", text)).replace("  ", " ")
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_projected_rows_have_no_place(tmp_path: Path) -> None:
     said = words(report(play(tmp_path / "search", FOUR, projected=2)))
     assert "4 columns to 2 numbers" in said
@@ -170,6 +175,7 @@ def test_projected_rows_have_no_place(tmp_path: Path) -> None:
     assert "z1" in said
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_names_are_escaped(tmp_path: Path) -> None:
     bounds = PLAIN.replace("columns.north", f'columns."{EVIL}"')
     text = report(play(tmp_path / "search", bounds))
@@ -177,12 +183,14 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     assert text.count(escape(EVIL)) >= 3
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_one_column_before_the_first_answer(tmp_path: Path) -> None:
     said = words(report(play(tmp_path / "search", ONE, turns=1)))
     assert "Marks along the bottom: where rows are believed to be." in said
     assert "Curve and band" not in said
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("count", [5, 8])
 @pytest.mark.parametrize("bounds", [ONE, PLAIN])
 def test_a_table_of_which_every_row_was_asked_for(tmp_path: Path, bounds: str, count: int) -> None:
