@@ -12,8 +12,8 @@ from discreet.reporting.page import Image
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are described but not drawn, which takes most of the time of a page."""
 
-    def described(draw: object, alt: str, wide: float = 0.0) -> Image:
-        return Image("data:image/svg+xml;base64,", "data:image/svg+xml;base64,", alt)
+    def described(draw: object, wide: float = 0.0) -> Image:
+        return Image("data:image/svg+xml;base64,", "data:image/svg+xml;base64,")
 
     for module in (audit, report, search_report):
         monkeypatch.setattr(module, "image", described)

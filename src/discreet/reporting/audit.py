@@ -259,7 +259,6 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         findings: of the audit.
         confidence: with which all verdicts of trials hold together.
     """
-    alt = f"Promises and findings: {audit_verdict(findings)}"
     audited = [finding for finding in findings if finding.claim is not None]
     return render(
         "audit.html.j2",
@@ -269,7 +268,7 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         answer=audit_verdict(findings),
         failed=[finding.name for finding in findings if finding.failed],
         infinity=math.inf,
-        figure=image(lambda width: audit_figure(findings, width), alt, _WIDTH),
+        figure=image(lambda width: audit_figure(findings, width), _WIDTH),
         headings=_HEADINGS,
         findings=findings,
         cells=_cells,

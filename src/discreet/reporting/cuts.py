@@ -76,13 +76,11 @@ class Map(ABC):
         cut: what is shown.
         problem: of the study.
         kind: `arm`, `reward` or `model`.
-        alt: what it shows, in words, for the names of `columns` and the `label` of the policy.
     """
 
     cut: Cut
     problem: Problem
     kind: ClassVar[str]
-    alt: ClassVar[str]
 
     @property
     def seen(self) -> FloatArray:

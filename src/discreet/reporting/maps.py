@@ -61,7 +61,6 @@ from discreet.reporting.layout import (
     tint,
 )
 from discreet.reporting.model_maps import RED, TRUE_LINE, model_map
-from discreet.reporting.numbers import listed
 from discreet.studies import Study
 from discreet.validation import BoolArray, FloatArray, IntArray
 
@@ -98,7 +97,6 @@ class ArmMap(Map):
     """See the module; `edges` says whether boxes are those of the policy."""
 
     kind: ClassVar[str] = "arm"
-    alt: ClassVar[str] = "Map over {columns} of the arm that {label} gives to whom."
 
     lower: FloatArray
     upper: FloatArray
@@ -189,7 +187,6 @@ class RewardMap(Map):
     """See the module."""
 
     kind: ClassVar[str] = "reward"
-    alt: ClassVar[str] = "Map over {columns} and arms of the reward that {label} expects."
 
     places: FloatArray
     arms: FloatArray
@@ -256,11 +253,10 @@ class PolicyMaps:
         return self.maps[0].kind
 
     @property
-    def alt(self) -> str:
-        """What they show, in words."""
+    def columns(self) -> list[str]:
+        """The names of the shown columns."""
         first = self.maps[0]
-        names = [first.problem.domain.names[axis] for axis in first.cut.axes]
-        return first.alt.format(columns=listed(names), label=self.label)
+        return [first.problem.domain.names[axis] for axis in first.cut.axes]
 
     def figure(self, width: float) -> Figure:
         """The maps, beside each other where `width` inches hold two."""

@@ -98,7 +98,6 @@ class ModelMap(Map):
     """One cut through a model (see the module's table); `marks` is what is marked on it."""
 
     kind: ClassVar[str] = "model"
-    alt: ClassVar[str] = "Map over {columns} of the reward that {label} expects."
 
     places: tuple[FloatArray, ...]
     mean: FloatArray

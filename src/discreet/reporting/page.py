@@ -23,21 +23,20 @@ from matplotlib.figure import Figure
 from discreet.durable import write_bytes
 from discreet.records import check_path
 from discreet.reporting.layout import NARROW, WIDE
-from discreet.reporting.numbers import counted, number_text, upward
+from discreet.reporting.numbers import counted, listed, number_text, upward
 
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data URIs, and what it shows, in words."""
+    """A figure as the page holds it: data URIs."""
 
     wide: str
     narrow: str
-    alt: str
 
 
-def image(draw: Callable[[float], Figure], alt: str, wide: float = WIDE) -> Image:
+def image(draw: Callable[[float], Figure], wide: float = WIDE) -> Image:
     """A figure, drawn for large screens, where it is `wide` inches, and for small ones."""
-    return Image(_data_uri(draw(wide)), _data_uri(draw(NARROW)), alt)
+    return Image(_data_uri(draw(wide)), _data_uri(draw(NARROW)))
 
 
 def render(template: str, **values: object) -> str:
@@ -79,7 +78,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for written in (unbroken, upward, capital, indented):
+    for written in (unbroken, upward, capital, indented, listed):
         environment.filters[written.__name__] = written
     environment.globals |= {"counted": counted, "number": number_text}
     return environment

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from discreet.action_space import DecisionSets, arm_count
 from discreet.experiments import BEST_FIXED, ORACLE, REFERENCES, UNIFORM, Outcome
 from discreet.experiments.means import mean_and_band
-from discreet.problems.base import Problem
 from discreet.reporting.cuts import cut_note, cuts, first_column
 from discreet.reporting.figures import Axis, lines
 from discreet.reporting.layout import (
@@ -37,7 +36,6 @@ from discreet.reporting.summary import Line, Summary, summarise, with_best_fixed
 from discreet.reporting.words import (
     has_best_fixed,
     promise,
-    protection,
     table_note,
     table_rows,
     verdict,
@@ -76,11 +74,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     finished = len(outcomes)
     outcomes = with_best_fixed(study, outcomes)
     summary = summarise(outcomes, study.settings)
-    values = "; ".join(f"{line.label}: {line.mean / summary.rounds:.3g}" for line in summary.lines)
-    # The figures' numbers in words, for readers who cannot see them.
-    final = f"Final {summary.metric} per person: {values}."
-    progress = f"Line chart of the {summary.metric} as people are served. {final}"
-    trade_off = f"Chart of the {summary.metric} against epsilon. {final}"
+    rows = study.problem.rows
     maps = _maps(study, outcomes, summary)
     pairs = all(len(drawn.maps) == 1 for drawn in maps)
     glossary = {UNIFORM: "every choice equally likely for everyone, whatever came of it"}
@@ -89,7 +83,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         study=study,
         summary=summary,
         verdict=verdict(summary, study.problem),
-        rows_used=rows_used(study.problem),
+        rows_used=rows.sentence if rows is not None and rows.used < rows.read else "",
         finished=finished,
         overridden=_overridden(study),
         rows=table_rows(summary),
@@ -97,22 +91,15 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         absent=ABSENT,
         note=table_note(summary),
         promise=promise(summary),
-        protection=protection(summary, study.problem.space),
         outside=outside(summary),
         single_replicate=all(line.half_width is None for line in summary.lines),
-        progress=image(lambda width: progress_figure(outcomes, summary, width), progress),
-        tradeoff=summary.private and image(lambda width: epsilon_figure(summary, width), trade_off),
-        maps=[image(drawn.figure, drawn.alt, _HALF if pairs else WIDE) for drawn in maps],
+        progress=image(lambda width: progress_figure(outcomes, summary, width)),
+        tradeoff=summary.private and image(lambda width: epsilon_figure(summary, width)),
+        maps=[(drawn, image(drawn.figure, _HALF if pairs else WIDE)) for drawn in maps],
         shown=_shown(study, maps),
         maps_in_pairs=pairs,
         glossary=glossary | REFERENCES,
     )
-
-
-def rows_used(problem: Problem) -> str:
-    """How many rows of a table take part and what the others lack; empty where all of them do."""
-    rows = problem.rows
-    return "" if rows is None or rows.used == rows.read else rows.sentence
 
 
 def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[PolicyMaps]:

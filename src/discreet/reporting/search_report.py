@@ -16,13 +16,11 @@ from discreet.privacy.guarantee import rounded_up
 from discreet.reporting.numbers import (
     ABSENT,
     aligned_texts,
-    counted,
     expected_text,
     listed,
-    number_text,
     share_text,
 )
-from discreet.reporting.page import Image, image, render, write_page
+from discreet.reporting.page import image, render, write_page
 from discreet.reporting.row_figures import MOST_DOTS, MOST_TICKS, answers_figure, rows_figure
 from discreet.reporting.search_view import SearchView, bound_texts, length_text, value_text
 from discreet.validation import finite_number, whole_number
@@ -72,9 +70,9 @@ def render_search_report(
         certificate=certificate,
         prior=search.modeler.prior,
         settings=search.settings,
-        answers=_answers(view),
-        map=_map(view),
-        shown=listed([certificate.names[place] for place in shown]),
+        answers=len(view.answers) and image(lambda width: answers_figure(view, width)),
+        map=image(lambda width: rows_figure(view, width)),
+        shown=[certificate.names[place] for place in shown],
         not_shown=f"{len(others)} others" if len(others) > _NAMED else others and listed(others),
         most_dots=MOST_DOTS,
         most_ticks=MOST_TICKS,
@@ -92,31 +90,6 @@ def render_search_report(
         times=times_text,
         up=rounded_up,
     )
-
-
-def _answers(view: SearchView) -> Image | None:
-    """Answers by question; in words, where the best so far begins and ends."""
-    if not len(view.answers):
-        return None
-    first, last = (number_text(float(view.so_far[place])) for place in (0, -1))
-    alt = f"Chart of {counted(len(view.answers), 'answer')} by question. The best so far "
-    alt += f"goes from {first} to {last}." if first != last else f"stays at {first}."
-    if view.optimum is not None:
-        lost = number_text(view.final_regret, 4)
-        alt += f" Below it, the simple regret, which ends at {lost}."
-    return image(lambda width: answers_figure(view, width), alt)
-
-
-def _map(view: SearchView) -> Image:
-    """The rows; in words, over what and between which expectations."""
-    names = [view.certificate.names[place] for place in view.shown_columns]
-    what = "Map" if len(names) > 1 else "Expected outcome"
-    alt = f"{what} of {counted(view.certificate.rows, 'row')} over {listed(names)}"
-    alt += f", with marks on {counted(len(view.turn.asked), 'row')} that were asked for."
-    if view.knows:
-        low, high = (number_text(value, 4) for value in view.expected_range)
-        alt += f" Expected outcomes are between {low} and {high}."
-    return image(lambda width: rows_figure(view, width), alt)
 
 
 def _best_answers(view: SearchView, placed: list[int]) -> list[list[str]]:

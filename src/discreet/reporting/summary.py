@@ -50,13 +50,11 @@ class Difference:
     Attributes:
         mean: positive where the first did better.
         half_width: of the 95% interval; None with one replicate.
-        replicates: how many ran both.
         p_value: adjusted for the number of comparisons; None with one replicate.
     """
 
     mean: float
     half_width: float | None
-    replicates: int
     p_value: float | None
 
     @property
@@ -279,9 +277,9 @@ def _difference(gains: pd.DataFrame, label: str, rival: str) -> Difference | Non
     scale = float(np.nanmax(np.abs(gains[[label, rival]].to_numpy())))
     mean, error = (0.0 if abs(part) < _ROUNDING * scale else part for part in (mean, error))
     if len(pairs) == 1:
-        return Difference(mean, None, 1, None)
+        return Difference(mean, None, None)
     count = len(pairs)
-    return Difference(mean, half_width(error, count), count, p_value(mean, error, count))
+    return Difference(mean, half_width(error, count), p_value(mean, error, count))
 
 
 def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -16,7 +16,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from discreet.action_space import ActionSpace, DecisionSets, arm_count
+from discreet.action_space import DecisionSets, arm_count
 from discreet.experiments import REFERENCES, UNIFORM
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric, Problem
@@ -208,44 +208,6 @@ def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
     return [choice, chance, more, people]
 
 
-def protection(summary: Summary, space: ActionSpace) -> str:
-    """Whom people trust with what; empty where that is nobody, and choices are not points.
-
-    Args:
-        summary: of the study.
-        space: what people can be given.
-    """
-    models = {line.setting.budget.trust_model for line in summary.private}
-    if not models:
-        return ""
-    trusted = models == {"joint"}
-    if arm_count(space) is not None:
-        if "joint" not in models:
-            return ""
-        who = "The learner is" if trusted else "Learners under joint privacy are"
-        return (
-            f"{who} trusted with context, action and reward. What a person is given depends on "
-            "their own context, so the promise to them holds as long as only that person is told."
-        )
-    if isinstance(space, DecisionSets):
-        text = (
-            "Protected is all that a person brings and what came of it: their decision set, which "
-            "of its points they were given, and the reward."
-        )
-        if trusted:
-            text += (
-                " The learner is trusted with these. What a person is given depends on their own "
-                "decision set, so the promise holds as long as only that person is told."
-            )
-        return text
-    text = (
-        "Only the reward of a person is protected, because the points are public: everyone can be "
-        "given the same ones, and which one a person is given follows from earlier releases and "
-        "from a public random number, not from anything about that person."
-    )
-    return f"{text} The learner is trusted with the rewards." if trusted else text
-
-
 def promise(summary: Summary) -> str:
     """What the private learners promise, said once for guarantees that differ only in epsilon."""
     groups: dict[Guarantee, set[float]] = {}
@@ -366,16 +328,17 @@ def result_table(summary: Summary) -> Table:
     """The table for a terminal of 80 columns."""
     rows = table_rows(summary)
     columns = {
-        "epsilon": [row.epsilon for row in rows],
-        f"total\n{summary.metric}": [row.total for row in rows],
-        "±": [row.half_width for row in rows],
-        "per\nperson": [row.per_person for row in rows],
+        "epsilon": "epsilon",
+        f"total\n{summary.metric}": "total",
+        "±": "half_width",
+        "per\nperson": "per_person",
+        "over\nbest\nfixed": "over_fixed",
+        "± ": "over_half_width",
+        "gain\nkept": "share",
+        "seconds": "seconds",
     }
-    if has_best_fixed(summary):
-        columns["over\nbest\nfixed"] = [row.over_fixed for row in rows]
-        columns["± "] = [row.over_half_width for row in rows]
-    columns["gain\nkept"] = [row.share for row in rows]
-    columns["seconds"] = [row.seconds for row in rows]
+    if not has_best_fixed(summary):
+        del columns["over\nbest\nfixed"], columns["± "]
     table = terminal_table(
         ("learner", *columns),
         padding=(0, 1, 0, 0),
@@ -384,7 +347,7 @@ def result_table(summary: Summary) -> Table:
     )
     for position, row in enumerate(rows):
         last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
-        cells = [texts[position] for texts in columns.values()]
+        cells = [getattr(row, name) for name in columns.values()]
         style = "" if row.private else "dim"
         table.add_row(Text(row.label), *cells, style=style, end_section=last_private)
     return table
