@@ -288,8 +288,7 @@ def cut(count: int, title: str = "", truth: bool = True) -> RewardMap:
     return replace(made, cut=replace(panel, title=title), truth=truth)
 
 
-@pytest.mark.parametrize("width", [4.5, NARROW, WIDE])
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize(("count", "width"), [(1, 4.5), (1, NARROW), (2, WIDE), (3, WIDE)])
 def test_figures(count: int, width: float) -> None:
     maps = tuple(cut(place, f"smoker = {place}" if count > 1 else "") for place in range(count))
     figure = PolicyMaps("a map", maps, (-1.0, 1.0)).figure(width)

@@ -23,7 +23,7 @@ from discreet.reporting.row_figures import (
 )
 from discreet.reporting.search_view import SearchView
 
-from .search_cases import FOUR, ONE, Played, play
+from .search_cases import FOUR, ONE, PLAIN, Played, play
 
 
 def view_of(played: Played, optimum: float | None = None) -> SearchView:
@@ -37,19 +37,15 @@ def sticks_out(figure: Figure) -> bool:
     return bool(min(box.x0, box.y0) < -0.01 or box.x1 > width + 0.01 or box.y1 > height + 0.01)
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e6])
-def test_nothing_leaves_the_paper(tmp_path: Path, width: float, scale: float) -> None:
-    view = view_of(play(tmp_path / "search", scale=scale), 145.0 * scale)
-    assert not sticks_out(answers_figure(view, width))
-    assert not sticks_out(rows_figure(view, width))
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_other_maps_fit_too(tmp_path: Path, width: float) -> None:
-    assert not sticks_out(rows_figure(view_of(play(tmp_path / "one", ONE)), width))
-    view = view_of(play(tmp_path / "four", FOUR, rounds=20))
-    assert not sticks_out(rows_figure(view, width))
+@pytest.mark.parametrize(
+    ("bounds", "scale", "rounds"),
+    [(PLAIN, 1e-7, 12), (PLAIN, 1.0, 12), (PLAIN, 1e6, 12), (ONE, 1.0, 12), (FOUR, 1.0, 20)],
+)
+def test_nothing_leaves_the_paper(tmp_path: Path, bounds: str, scale: float, rounds: int) -> None:
+    view = view_of(play(tmp_path / "search", bounds, scale=scale, rounds=rounds), 145.0 * scale)
+    for width in (WIDE, NARROW):
+        assert not sticks_out(answers_figure(view, width))
+        assert not sticks_out(rows_figure(view, width))
 
 
 @pytest.mark.parametrize("minimize", [False, True])
