@@ -15,9 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from discreet.experiments import feed_source, run_learner
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.sources import SourcePolicy
 from discreet.privacy import SimulatedNoise
+from discreet.problems.auxiliary import AuxiliaryData
+from discreet.problems.synthetic import CornerContexts, exponential
+from discreet.validation import FloatArray
 
 from .contract import ARMS, ArmScene, Row, state, visit
 
@@ -68,6 +72,45 @@ def serve(learner: Any, seed: int) -> None:
     policy = learner.policy()
     people = min(learner.batch_size, 400)
     learner.update(visit(Row(lambda: learner), policy, people, seed))
+
+
+def truth(contexts: FloatArray) -> FloatArray:
+    """Mean rewards of the exponential problem."""
+    return exponential().mean_rewards(contexts)
+
+
+def reversed_truth(contexts: FloatArray) -> FloatArray:
+    """Those of people elsewhere for whom the last arm is what the first is here."""
+    return truth(contexts)[:, ::-1]
+
+
+def hear(
+    learner: Any,
+    means: Callable[[FloatArray], FloatArray],
+    people: int,
+    epsilon: float,
+    seed: int,
+    *,
+    shares: Sequence[float] = (1 / 3, 1 / 3, 1 / 3),
+    gamma: float = 0.0,
+) -> Any:
+    """The learner after one more source of so many people, who have these shares of arms."""
+    rng = np.random.default_rng(seed)
+    contexts = CornerContexts(2, gamma)(people, rng)
+    arms = rng.choice(ARMS, people, p=shares)
+    rewards = rng.random(people) < means(contexts)[np.arange(people), arms]
+    name = f"source {len(learner.sources)}"
+    learner.open_source(name, epsilon)
+    data = AuxiliaryData(contexts, arms, rewards.astype(float))
+    feed_source(learner, name, data, SimulatedNoise(seed))
+    return learner
+
+
+def regret(learner: Any, people: int, seed: int) -> float:
+    """Of so many people of the exponential problem, whom the learner serves."""
+    crowd = exponential().sample(people, np.random.default_rng(seed))
+    rng, noise = np.random.default_rng(seed + 1), SimulatedNoise(seed)
+    return float(run_learner(learner, crowd, rng, noise).sum())
 
 
 def slowly(learner: Any, *names: str) -> list[int]:

@@ -45,11 +45,11 @@ def sums(**facts: Any) -> Edit:
 
 
 STREAMS: dict[str, tuple[Edit, str]] = {
-    "no policy": (lambda stream: stream.update(policies=[], published_at=0), "and no policy"),
+    "no policy": (lambda stream: stream.update(policies=[], published_at=0), "0 policies"),
     "other order": (lambda stream: stream["policies"].reverse(), "had version"),
     "the first policy is missing": (
         lambda stream: stream["policies"].pop(0),
-        "version|and no policy",
+        "version|0 policies",
     ),
     "epsilon of policies": (every_policy(epsilon=0.125), "had epsilon"),
     "domain of policies": (every_policy(domain=to_json(OTHER)), "had domain"),

@@ -19,14 +19,27 @@ the target do: any number of threads may open sources, report and ask for polici
 *Claim.* Given the policy, which is public, no two people with contexts in the domain, any arm and
 rewards in their bounds make any report more than e^epsilon times as likely from one as from the
 other.
+
+*Trust.* A learner with a posterior believes that a source shares the target's reward functions with
+probability w (`believe`). The reports of both are either explained by one set of functions or each
+by its own, and with the log evidence E of the posterior
+
+    log w / (1 - w) = PRIOR_LOG_ODDS + E(target and source) - E(target) - E(source).
+
+Without a person of the target the two are equally likely and the prior decides; a source that
+contradicts is found out with the first few hundred people. One with w below 0.1 is given up for
+good; what the others say is added to what the target says. With the probability that those
+together do not share the target's functions, the doubt, the learner acts as if there were none.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import reduce
+from operator import add
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack
 
 from numpy.typing import ArrayLike
@@ -150,9 +163,9 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
     def source_batch(self, name: str) -> int:
         """How many reports lie between the present policy of a source and the next."""
 
-    @abstractmethod
     def _empty_source(self) -> S:
         """The statistics of no report of a source."""
+        return self._empty()
 
     @abstractmethod
     def _publish_source(self, source: Stream[Q, S]) -> Q:
@@ -196,9 +209,8 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
                     f"the source {checked!r} is open already, with epsilon = "
                     f"{self._sources[checked].budget.epsilon:g}; give each source its own name."
                 )
-            source = self._opened(checked, epsilon)
             # A new table, so that whoever goes through the old one meanwhile is not disturbed.
-            self._sources = {**self._sources, checked: source}
+            self._sources = {**self._sources, checked: self._opened(checked, epsilon)}
 
     def _opened(self, name: str, epsilon: float) -> Stream[Q, S]:
         budget = Local(check_source_epsilon(epsilon))
@@ -237,14 +249,13 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         if not batches:
             raise InvalidInput("reports was empty; pass at least one report.")
         with self.lock:
-            sources = [self._source_of(batch) for batch in batches]
-            sums = [self._sums_of(*pair) for pair in zip(sources, batches, strict=True)]
-            for source, more in zip(sources, sums, strict=True):
-                source.sums = source.sums + more
-
-    def _sums_of(self, source: Stream[Q, S], reports: R) -> S:
-        sums = self._source_statistics(source.policy_of(reports), reports)
-        return replace(sums, noise=(reports.noise,))
+            checked = []
+            for batch in batches:
+                source = self._source_of(batch)
+                sums = self._source_statistics(source.policy_of(batch), batch)
+                checked.append((source, replace(sums, noise=(batch.noise,))))
+            for source, sums in checked:
+                source.sums = source.sums + sums
 
     def _source_of(self, reports: R) -> Stream[Q, S]:
         """The source that reports name."""
@@ -276,15 +287,99 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         for name, fields in saved["sources"].items():
-            source = self._opened(check_source_name(name), fields["epsilon"])
-            source.restore(fields, partial(self._source_facts, source))
-            self._sources[name] = source
+            self._sources[name] = self._restored(check_source_name(name), fields)
         super().restore_fields(saved)
 
-    def _source_facts(self, source: Stream[Q, S], policy: Q) -> dict[str, Any]:
-        """What a policy of a source has beside its version, by the names of its attributes."""
-        header = self.source_header(source)
-        return {name: fact for name, fact in header.items() if name != "version"}
+    def _restored(self, name: str, fields: dict[str, Any]) -> Stream[Q, S]:
+        source = self._opened(name, fields["epsilon"])
+        facts = self.source_header(source)
+        source.restore(fields, lambda policy: facts)
+        return source
+
+
+PRIOR_LOG_ODDS = 3.0
+# A source that is believed less than this is given up. One that does share the reward functions
+# falls so low by chance with probability e^-5 at most.
+_LEAST_TRUST = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """What reports say of Gaussian coefficients: their precision A, and t = A x what they show.
+
+    | array     | shape                   | meaning                                              |
+    |-----------|-------------------------|------------------------------------------------------|
+    | precision | (c, c) or (K, c, c)     | A, of all coefficients or of those of each arm       |
+    | weighted  | (c,) or (K, c)          | t                                                    |
+    """
+
+    precision: FloatArray
+    weighted: FloatArray
+
+    def __add__(self, other: Information) -> Information:
+        """What two independent sets of reports say together."""
+        return Information(self.precision + other.precision, self.weighted + other.weighted)
+
+
+@dataclass(frozen=True)
+class Belief:
+    """How far sources share the target's reward functions.
+
+    Attributes:
+        trust: for each source the probability that it shares them.
+        used: the sources that are believed.
+        doubt: the probability that those that are believed do not share them together.
+    """
+
+    trust: Mapping[str, float]
+    used: tuple[str, ...]
+    doubt: float
+
+
+def believe(
+    target: Information,
+    sources: Mapping[str, Information],
+    evidence: Callable[[Information], float],
+) -> Belief:
+    """Compare evidence (see the module); `evidence` is that of a prior, up to a constant."""
+    alone = evidence(target) if sources else 0.0
+
+    def shared(source: Information) -> float:
+        odds = PRIOR_LOG_ODDS + evidence(target + source) - alone - evidence(source)
+        return 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
+
+    trust = {name: shared(source) for name, source in sources.items()}
+    used = tuple(name for name, probability in trust.items() if probability >= _LEAST_TRUST)
+    # Together: a weak source that little is known about does little harm.
+    doubt = 1.0 - shared(reduce(add, [sources[name] for name in used])) if used else 0.0
+    return Belief(trust, used, doubt)
+
+
+class TrustingLearner(SourceLearner[P, R, S, Q]):
+    """A learner that believes sources as far as evidence goes (see the module)."""
+
+    saved: ClassVar[tuple[str, ...]] = ("_given_up",)
+    # Sources that contradicted the target; what they said counts for nothing any more.
+    _given_up: tuple[str, ...] = ()
+
+    @abstractmethod
+    def _belief(self) -> Belief:
+        """What to believe of the sources that are heard."""
+
+    @property
+    def _heard(self) -> dict[str, Stream[Q, S]]:
+        """The sources that reported and were not given up."""
+        return {
+            name: source
+            for name, source in self._sources.items()
+            if source.people and name not in self._given_up
+        }
+
+    def source_trust(self) -> Mapping[str, float]:
+        """For each source that reported, the probability that it shares the reward functions; 0
+        for those that were given up."""
+        with self.lock:
+            return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._belief().trust}
 
 
 def source_id(learner_id: str, name: str) -> str:

@@ -144,7 +144,7 @@ class Stream(Generic[P, S]):
         published_at = whole_number(saved["published_at"], "published_at")
         self.check_noise(sums.noise)
         for version, policy in enumerate(policies):
-            for fact, wanted in {"version": version, **facts_of(policy)}.items():
+            for fact, wanted in {**facts_of(policy), "version": version}.items():
                 given = getattr(policy, fact)
                 if given != wanted:
                     raise InvalidInput(
@@ -155,21 +155,13 @@ class Stream(Generic[P, S]):
         self.policies, self.sums, self.published_at = list(policies), sums, published_at
 
     def _check_counts(self, policies: int, published_at: int, sums: S) -> None:
-        """People reported under policies and with noise, at least one between two policies."""
+        """People report under a policy and with noise, at least one between two policies."""
         people, before = sums.reports, max(policies - 1, 0)
-        if not before <= published_at <= people or (before == 0 and published_at > 0):
+        in_order = before <= published_at <= people and (before > 0 or published_at == 0)
+        if not in_order or (people > 0) > (policies > 0) or (people > 0) != bool(sums.noise):
             raise InvalidInput(
                 f"{self.title} had {people} people, {published_at} of them when the last of its "
-                f"{policies} policies was published; the first comes before anybody reports, each "
-                f"other one after more people, and nobody reports after those who did. {_DAMAGED}"
-            )
-        if people > 0 and policies == 0:
-            raise InvalidInput(
-                f"{self.title} had {people} people and no policy; people report under a policy. "
-                f"{_DAMAGED}"
-            )
-        if (people > 0) != bool(sums.noise):
-            raise InvalidInput(
-                f"{self.title} had {people} people and the noise sources {tuple(sums.noise)}; "
-                f"there must be one or more if anybody reported, and none otherwise. {_DAMAGED}"
+                f"{policies} policies was published, and the noise sources {tuple(sums.noise)}; "
+                "the first policy comes before anybody reports, each other one after more people, "
+                f"and there is noise if and only if anybody reported. {_DAMAGED}"
             )

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from rich.table import Table
 
-from discreet.audit.runner import WEAK, Finding
-from discreet.records import AuditRecord
+from discreet.records import WEAK, Finding
 from discreet.reporting.figures import Axis, number_axis
 from discreet.reporting.layout import (
     BLUE,
@@ -75,11 +73,11 @@ def audit_table(findings: Sequence[Finding]) -> Table:
 
 def _cells(finding: Finding) -> list[str]:
     """Name, trust model, promise, delta, exact replay, trials and verdict of a finding."""
-    claim, numbers = finding.claim, [ABSENT] * 4
-    if claim is not None and claim.epsilon > 0.0:
-        delta = "0" if claim.delta == 0.0 else f"{claim.delta:g}"
-        trials = _bound(finding.epsilon, 2)
-        numbers = [f"{claim.epsilon:.4g}", delta, _bound(finding.exact, 3), trials]
+    numbers = [ABSENT] * 4
+    if finding.epsilon > 0.0:
+        delta = "0" if finding.delta == 0.0 else f"{finding.delta:g}"
+        trials = _bound(finding.lower_bound, 2)
+        numbers = [f"{finding.epsilon:.4g}", delta, _bound(finding.exact, 3), trials]
         if finding.weak:
             numbers[3] += " weak"
     return [finding.name, finding.trust_model, *numbers, finding.verdict]
@@ -147,20 +145,6 @@ def audit_verdict(findings: Sequence[Finding]) -> str:
     return "; ".join(text for number, text in parts if number) + "."
 
 
-def audit_records(findings: Sequence[Finding], confidence: float) -> list[AuditRecord]:
-    """One record for each finding: what the finding says, and the promise spelt out."""
-    return [_record(finding, confidence) for finding in findings]
-
-
-def _record(finding: Finding, confidence: float) -> AuditRecord:
-    names = [field.name for field in fields(AuditRecord)]
-    values: dict[str, Any] = {name: getattr(finding, name, None) for name in names}
-    claim = finding.claim
-    values |= {"lower_bound": finding.epsilon, "overall_confidence": confidence}
-    values |= {part: claim and getattr(claim, part) for part in ("epsilon", "delta")}
-    return AuditRecord(**values)
-
-
 def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     """One line for each check: a bar at the promise, a dot at what exact replay measured, a ring at
     what trials proved, with verdict and trials.
@@ -169,18 +153,14 @@ def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     vermillion, and their dots lie right of what they claim. What was not audited is left out. Where
     the figure is narrow, names stand over their lines.
     """
-    shown = [
-        (finding, finding.claim.epsilon)
-        for finding in findings
-        if finding.claim and 0.0 < finding.claim.epsilon < 1e6
-    ]
+    shown = [(finding, finding.epsilon) for finding in findings if 0.0 < finding.epsilon < 1e6]
     left, right = _ends(shown)
     narrow = width < 5.0
     figure, [[axes]] = sheet(width=width)
     for place, (finding, promise) in enumerate(shown):
         color = VERMILLION if finding.kind == "specimen" else BLUE
         axes.plot(promise, place, "|", color=INK, markersize=8.0, markeredgewidth=1.6)
-        for epsilon, face in ((finding.exact, color), (finding.epsilon, "white")):
+        for epsilon, face in ((finding.exact, color), (finding.lower_bound, "white")):
             if not math.isnan(epsilon):
                 at = min(max(epsilon, left), right)
                 axes.plot([promise, at], [place, place], color=color, linewidth=1.0, alpha=0.35)
@@ -220,7 +200,7 @@ def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
 def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
     """The least and the largest epsilon that the picture has room for."""
     promises = [promise for _, promise in shown] or [1.0]
-    bounds = [bound for finding, _ in shown for bound in (finding.exact, finding.epsilon)]
+    bounds = [bound for finding, _ in shown for bound in (finding.exact, finding.lower_bound)]
     finite = [bound for bound in bounds if math.isfinite(bound)]
     smallest = _LEAST * min(promises)
     least = max(smallest, min([*promises, *(bound for bound in finite if bound > 0.0)]))
@@ -259,7 +239,7 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         findings: of the audit.
         confidence: with which all verdicts of trials hold together.
     """
-    audited = [finding for finding in findings if finding.claim is not None]
+    audited = [finding for finding in findings if not math.isnan(finding.epsilon)]
     return render(
         "audit.html.j2",
         name=name,
@@ -274,5 +254,5 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         cells=_cells,
         note=audit_note(findings, confidence),
         audited=audited,
-        unaudited=[finding for finding in findings if finding.claim is None],
+        unaudited=[finding for finding in findings if math.isnan(finding.epsilon)],
     )

@@ -1,7 +1,7 @@
 """What only Ma et al. (2025) have: Figures 4, 5 (the setting) and 6 (running averages), Table 2.
 
 Figure 6 has a column of panels for each method: regret per person over all people, the same at one
-context, and how often each arm was offered at that context, from `probes.py`. Table 2 has ratios to
+context, and how often each arm was offered at that context, from `cases.py`. Table 2 has ratios to
 a reference, here as a table and as a figure.
 """
 
@@ -48,10 +48,9 @@ from discreet.reporting.layout import (
 from discreet.reporting.reproduction import Row, add_row, rows_of, trials_of
 from discreet.reporting.words import terminal_table
 from discreet.reproduction.base import Results
-from discreet.reproduction.cases import OURS, PUBLISHED, REGRET
+from discreet.reproduction.cases import LOCAL_REGRET, OURS, PUBLISHED, REGRET, Context
 from discreet.reproduction.ma2025.settings import PROBE
 from discreet.reproduction.ma2025.table import LINEAR, NEURAL
-from discreet.reproduction.probes import LOCAL_REGRET, Context
 from discreet.validation import FloatArray
 
 # Of lines of Figure 6: none of them is the colour of one of the first three arms.

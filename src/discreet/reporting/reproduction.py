@@ -34,7 +34,7 @@ from discreet.reporting.numbers import ABSENT, decimals, thousands
 from discreet.reporting.words import terminal_table
 from discreet.reproduction.base import Results
 from discreet.reproduction.cases import NON_PRIVATE, OURS, PUBLISHED, REGRET, UNIFORM
-from discreet.reproduction.ma2025.grid import TransferFigure
+from discreet.reproduction.ma2025.figures import TransferFigure
 
 Row = dict[str, Any]
 Cell = Callable[[Row], str]

@@ -21,7 +21,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from discreet.outsourcing.search import Status
+from discreet.outsourcing.answers import Status
 from discreet.reporting.figures import EVEN_IN_LIGHTNESS, Axis, heat, number_axis, ruler
 from discreet.reporting.layout import (
     BLUE,

@@ -22,10 +22,11 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from discreet.outsourcing.answers import Status
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.posterior import column_spread
-from discreet.outsourcing.search import Search, Status, Turn
+from discreet.outsourcing.search import Search, Turn
 from discreet.reporting.numbers import decimals, number_text, unsigned_zero
 from discreet.validation import BoolArray, FloatArray, IntArray
 
@@ -95,10 +96,7 @@ class SearchView:
     @cached_property
     def asked(self) -> pd.DataFrame:
         """The questions: their number, row, status and answer."""
-        questions = [
-            (each.question.number, each.question.row, each.status, each.answer)
-            for each in self.turn.asked
-        ]
+        questions = [(each.number, each.row, each.status, each.answer) for each in self.turn.asked]
         return pd.DataFrame(questions, columns=["number", "row", "status", "answer"])
 
     def numbers_that(self, status: Status) -> IntArray:

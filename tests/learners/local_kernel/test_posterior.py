@@ -20,6 +20,7 @@ from discreet.learners.local_kernel.posterior import (
     likely,
     used_features,
 )
+from discreet.learners.sources import Information
 from discreet.problems.synthetic import ExponentialMeans, symmetric_means
 from discreet.validation import FloatArray
 
@@ -55,7 +56,7 @@ def brute_force(
 @pytest.mark.parametrize("count", [1, 30, 400])
 def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
     rows, seen = measurements(count)
-    found = KernelPosterior.of(FEATURES, smooth, rows.T @ rows, rows.T @ seen)
+    found = KernelPosterior.of(FEATURES, smooth, Information(rows.T @ rows, rows.T @ seen))
     mean, covariance = brute_force(smooth, rows, seen)
     assert found.arms == 2
     assert np.allclose(found.mean.ravel(), mean, atol=1e-9)
@@ -76,7 +77,9 @@ def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
 
 def test_without_reports_it_is_the_prior() -> None:
     size = 2 * len(FEATURES)
-    found = KernelPosterior.of(FEATURES, SMOOTH, np.zeros((size, size)), np.zeros(size))
+    found = KernelPosterior.of(
+        FEATURES, SMOOTH, Information(np.zeros((size, size)), np.zeros(size))
+    )
     assert (found.mean == 0.0).all()
     assert found.evidence == 0.0
     _, variance = columns(SMOOTH)
@@ -87,7 +90,7 @@ def test_without_reports_it_is_the_prior() -> None:
 
 def test_draws_scatter_as_the_posterior_says() -> None:
     rows, seen = measurements(50)
-    found = KernelPosterior.of(FEATURES, SMOOTH, rows.T @ rows, rows.T @ seen)
+    found = KernelPosterior.of(FEATURES, SMOOTH, Information(rows.T @ rows, rows.T @ seen))
     _, covariance = brute_force(SMOOTH, rows, seen)
     normals = np.random.default_rng(3).standard_normal((len(covariance), 20_000))
     drawn = found.draws(normals)
@@ -105,7 +108,7 @@ def test_evidence_is_the_likelihood_of_what_was_measured(count: int) -> None:
         places, variance = columns(smooth)
         a = rows[:, places]
         law = multivariate_normal(np.zeros(count), (a * variance) @ a.T + np.eye(count))
-        found = KernelPosterior.of(FEATURES, smooth, rows.T @ rows, rows.T @ seen)
+        found = KernelPosterior.of(FEATURES, smooth, Information(rows.T @ rows, rows.T @ seen))
         offsets.append(law.logpdf(seen) - found.evidence)
     assert np.ptp(offsets) < 1e-7 * count
     exact = -0.5 * (seen @ seen + count * math.log(2.0 * math.pi))
@@ -127,7 +130,7 @@ def test_features_that_hardly_vary_are_left_out() -> None:
 
 def informed(
     values: FloatArray, contexts: FloatArray, features: CosineFeatures, weight: float
-) -> tuple[FloatArray, FloatArray]:
+) -> Information:
     """J and b where 2 f - 1 of all arms was measured at these contexts, each `weight` times."""
     phi = features(contexts)
     count, arms = len(features), values.shape[1]
@@ -136,7 +139,8 @@ def informed(
     precision = np.zeros((arms, count, arms, count))
     for arm in range(arms):
         precision[arm, :, arm] = weight * phi.T @ phi
-    return precision.reshape(arms * count, arms * count), weight * (phi.T @ noisy).T.ravel()
+    weighted = weight * (phi.T @ noisy).T.ravel()
+    return Information(precision.reshape(arms * count, arms * count), weighted)
 
 
 def test_length_scales_are_learnt_for_each_axis() -> None:
@@ -144,7 +148,7 @@ def test_length_scales_are_learnt_for_each_axis() -> None:
     contexts = np.random.default_rng(6).random((300, 2))
     features = CosineFeatures.of((None, None), 3)
     sums = informed(2.0 * ExponentialMeans(3)(contexts) - 1.0, contexts, features, 10.0)
-    found = likely(features, Smooth.first(2), *sums)
+    found = likely(features, Smooth.first(2), sums)
     assert found.best.length_scales[0] <= 0.4
     assert found.best.length_scales[1] == 3.2
 
@@ -155,7 +159,7 @@ def test_both_axes_are_found_at_once(weight: float) -> None:
     contexts = np.random.default_rng(7).random((300, 2))
     sums = informed(2.0 * symmetric_means(contexts) - 1.0, contexts, FEATURES, weight)
     for start in (Smooth.first(2), Smooth((3.2, 3.2)), Smooth((0.8, 3.2), 2.0)):
-        found = likely(FEATURES, start, *sums)
+        found = likely(FEATURES, start, sums)
         assert max(found.best.length_scales) <= 0.4
 
 
@@ -168,12 +172,12 @@ def test_functions_drawn_from_a_prior_are_read_with_it(length_scales: tuple[floa
     theta = rng.standard_normal((10, len(features))) * np.sqrt(variance)
     contexts = rng.random((400, 2))
     sums = informed(features(contexts) @ theta.T, contexts, features, 20.0)
-    found = likely(features, Smooth.first(2), *sums)
+    found = likely(features, Smooth.first(2), sums)
     for axis in range(2):
         place = LENGTH_SCALES.index(found.best.length_scales[axis])
         assert abs(place - LENGTH_SCALES.index(length_scales[axis])) <= 1
-    truth = KernelPosterior.of(features, Smooth(length_scales), *sums).evidence
-    best = KernelPosterior.of(features, found.best, *sums).evidence + found.best.log_prior
+    truth = KernelPosterior.of(features, Smooth(length_scales), sums).evidence
+    best = KernelPosterior.of(features, found.best, sums).evidence + found.best.log_prior
     assert best >= truth + Smooth(length_scales).log_prior
 
 
@@ -181,26 +185,27 @@ def test_large_functions_have_a_large_scale() -> None:
     contexts = np.random.default_rng(9).random((300, 2))
     for size, scale in ((0.5, 1.0), (3.0, 2.0)):
         values = size * np.stack([np.cos(np.pi * contexts[:, 0]), contexts[:, 1] - 0.5], axis=1)
-        found = likely(FEATURES, Smooth.first(2), *informed(values, contexts, FEATURES, 50.0))
+        found = likely(FEATURES, Smooth.first(2), informed(values, contexts, FEATURES, 50.0))
         assert found.best.scale == scale
 
 
 def test_without_reports_no_axis_is_said_not_to_matter() -> None:
     size = 2 * len(FEATURES)
-    found = likely(FEATURES, Smooth.first(2), np.zeros((size, size)), np.zeros(size))
+    found = likely(FEATURES, Smooth.first(2), Information(np.zeros((size, size)), np.zeros(size)))
     assert found.best.log_prior == 0.0
     assert max(found.best.length_scales) < 3.2
 
 
 def test_what_is_likely_is_ranked_and_adds_up() -> None:
     rows, seen = measurements(40)
-    found = likely(FEATURES, Smooth.first(2), rows.T @ rows, rows.T @ seen)
+    found = likely(FEATURES, Smooth.first(2), Information(rows.T @ rows, rows.T @ seen))
     assert sum(found.weights) == pytest.approx(1.0)
     assert list(found.weights) == sorted(found.weights, reverse=True)
     assert found.weights[-1] > found.weights[0] * math.exp(-6.0)
     assert len(set(found.candidates)) == len(found.candidates)
     worth = [
-        KernelPosterior.of(FEATURES, one, rows.T @ rows, rows.T @ seen).evidence + one.log_prior
+        KernelPosterior.of(FEATURES, one, Information(rows.T @ rows, rows.T @ seen)).evidence
+        + one.log_prior
         for one in found.candidates[:2]
     ]
     assert math.log(found.weights[0] / found.weights[1]) == pytest.approx(worth[0] - worth[1])
@@ -224,6 +229,6 @@ def test_neighbours() -> None:
 
 def test_likely_hyperparameters_round_trip() -> None:
     rows, seen = measurements(40)
-    found = likely(FEATURES, Smooth.first(2), rows.T @ rows, rows.T @ seen)
+    found = likely(FEATURES, Smooth.first(2), Information(rows.T @ rows, rows.T @ seen))
     for one in (found, Likely.first(2)):
         assert from_json(json.loads(json.dumps(to_json(one))), Likely) == one

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 from discreet.domain import Box, RewardBounds
-from discreet.experiments import run_learner
 from discreet.learners.local_kernel.cells import Cells
 from discreet.learners.local_kernel.features import (
     CosineFeatures,
@@ -22,22 +20,20 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.measurement import SourceMeasurements, pair_bins, pairs
+from discreet.learners.local_kernel.learner import LocalKernel, source_cell_counts
+from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelReports, KernelSourcePolicy
 from discreet.learners.local_kernel.posterior import KernelPosterior
-from discreet.learners.local_kernel.sources import PRIOR_LOG_ODDS, cell_counts
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
-from discreet.learners.sources import SourcePolicy
+from discreet.learners.sources import PRIOR_LOG_ODDS, SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
-from discreet.problems.synthetic import CornerContexts, exponential
+from discreet.problems.synthetic import exponential
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
+from ..contract import ARMS
+from ..source_scene import hear, regret, reversed_truth, truth
 from .scene import FOUR, SQUARE, all_contexts
-
-ARMS = 3
-Means = Callable[[FloatArray], FloatArray]
 
 
 def policy_of(
@@ -50,10 +46,10 @@ def policy_of(
     """A policy with four random sign functions and three partitions; `shares` (K,) of arms."""
     rng = np.random.default_rng([arms, count])
     features = CosineFeatures.of(domain.levels, arms)
-    grid = grid_of(3, 0, features)
+    grid = grid_of(3, 0, features).with_arms(arms)
     given = np.full(arms, 1.0 / arms) if shares is None else shares
     density = np.tile(given * arms, len(DensityBins(domain.levels)))
-    points = pairs(grid, arms)
+    points = grid.points
     scales, levels = np.array([0.8] * domain.dimension + [0.5]), (*domain.levels, arms)
     used = np.arange(min(len(features), 12))
     directions = round_coefficients(rng.standard_normal((4, arms, len(used))))
@@ -136,9 +132,9 @@ def people_on_points(
     policy: KernelSourcePolicy, count: int, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
     """Contexts and arms under the policy's density, on its integration points."""
-    share = policy.density[pair_bins(policy.grid, policy.arms)]
+    share = policy.density[policy.grid.bins]
     row = rng.choice(len(share), count, p=share / share.sum())
-    return policy.grid.points[row // policy.arms], row % policy.arms
+    return policy.grid.points[row, :-1], row % policy.arms
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(1.0, 6), (4.0, 12), (1.0, 1)])
@@ -155,7 +151,7 @@ def test_measurements_are_unbiased(epsilon: float, count: int) -> None:
     assert np.abs(signed).max() < 1.0
     rewards = (rng.random(people) < 0.5 * (1.0 + signed)).astype(float)
     reports = told(policy, contexts, arms, rewards, 3)
-    measured = SourceMeasurements(policy)
+    measured = Measurements(policy)
     partitions = len(policy.cells.axis)
     errors, rates = [], []
     for question, cell in itertools.product(range(policy.questions), range(count)):
@@ -176,7 +172,7 @@ def test_sums_are_exact_in_any_order() -> None:
     policy = policy_of(epsilon=4.0, count=12)
     rng = np.random.default_rng(5)
     reports = told(policy, rng.random((90, 2)), rng.integers(3, size=90), rng.random(90), 6)
-    measured = SourceMeasurements(policy)
+    measured = Measurements(policy)
     whole = measured.statistics(reports)
     parts = []
     for some in np.array_split(rng.permutation(90), 4):
@@ -190,73 +186,32 @@ def test_sums_are_exact_in_any_order() -> None:
 
 
 def test_sources_have_two_cells_for_each_arm() -> None:
-    assert cell_counts(3, 1.0) == [6]
-    assert cell_counts(2, 0.1) == [4]
-    assert cell_counts(7, 1.0) == [16]
-    assert cell_counts(200, 1.0) == [192]
-    assert cell_counts(3, 3.0) == [6, 8, 12]
-    assert min(cell_counts(3, 8.0)) == 6
-    assert max(cell_counts(3, 8.0)) == 192
+    assert source_cell_counts(3, 1.0) == [6]
+    assert source_cell_counts(2, 0.1) == [4]
+    assert source_cell_counts(7, 1.0) == [16]
+    assert source_cell_counts(200, 1.0) == [192]
+    assert source_cell_counts(3, 3.0) == [6, 8, 12]
+    assert min(source_cell_counts(3, 8.0)) == 6
+    assert max(source_cell_counts(3, 8.0)) == 192
 
 
 def made(seed: int = 0) -> LocalKernel:
-    return LocalKernel(
-        exponential().domain, ARMS, Local(1.0), public_seed=seed, identity=f"made {seed}"
-    )
-
-
-def feed(
-    learner: LocalKernel,
-    means: Means,
-    people: int,
-    epsilon: float,
-    seed: int,
-    shares: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3),
-) -> LocalKernel:
-    """One more source of so many people, who have these shares of arms."""
-    rng = np.random.default_rng(seed)
-    contexts = CornerContexts(2, 0.2)(people, rng)
-    arms = rng.choice(ARMS, people, p=shares)
-    rewards = (rng.random(people) < means(contexts)[np.arange(people), arms]).astype(float)
-    name = f"source {len(learner.sources)}"
-    learner.open_source(name, epsilon)
-    start = 0
-    while start < people:
-        stop = min(people, start + learner.source_batch(name))
-        some = slice(start, stop)
-        policy = learner.source_policy(name)
-        noise = SimulatedNoise(seed + start)
-        learner.update_source(policy.report(contexts[some], arms[some], rewards[some], noise))
-        start = stop
-    return learner
-
-
-def regret(learner: LocalKernel, people: int, seed: int) -> float:
-    crowd = exponential().sample(people, np.random.default_rng(seed))
-    noise = SimulatedNoise(seed)
-    return float(run_learner(learner, crowd, np.random.default_rng(seed + 1), noise).sum())
-
-
-def truth(contexts: FloatArray) -> FloatArray:
-    return exponential().mean_rewards(contexts)
-
-
-def reversed_truth(contexts: FloatArray) -> FloatArray:
-    return truth(contexts)[:, ::-1]
+    domain = exponential().domain
+    return LocalKernel(domain, ARMS, Local(1.0), public_seed=seed, identity=f"made {seed}")
 
 
 def test_shares_of_arms_are_learnt() -> None:
-    learner = feed(made(), truth, 3000, 4.0, 1, (0.1, 0.3, 0.6))
+    learner = hear(made(), truth, 3000, 4.0, 1, shares=(0.1, 0.3, 0.6))
     density = learner.source_policy("source 0").density.reshape(-1, ARMS)
     np.testing.assert_allclose(density.mean(axis=0) / ARMS, (0.1, 0.3, 0.6), atol=0.1)
 
 
 def test_sources_give_a_start() -> None:
-    alone = regret(made(1), 2000, 31)
+    alone = regret(made(1), 1200, 31)
     heard = made(1)
     for k in range(2):
-        feed(heard, truth, 3000, 8.0, 40 + k)
-    assert regret(heard, 2000, 31) < 0.3 * alone
+        hear(heard, truth, 1500, 8.0, 40 + k)
+    assert regret(heard, 1200, 31) < 0.3 * alone
     assert min(heard.source_trust().values()) > 0.9
 
 
@@ -264,14 +219,15 @@ def test_weak_sources_do_no_harm() -> None:
     alone, heard = [], []
     for seed in range(2):
         alone.append(regret(made(seed), 2000, 50 + seed))
-        learner = feed(made(seed), truth, 2000, 1.0, 60 + seed, (1 / 15, 1 / 3, 3 / 5))
+        shares = (1 / 15, 1 / 3, 3 / 5)
+        learner = hear(made(seed), truth, 2000, 1.0, 80 + seed, shares=shares, gamma=0.2)
         heard.append(regret(learner, 2000, 50 + seed))
     assert np.mean(heard) < 1.1 * np.mean(alone)
 
 
 def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
     alone = regret(made(2), 3000, 71)
-    learner = feed(made(2), reversed_truth, 1500, 4.0, 72)
+    learner = hear(made(2), reversed_truth, 1500, 4.0, 72)
     assert learner.source_trust()["source 0"] == pytest.approx(
         1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS))
     )
@@ -282,7 +238,7 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
     assert isinstance(again, LocalKernel)
     assert again.source_trust() == {"source 0": 0.0}
     # What it said counts for nothing, and what it says later neither.
-    feed(again, truth, 100, 4.0, 73)
+    hear(again, truth, 100, 4.0, 73)
     policy = again.source_policy("source 0")
     before = again.predict([[0.2, 0.3]])[0]
     again.update_source(told(policy, [[0.2, 0.3]] * 50, [0] * 50, [1.0] * 50, 1))
@@ -290,17 +246,12 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
 
 
 def test_trust_is_a_ratio_of_evidence() -> None:
-    learner = feed(made(3), truth, 400, 4.0, 74)
+    learner = hear(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)
-    source, target = learner.source("source 0").sums, learner._target.sums
-    pairs_of_sums = (
-        (source.precision, source.weighted),
-        (target.precision, target.weighted),
-        (source.precision + target.precision, source.weighted + target.weighted),
-    )
+    source, target = learner.source("source 0").sums.information, learner._sums.information
     one, two, both = (
-        KernelPosterior.of(learner.features, learner._likely.best, *sums).evidence
-        for sums in pairs_of_sums
+        KernelPosterior.of(learner.features, learner._likely.best, information).evidence
+        for information in (source, target, source + target)
     )
     expected = 1.0 / (1.0 + math.exp(-(PRIOR_LOG_ODDS + both - one - two)))
     assert learner.source_trust()["source 0"] == pytest.approx(expected)
@@ -308,9 +259,9 @@ def test_trust_is_a_ratio_of_evidence() -> None:
 
 def test_doubt_leaves_functions_to_the_target() -> None:
     """Before anyone of the target came, the doubt is that of the prior."""
-    learner = feed(made(4), truth, 600, 6.0, 76)
+    learner = hear(made(4), truth, 600, 6.0, 76)
     learner.policy()
-    assert learner._doubt == pytest.approx(1.0 - 1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS)))
+    assert learner._reviewed.doubt == pytest.approx(1.0 - 1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS)))
     # Two of 32 functions know nothing yet; the others agree on the best arm.
     points = np.random.default_rng(0).random((500, 2))
     phi = learner.features(points, learner.policy().used)

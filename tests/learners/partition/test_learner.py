@@ -11,9 +11,8 @@ import pytest
 from discreet.domain import Box, unit_cube
 from discreet.experiments import run_learner
 from discreet.learners.baselines.abse import Abse
-from discreet.learners.partition.elimination import CellSums
 from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.published import PublishedPartition
+from discreet.learners.partition.published import CellSums, PublishedPartition
 from discreet.learners.partition.rules import Rules
 from discreet.learners.registry import make_learner
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
@@ -62,7 +61,7 @@ def test_beliefs_are_calibrated() -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 @pytest.mark.parametrize(
     "problem",
-    [exponential(), symmetric(), exponential(contexts=BetaContexts(((2, 5), (1, 1))))],
+    [exponential(), symmetric(), exponential().under(BetaContexts(((2, 5), (1, 1))))],
     ids=["exponential", "symmetric", "beta"],
 )
 def test_beliefs_are_calibrated_everywhere(problem: Problem, epsilon: float) -> None:
@@ -196,7 +195,7 @@ class TestPublished:
     def test_radius_is_equation_14(self) -> None:
         learner = self.learner(2.0)
         sums = self.sums(500.0, [300.0, -20.0], [200.0, 5.0])
-        radius = learner._radius(np.array([0]), sums)[0]
+        radius = learner._bounds(np.array([0]), sums)[1][0]
         log = math.log(10_000)
         assert radius[0] == pytest.approx(math.sqrt(log * max(500 / 4, 300)) / 300)
         assert radius[1] == pytest.approx(math.sqrt(log * 125) / 20)

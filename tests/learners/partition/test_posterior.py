@@ -14,8 +14,6 @@ from discreet.learners.partition.posterior import (
     PRIOR_VARIANCE,
     TEMPER,
     VARYING_VARIANCE,
-    NodeObservations,
-    Smoothness,
     average,
     box_covariance,
     box_roughness,
@@ -27,6 +25,7 @@ from discreet.learners.partition.posterior import (
     mixture_variance,
     node_masses,
     observations,
+    smoothness,
 )
 from discreet.learners.partition.rules import thompson_probabilities
 from discreet.learners.partition.tree import Tree
@@ -64,7 +63,7 @@ def test_narrow_boxes_keep_a_real_root(length_scale: float) -> None:
     for depth in range(10):
         leaves = tree.leaves if depth < 6 else tree.leaves[-2:]
         tree = tree.split(leaves, np.zeros(len(leaves), dtype=np.int64))
-    prior = Smoothness.of(tree, (length_scale, length_scale))
+    prior = smoothness(tree, (length_scale, length_scale))
     assert np.isfinite(prior.root).all()
     assert (prior.roughness >= 0.0).all()
 
@@ -84,12 +83,13 @@ def test_conditioning_agrees_with_the_textbook() -> None:
     tree = grown(7, 2, 4)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     y, noise = rng.normal(size=(len(tree), 2)), 0.05 + rng.random((len(tree), 2))
-    seen = NodeObservations(1.0 / noise, y / noise)
     scales = [(0.4, 0.8), (0.2, 3.2)]
     evidences = []
     for pair in scales:
-        prior = Smoothness.of(tree, pair)
-        mean, variance, evidence = condition(prior, leaf_information(tree, mass, seen))
+        prior = smoothness(tree, pair)
+        mean, variance, evidence = condition(
+            prior, leaf_information(tree, mass, 1.0 / noise, y / noise)
+        )
         dense_evidence = 0.0
         for k in range(2):
             exact = dense_posterior(
@@ -106,10 +106,10 @@ def test_conditioning_agrees_with_the_textbook() -> None:
 
 def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     tree = grown(5, 1, 1)
-    seen = NodeObservations(np.full((len(tree), 2), 3.0), np.ones((len(tree), 2)))
+    precision = np.full((len(tree), 2), 3.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
-    information = leaf_information(tree, mass, seen)
-    priors = [Smoothness.of(tree, (0.2,)), Smoothness.of(tree, (3.2,))]
+    information = leaf_information(tree, mass, precision, np.ones((len(tree), 2)))
+    priors = [smoothness(tree, (0.2,)), smoothness(tree, (3.2,))]
     state, weight = average(priors, information)
     parts = [condition(prior, information) for prior in priors]
     mean = weight[0] * parts[0][0] + weight[1] * parts[1][0]
@@ -129,8 +129,8 @@ def test_length_scales_are_learnt() -> None:
     y = np.sin(12.0 * centre[:, :1])
     precision = np.where(tree.axis[:, None] < 0, 400.0, 0.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 1)).mass
-    information = leaf_information(tree, mass, NodeObservations(precision, precision * y))
-    scales = likely_length_scales((0.8, 0.8), lambda s: Smoothness.of(tree, s), information)
+    information = leaf_information(tree, mass, precision, precision * y)
+    scales = likely_length_scales((0.8, 0.8), tree, information)
     assert scales[0][0] <= 0.4
     assert scales[0][1] == 3.2
 
@@ -202,7 +202,7 @@ def test_wrong_shares_are_allowed_for() -> None:
 def test_reports_are_weighed_by_what_they_say() -> None:
     tree = Tree.root(1)
 
-    def seen(y: float, people: float, noise: float) -> NodeObservations:
+    def seen(y: float, people: float, noise: float) -> list[float]:
         sums, offered = NodeSums.zeros(1, 2), np.full((1, 2), people)
         sums = replace(
             sums,
@@ -211,13 +211,11 @@ def test_reports_are_weighed_by_what_they_say() -> None:
             noise_other=offered * noise,
             noise_own=offered * noise,
         )
-        return observations(tree, sums, node_masses(tree, sums), np.zeros(1))
+        parts = observations(tree, sums, node_masses(tree, sums), np.zeros(1))
+        return [float(part[0, 0]) * TEMPER for part in parts]
 
-    precise, vague = seen(0.5, 10_000.0, 5.0), seen(-0.5, 100.0, 50.0)
-    assert precise.precision[0, 0] == pytest.approx(10_000.0 / 5.0 / TEMPER)
-    assert vague.precision[0, 0] == pytest.approx(100.0 / 50.0 / TEMPER)
-    assert precise.weighted[0, 0] == pytest.approx(0.5 * 2000.0 / TEMPER)
-    assert vague.weighted[0, 0] == pytest.approx(-0.5 * 2.0 / TEMPER)
+    assert seen(0.5, 10_000.0, 5.0) == pytest.approx([2000.0, 0.5 * 2000.0])
+    assert seen(-0.5, 100.0, 50.0) == pytest.approx([2.0, -0.5 * 2.0])
 
 
 def test_thompson_probabilities_match_draws() -> None:

@@ -15,7 +15,7 @@ from discreet.learners.partition.published import (
     LaplaceReports,
     PublishedPartition,
     PublishedSourcePolicy,
-    SeveralSources,
+    several_sources,
 )
 from discreet.learners.partition.tree import Bins
 from discreet.learners.saving import load, save
@@ -33,67 +33,43 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def several(seed: int, leaves: int = 4, arms: int = 3) -> SeveralSources:
-    """Sums of a target and two sources as they may be, with few people and negative U too."""
-    draw = rng(seed)
-    times = draw.choice([0.0, 40.0, 500.0, 3000.0], (3, leaves))
-    chosen = draw.normal(0.2, 0.2, (3, leaves, arms)) * times[:, :, None]
-    return SeveralSources(
-        np.array([1.0, 0.5, 8.0]), times, chosen, chosen * draw.random((3, leaves, arms))
-    )
-
-
 class TestFormulas:
     """(26), (27) and (28), one pair at a time."""
 
     @pytest.mark.parametrize("seed", range(5))
     def test_they_are_those_of_the_paper(self, seed: int) -> None:
-        found, n, c = several(seed), 3000, 0.7
-        weights = found.weights(math.log(n))
-        estimate = found.estimate(weights)
-        radius = found.radius(weights, c * math.log(n))
-        for leaf in range(4):
-            for arm in range(3):
-                above = below = spread = 0.0
-                for m, epsilon in enumerate((1.0, 0.5, 8.0)):
-                    t, u, v = (
-                        float(found.times[m, leaf]),
-                        float(found.chosen[m, leaf, arm]),
-                        float(found.rewards[m, leaf, arm]),
-                    )
-                    weight = 0.0
-                    if t >= math.log(n) ** 2:
-                        weight = min(abs(epsilon**2 / t * u), 1.0)
-                    assert weights[m, leaf, arm] == pytest.approx(weight)
-                    above += weight * v
-                    below += weight * u
-                    spread += weight**2 * max(t / epsilon**2, u)
-                if below == 0.0:
-                    assert estimate[leaf, arm] == 0.0
-                    assert radius[leaf, arm] == math.inf
-                    continue
-                assert estimate[leaf, arm] == pytest.approx(above / below)
-                expected = math.sqrt(c * math.log(n) * spread) / abs(below)
-                assert radius[leaf, arm] == pytest.approx(expected)
-
-    def test_without_privacy_all_weights_are_1(self) -> None:
-        found = replace(several(1), epsilons=np.full(3, 1e6))
-        weights = found.weights(math.log(3000))
-        enough = found.times >= math.log(3000) ** 2
-        assert (weights == enough[:, :, None]).all()
-
-    def test_one_source_that_counts_gives_equations_13_and_14(self) -> None:
-        found = SeveralSources(
-            np.array([2.0]),
-            np.array([[500.0]]),
-            np.array([[[300.0, 20.0]]]),
-            np.array([[[200.0, 5.0]]]),
+        """With few people and negative U too."""
+        draw, n, c, epsilons = rng(seed), 3000, 0.7, (1.0, 0.5, 8.0)
+        times = draw.choice([0.0, 40.0, 500.0, 3000.0], (3, 4))
+        chosen = draw.normal(0.2, 0.2, (3, 4, 3)) * times[:, :, None]
+        rewards = chosen * draw.random((3, 4, 3))
+        estimate, radius = several_sources(
+            np.array(epsilons), times, chosen, rewards, math.log(n), c * math.log(n)
         )
-        weights = found.weights(math.log(10_000))
-        np.testing.assert_allclose(found.estimate(weights), [[200 / 300, 5 / 20]])
+        for leaf, arm in np.ndindex(4, 3):
+            above = below = spread = 0.0
+            for m, epsilon in enumerate(epsilons):
+                t, u = float(times[m, leaf]), float(chosen[m, leaf, arm])
+                enough = t >= math.log(n) ** 2
+                weight = min(abs(epsilon**2 / t * u), 1.0) if enough else 0.0
+                above += weight * float(rewards[m, leaf, arm])
+                below += weight * u
+                spread += weight**2 * max(t / epsilon**2, u)
+            known = below != 0.0
+            expected = math.sqrt(c * math.log(n) * spread) / abs(below) if known else math.inf
+            assert estimate[leaf, arm] == pytest.approx(above / below if known else 0.0)
+            assert radius[leaf, arm] == pytest.approx(expected)
+
+    @pytest.mark.parametrize("epsilon", [2.0, 1e6])
+    def test_one_source_that_counts_gives_equations_13_and_14(self, epsilon: float) -> None:
+        """Without privacy its weight is 1."""
+        chosen, rewards = np.array([[[300.0, 20.0]]]), np.array([[[200.0, 5.0]]])
         log = math.log(10_000)
-        by_hand = [math.sqrt(log * 300) / 300, math.sqrt(log * 125) / 20]
-        np.testing.assert_allclose(found.radius(weights, log)[0], by_hand)
+        sums = np.array([epsilon]), np.array([[500.0]]), chosen, rewards
+        estimate, radius = several_sources(*sums, log, log)
+        np.testing.assert_allclose(estimate, [[200 / 300, 5 / 20]])
+        spread = np.maximum(500.0 / epsilon**2, chosen[0, 0])
+        np.testing.assert_allclose(radius[0], np.sqrt(log * spread) / chosen[0, 0])
 
 
 def learner(epsilon: float = 4.0, **options: object) -> PublishedPartition:

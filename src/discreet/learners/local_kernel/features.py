@@ -295,23 +295,38 @@ def moved(density: FloatArray, located: FloatArray, version: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The integration points of one policy version.
+    """What integrals under one policy version are sums over: points, or pairs of point and arm.
 
     Attributes:
-        points: (Q, d) in [0, 1)^d; cells and bins are looked up with them.
+        points: (R, c) in [0, 1)^c, as cells look them up.
+        bins: (R,) the bin of the density.
+        point: (R,) the point of each row, of Q.
         phi: (Q, M) all features there.
-        bins: (Q,) the bin of the density.
     """
 
     points: FloatArray
-    phi: FloatArray
     bins: IntArray
+    point: IntArray
+    phi: FloatArray
 
     def weights(self, density: FloatArray) -> FloatArray:
-        """(Q,) the share of people that each point stands for."""
+        """(R,) the share of people that each row stands for."""
         shares_of_bins = density[self.bins]
         shares: FloatArray = shares_of_bins / shares_of_bins.sum()
         return shares
+
+    def with_arms(self, arms: int) -> Grid:
+        """For people whose arm is as private as their context: row q K + k is point q with arm k,
+        and bin z K + k of the density is bin z of contexts with arm k."""
+        point, arm = np.divmod(np.arange(len(self.points) * arms), arms)
+        points = np.column_stack([self.points[point], arm_places(arm, arms)])
+        return Grid(points, self.bins[point] * arms + arm, point, self.phi)
+
+
+def arm_places(arms: IntArray, count: int) -> FloatArray:
+    """(n,) where arms lie on the column of arms."""
+    places: FloatArray = (arms + 0.5) / count
+    return places
 
 
 @lru_cache(maxsize=4)
@@ -319,4 +334,5 @@ def grid_of(seed: int, version: int, features: CosineFeatures) -> Grid:
     """The grid of a policy version; the last few are kept."""
     points = integration_points(seed, version, features.levels)
     phi = features(on_levels(points, features.levels))
-    return Grid(points, phi, DensityBins(features.levels).of(points))
+    bins = DensityBins(features.levels).of(points)
+    return Grid(points, bins, np.arange(len(points)), phi)

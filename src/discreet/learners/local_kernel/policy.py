@@ -42,7 +42,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +54,13 @@ from discreet.learners.local_kernel.features import (
     CosineFeatures,
     DensityBins,
     Grid,
+    arm_places,
     grid_of,
     round_coefficients,
 )
 from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
 from discreet.learners.public_randomness import public_uniforms
-from discreet.learners.sources import SourcePolicy
+from discreet.learners.sources import Information, SourcePolicy
 from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
@@ -111,8 +112,11 @@ class KernelOffer(Offer):
     cells: Cells
     density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
 
-    # What of a person's data is hidden among the values (cell, sign).
+    # What of a person's data is hidden among the values (cell, sign), and whether their arm is.
     data: ClassVar[str]
+    arms_are_private: ClassVar[bool]
+    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
+        epsilon: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,37 +135,55 @@ class KernelOffer(Offer):
         check_coefficients("directions", self.directions)
 
     @property
-    @abstractmethod
     def density_bins(self) -> int:
         """How many bins the density has."""
+        bins = len(DensityBins(self.domain.levels))
+        return bins * self.arms if self.arms_are_private else bins
 
     @property
-    @abstractmethod
     def cell_columns(self) -> int:
         """How many columns cells are cut along."""
+        return self.domain.dimension + self.arms_are_private
 
     @cached_property
     def features(self) -> CosineFeatures:
         """The features that functions are made of, and others."""
         return CosineFeatures.of(self.domain.levels, self.arms)
 
-    @property
-    @abstractmethod
+    @cached_property
     def mechanism(self) -> SignedSubsetSelection:
         """2G-ary randomised response."""
+        return k_ary_response(self.cells.count, self.epsilon)
 
     @property
     def grid(self) -> Grid:
-        """Where integrals over the domain are taken."""
-        return grid_of(self.public_seed, self.version, self.features)
+        """Where integrals are taken: over the domain, or over contexts and arms."""
+        grid = grid_of(self.public_seed, self.version, self.features)
+        return grid.with_arms(self.arms) if self.arms_are_private else grid
+
+    @abstractmethod
+    def arms_of_rows(self, phi: FloatArray) -> IntArray:
+        """(R, F) the arm of each row of the grid, whose points have features (Q, m)."""
+
+    def signs_of_all(self, phi: FloatArray, arms: IntArray) -> SignArray:
+        """(R, F) the sign of every sign function for the arms (R, F) of rows, of which each of the
+        contexts with features (Q, m) has the same number."""
+        functions, count, size = self.directions.shape
+        table = self.directions.reshape(-1, size).T.astype(np.float64)
+        values = (phi @ table).reshape(-1, 1, functions, count)
+        own = np.take_along_axis(values, arms.reshape(len(phi), -1, functions, 1), axis=3)
+        return np.where(own >= 0.0, 1, -1).astype(np.int8).reshape(arms.shape)
 
     @abstractmethod
     def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
         """(n,) the functions and (n,) the partition that tickets pick."""
 
-    @abstractmethod
     def placed(self, unit: FloatArray, arms: IntArray) -> FloatArray:
         """(n, cell_columns) people as cells look them up."""
+        columns = [self.features.place(x, axis) for axis, x in enumerate(unit.T)]
+        if self.arms_are_private:
+            columns.append(arm_places(arms, self.arms))
+        return np.stack(columns, axis=1)
 
     def answers(
         self, unit: FloatArray, arms: IntArray, tickets: TicketArray
@@ -227,6 +249,7 @@ class KernelPolicy(KernelOffer, ArmPolicy):
 
     kind: ClassVar[str] = "local-kernel-policy"
     data: ClassVar[str] = "the cell of the context and the sign of the rounded reward"
+    arms_are_private: ClassVar[bool] = False
 
     values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
     epsilon: Annotated[float, Range(above=0.0, infinite=True)]
@@ -234,18 +257,6 @@ class KernelPolicy(KernelOffer, ArmPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_coefficients("values", self.values)
-
-    @cached_property
-    def mechanism(self) -> SignedSubsetSelection:
-        return k_ary_response(self.cells.count, self.epsilon)
-
-    @property
-    def density_bins(self) -> int:
-        return len(DensityBins(self.domain.levels))
-
-    @property
-    def cell_columns(self) -> int:
-        return self.domain.dimension
 
     def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
         """(n,) the pair of functions and (n,) the partition that tickets pick."""
@@ -268,37 +279,22 @@ class KernelPolicy(KernelOffer, ArmPolicy):
             chosen[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
         return chosen
 
-    def signs_of_all(self, phi: FloatArray, chosen: IntArray) -> SignArray:
-        """(n, F) the sign of every sign function for the arms (n, F)."""
-        functions, arms, size = self.directions.shape
-        table = self.directions.reshape(-1, size).T.astype(np.float64)
-        signs = np.empty(chosen.shape, dtype=np.int8)
-        most = max(1, _NUMBERS_AT_ONCE // (functions * arms))
-        for start in range(0, len(phi), most):
-            part = (phi[start : start + most] @ table).reshape(-1, functions, arms)
-            own = np.take_along_axis(part, chosen[start : start + most, :, None], axis=2)[..., 0]
-            signs[start : start + most] = np.where(own >= 0.0, 1, -1)
-        return signs
-
-    def _phi(self, unit: FloatArray) -> FloatArray:
-        return self.features(unit, self.used)
+    def arms_of_rows(self, phi: FloatArray) -> IntArray:
+        return self.arms_of_all(phi)
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
-        arms = self.arms_of_all(self._phi(unit))
+        arms = self.arms_of_all(self.features(unit, self.used))
         shares: FloatArray = (arms[..., None] == np.arange(self.arms)).mean(axis=1)
         return shares
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        all_arms = self.arms_of_all(self._phi(unit))
+        all_arms = self.arms_of_all(self.features(unit, self.used))
         arms = all_arms[np.arange(len(unit)), self.picked(tickets)[0]]
         return arms, (all_arms == arms[:, None]).mean(axis=1)
 
     @property
     def reports_are_private(self) -> bool:
         return True
-
-    def placed(self, unit: FloatArray, arms: IntArray) -> FloatArray:
-        return np.stack([self.features.place(x, axis) for axis, x in enumerate(unit.T)], axis=1)
 
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
@@ -312,19 +308,7 @@ class KernelSourcePolicy(KernelOffer, SourcePolicy):
 
     kind: ClassVar[str] = "local-kernel-source-policy"
     data: ClassVar[str] = "the cell of the context with the arm, and the sign of the rounded reward"
-
-    @cached_property
-    def mechanism(self) -> SignedSubsetSelection:
-        pairs = self.cells.count
-        return k_ary_response(pairs, self.epsilon)
-
-    @property
-    def density_bins(self) -> int:
-        return len(DensityBins(self.domain.levels)) * self.arms
-
-    @property
-    def cell_columns(self) -> int:
-        return self.domain.dimension + 1
+    arms_are_private: ClassVar[bool] = True
 
     @property
     def questions(self) -> int:
@@ -335,9 +319,9 @@ class KernelSourcePolicy(KernelOffer, SourcePolicy):
         function, partition = np.divmod(tickets.astype(np.int64), len(self.cells.axis))
         return function, partition
 
-    def placed(self, unit: FloatArray, arms: IntArray) -> FloatArray:
-        own = [self.features.place(x, axis) for axis, x in enumerate(unit.T)]
-        return np.stack([*own, arm_places(arms, self.arms)], axis=1)
+    def arms_of_rows(self, phi: FloatArray) -> IntArray:
+        arms = np.tile(np.arange(self.arms), len(phi))
+        return np.broadcast_to(arms[:, None], (len(arms), len(self.directions)))
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
@@ -353,12 +337,6 @@ class KernelSourcePolicy(KernelOffer, SourcePolicy):
                 f"reports had questions outside 0 .. {self.questions - 1}, those of {self.title}; "
                 "send them as the policy made them."
             )
-
-
-def arm_places(arms: IntArray, count: int) -> FloatArray:
-    """(n,) where arms lie on the column of arms."""
-    places: FloatArray = (arms + 0.5) / count
-    return places
 
 
 def check_coefficients(name: str, values: NDArray[np.float32]) -> None:
@@ -397,14 +375,18 @@ class KernelStatistics(Statistics):
     @classmethod
     def zeros(cls, coefficients: int, bins: int) -> KernelStatistics:
         """No report at all."""
-        size = coefficients
         return cls(
-            precision=np.zeros((size, size)),
-            weighted=np.zeros(size),
+            precision=np.zeros((coefficients, coefficients)),
+            weighted=np.zeros(coefficients),
             located=np.zeros(bins),
             placed=0,
             reports=0,
         )
+
+    @property
+    def information(self) -> Information:
+        """J and b."""
+        return Information(self.precision, self.weighted)
 
     def check(self, coefficients: int, bins: int, dimension: int) -> None:
         """Refuse sums that no reports to a learner of d columns add up to.

@@ -39,7 +39,9 @@ from scipy.linalg import cho_factor, solve_triangular
 from discreet.codec import Range
 from discreet.learners.local_kernel.cells import MOST_CELLS, Cells
 from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
-from discreet.learners.local_kernel.measurement import RowMeasurements
+from discreet.learners.local_kernel.measurement import Measurements
+from discreet.learners.local_kernel.policy import KernelOffer
+from discreet.learners.sources import Information
 from discreet.validation import FloatArray, IntArray
 
 LENGTH_SCALES = (0.2, 0.4, 0.8, 3.2)
@@ -108,10 +110,10 @@ class KernelPosterior:
 
     @classmethod
     def of(
-        cls, features: CosineFeatures, smooth: Smooth, precision: FloatArray, weighted: FloatArray
+        cls, features: CosineFeatures, smooth: Smooth, information: Information
     ) -> KernelPosterior:
         """From J (K M, K M) and b (K M,), ordered by arm and then by feature."""
-        count = len(features)
+        precision, weighted, count = information.precision, information.weighted, len(features)
         arms = len(weighted) // count
         used, variance = used_features(features, smooth)
         at = (np.arange(arms)[:, None] * count + used[None]).ravel()
@@ -181,16 +183,14 @@ class Likely:
         return self.candidates[int(rng.choice(len(self.candidates), p=self.weights))]
 
 
-def likely(
-    features: CosineFeatures, start: Smooth, precision: FloatArray, weighted: FloatArray
-) -> Likely:
+def likely(features: CosineFeatures, start: Smooth, information: Information) -> Likely:
     """Climbs from `start`, one number at a time; keeps all it saw that are not much less likely
     than the best."""
     known: dict[Smooth, float] = {}
 
     def worth(smooth: Smooth) -> float:
         if smooth not in known:
-            posterior = KernelPosterior.of(features, smooth, precision, weighted)
+            posterior = KernelPosterior.of(features, smooth, information)
             known[smooth] = posterior.evidence + smooth.log_prior
         return known[smooth]
 
@@ -258,16 +258,13 @@ class Questions:
         directions = round_coefficients(delta * (_DIRECTION_SIZE / largest))
         return cls(values, directions.reshape(values.shape), weights)
 
-    def cells(
-        self,
-        points: FloatArray,
-        count: int,
-        length_scales: FloatArray,
-        levels: tuple[int | None, ...],
-        rng: np.random.Generator,
-    ) -> Cells:
-        """Partitions into `count` cells of equal weight."""
-        return Cells.split(points, self.weights, count, PARTITIONS, length_scales, levels, rng)
+    def beginning_with(self, others: Questions, count: int) -> Questions:
+        """The same with the first so many functions of others."""
+        return Questions(
+            values=np.concatenate([others.values[:count], self.values[count:]]),
+            directions=np.concatenate([others.directions[:count], self.directions[count:]]),
+            weights=self.weights,
+        )
 
 
 def most_cells(epsilon: float) -> int:
@@ -276,59 +273,58 @@ def most_cells(epsilon: float) -> int:
     return min(MOST_CELLS, max(1, int(1.5 * max(1.0, math.floor(usual)))))
 
 
-def information(vectors: FloatArray, shown: FloatArray, directions: FloatArray) -> float:
-    """Mean over directions (D, K M) of sum_j P_j (a_j' delta)^2, for the cells of one partition."""
-    total: float = float((shown[:, None] * (vectors @ directions.T) ** 2).sum())
-    return total / len(directions)
-
-
-def other_directions(
-    function: int, directions: FloatArray, used: IntArray, size: int
-) -> FloatArray:
-    """The (F - 1, K M) sign functions other than this one, over all M features."""
-    rest = np.delete(directions, function, axis=0)
-    spread = np.zeros((len(rest), rest.shape[1], size))
-    spread[:, :, used] = rest
-    return spread.reshape(len(rest), -1)
-
-
-def expected_information(measured: RowMeasurements, questions: Questions, used: IntArray) -> float:
-    """What reports in these cells are expected to tell, over every fourth pair of functions."""
+def expected_information(measured: Measurements, questions: Questions, used: IntArray) -> float:
+    """What reports in these cells are expected to tell: sum_j P_j (a_j' delta)^2, the mean over all
+    sign functions delta but the one that was asked, over every fourth pair of functions."""
     partitions, count = measured.shown.shape
+    functions, arms, _ = questions.directions.shape
     total = 0.0
-    for place, function in enumerate(range(0, len(questions.values), 4)):
+    for place, function in enumerate(range(0, functions, 4)):
         partition = place % partitions
         vectors = measured.vectors(
             np.full(count, function), np.full(count, partition), np.arange(count)
         )
-        directions = other_directions(function, questions.directions, used, measured.features)
-        total += information(vectors, measured.shown[partition], directions)
+        others = np.zeros((functions - 1, arms, vectors.shape[1] // arms))
+        others[:, :, used] = np.delete(questions.directions, function, axis=0)
+        seen = vectors @ others.reshape(functions - 1, -1).T
+        squares = float((measured.shown[partition][:, None] * seen**2).sum())
+        total += squares / (functions - 1)
     return total
 
 
-def best_cells(
+# Cells are cut anew for every so many policies, into a number that is chosen every so many.
+CELLS_EVERY, COUNT_EVERY = 4, 20
+
+
+def next_cells(
+    before: Sequence[KernelOffer],
     counts: Sequence[int],
-    now: int | None,
     cut: Callable[[int], Cells],
-    measured: Callable[[Cells], RowMeasurements],
+    policy: Callable[..., KernelOffer],
     questions: Questions,
-    used: IntArray,
 ) -> Cells:
-    """Cells in the number with the largest expected information.
+    """The cells of the next policy, those of the last one most of the time.
+
+    When it is time, cells in the number with the largest expected information.
 
     Args:
-        counts: the numbers that are allowed, increasing.
-        now: the present number, of which only the neighbours are looked at; None for all.
+        before: the policies so far.
+        counts: the numbers of cells that are allowed, increasing.
         cut: makes so many cells.
-        measured: what is measured with them.
-        questions: of the policy that is made.
-        used: the features of its functions.
+        policy: makes the next one, with the `cells` that it is given.
+        questions: those of the next one.
     """
-    if now in counts:
-        at = counts.index(now)
-        counts = counts[max(at - 1, 0) : at + 2]
+    version = len(before)
+    if version % CELLS_EVERY:
+        return before[-1].cells
+    if version % COUNT_EVERY:
+        return cut(before[-1].cells.count)
+    if version > COUNT_EVERY and before[-1].cells.count in counts:
+        at = counts.index(before[-1].cells.count)
+        counts = counts[max(at - 1, 0) : at + 2]  # the neighbours of the present number
     candidates = [cut(count) for count in counts]
     if len(candidates) == 1:
         return candidates[0]
-    information = [expected_information(measured(cells), questions, used) for cells in candidates]
-    return candidates[int(np.argmax(information))]
+    offers = [policy(cells=cells) for cells in candidates]
+    worth = [expected_information(Measurements(o), questions, o.used) for o in offers]
+    return candidates[int(np.argmax(worth))]

@@ -3,14 +3,20 @@
 Reports and sums are those of policy.py, beliefs those of posterior.py. What is left here is when to
 publish and, from the beliefs, what: `Rules` says it in numbers. All of it reads reports that are
 private already, so none of it costs privacy.
+
+All sources report on one tree, which is theirs: it is refined by what they say, as the target's is
+by what the target says. So a weak or wrong source cannot tie the target to bins that it would not
+have made.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Unpack
+from dataclasses import asdict, dataclass, fields, replace
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
@@ -21,65 +27,123 @@ from discreet.learners.partition.policy import (
     NodeSums,
     PartitionPolicy,
     PartitionReports,
+    PartitionSourcePolicy,
     PartitionStatistics,
+    selection,
 )
 from discreet.learners.partition.posterior import (
     FIRST_LENGTH_SCALE,
-    Information,
-    Priors,
-    Smoothness,
     TreePosterior,
     average,
     box_roughness,
+    cell_masses,
     leaf_information,
     likely_length_scales,
+    log_evidence,
     node_masses,
     observations,
+    overlaps,
+    projected,
+    smoothness,
+    source_information,
 )
 from discreet.learners.partition.rules import (
     Rules,
     badly_cut,
-    longest_axes,
     rivals,
     thompson_probabilities,
     worth_splitting,
 )
-from discreet.learners.partition.sources import PartitionSources, Projection, added, trust
-from discreet.learners.partition.tree import Bins, Tree, splittable
+from discreet.learners.partition.tree import Bins, Tree
+from discreet.learners.sources import Belief, Information, TrustingLearner, believe
+from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
-from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
-# A source that is believed less than this is given up. One that does share the reward functions
-# falls so low by chance with probability e^-5 at most.
-_LEAST_TRUST = 0.1
 # Where sources were heard, an arm must lie this many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.
 _AGREEMENT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
+class ScaledBins:
+    """A partition, and the length scales that reports make likely, the likeliest first."""
+
+    bins: Bins
+    length_scales: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def whole(cls, dimension: int, arms: int) -> Self:
+        """One bin with all arms, before anything is known."""
+        return cls(Bins.whole(dimension, arms), ((FIRST_LENGTH_SCALE,) * dimension,))
+
+    @property
+    def tree(self) -> Tree:
+        return self.bins.tree
+
+    def roughness(self, tree: Tree) -> FloatArray:
+        """(N,) that of all nodes of a tree, under the likeliest length scales."""
+        return box_roughness(tree.lower, tree.upper, np.array(self.length_scales[0]))
+
+    def evidence(self, information: Information) -> float:
+        """The log evidence of the likeliest length scales."""
+        return log_evidence(smoothness(self.tree, self.length_scales[0]), information)
+
+    def posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
+        """The posterior averaged over likely length scales, and their (d,) geometric mean."""
+        priors = [smoothness(self.tree, scales) for scales in self.length_scales]
+        state, weights = average(priors, information)
+        return state, np.exp(weights @ np.log(np.array(self.length_scales)))
+
+    def learnt(self, information: Information) -> Self:
+        """The same bins with the length scales that the observations make likely."""
+        best = self.length_scales[0]
+        return replace(self, length_scales=likely_length_scales(best, self.tree, information))
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What the learner has decided so far.
+
+    Attributes:
+        now: the target's bins.
+        shared: those that sources report on.
+        left_behind: trees that the target reported on before it started anew.
+        started: the version of the policy from which on each later tree was in use.
+        may_restart_at: after how many people of the target it may start anew.
+        learn_at: after how many length scales are learnt again.
+        believed: whether any source was believed at the last publication.
+    """
+
+    now: ScaledBins
+    shared: ScaledBins
+    left_behind: tuple[Tree, ...]
+    started: tuple[int, ...]
+    may_restart_at: int
+    learn_at: int
+    believed: bool
+
+
+@dataclass(frozen=True, eq=False)
 class View:
-    """What all reports so far say about the present leaves.
+    """What all reports so far say about the target's present leaves.
 
     Attributes:
         mass: (N,) the share of the target's people in every node.
         target: what the target's reports say.
         joint: the same with all sources that are believed.
-        trust: for each source that reported the probability that it shares the reward functions.
-        used: the sources that are believed.
-        doubt: the probability that those that are believed together do not share them.
+        belief: how far sources share the target's reward functions.
     """
 
     mass: FloatArray
     target: Information
     joint: Information
-    trust: Mapping[str, float]
-    used: tuple[str, ...]
-    doubt: float
+    belief: Belief
 
 
-class Partition(PartitionSources):
+class Partition(
+    TrustingLearner[PartitionPolicy, PartitionReports, PartitionStatistics, PartitionSourcePolicy]
+):
     """Learns which arm is best where, from reports that are private when they leave a person.
 
     Contexts are cut into bins that are halved where arms contend and the reports can tell halves
@@ -87,10 +151,10 @@ class Partition(PartitionSources):
     sampling) under a Gaussian posterior that shares strength between bins, arms that are clearly
     behind are given up, and bins with one arm left stop costing noise.
 
-    Auxiliary sources (`open_source`, see sources.py) refine the bins and enter the same posterior
-    with their own noise. With the probability that a source does not share the target's reward
-    functions, arms are offered as if there were no source, so a source that contradicts is found
-    out; and arms are given up only where the target's own reports are against them too.
+    Auxiliary sources (`open_source`) refine the bins and enter the same posterior with their own
+    noise. With the probability that a source does not share the target's reward functions, arms are
+    offered as if there were no source, so a source that contradicts is found out; and arms are
+    given up only where the target's own reports are against them too.
 
     Args:
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
@@ -99,25 +163,12 @@ class Partition(PartitionSources):
 
     name: ClassVar[str] = "partition"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
-    saved = (
-        "_bins",
-        "_left_behind",
-        "_started",
-        "_may_restart_at",
-        "_believed",
-        "_length_scales",
-        "_learn_at",
-        "_source_tree",
-        "_source_scales",
-        "_given_up",
-    )
-    _bins: Bins
-    _left_behind: tuple[Tree, ...]
-    _started: tuple[int, ...]
-    _may_restart_at: int
-    _believed: bool
-    _length_scales: tuple[tuple[float, ...], ...]
-    _learn_at: int
+    reports_type = PartitionReports
+    statistics_type = PartitionStatistics
+    source_policy_type = PartitionSourcePolicy
+    source_reports_type = PartitionReports
+    saved: ClassVar[tuple[str, ...]] = (*TrustingLearner.saved, "_decided")
+    _decided: Decisions
 
     def __init__(
         self,
@@ -132,97 +183,142 @@ class Partition(PartitionSources):
         if rules is not None and not isinstance(rules, Rules):
             raise InvalidInput(f"rules was {rules!r}; pass Rules(...).")
         self.rules = rules or Rules()
-        self._bins = Bins.whole(domain.dimension, self.arms)
-        # Trees that the target reported on before it started anew, and the version of the policy
-        # from which on each later tree was in use.
-        self._left_behind, self._started = (), ()
-        self._may_restart_at = self.rules.first_learning
-        self._believed = False
-        self._length_scales = ((FIRST_LENGTH_SCALE,) * domain.dimension,)
-        self._learn_at = self.rules.first_learning
-        self._priors = Priors()
+        whole, first = ScaledBins.whole(domain.dimension, self.arms), self.rules.first_learning
+        self._decided = Decisions(whole, whole, (), (), first, first, False)
+
+    def _decide(self, **changes: Any) -> None:
+        self._decided = replace(self._decided, **changes)
 
     @property
     def batch_size(self) -> int:
         return max(self.rules.batch, int(self._published_at * self.rules.growth))
 
+    def source_batch(self, name: str) -> int:
+        return max(self.rules.batch, int(self.source_total * 2.0 * self.rules.growth))
+
+    # Sums.
+
     def _empty(self) -> PartitionStatistics:
         return PartitionStatistics((NodeSums.zeros(1, self.arms),), reports=0)
+
+    def _empty_source(self) -> PartitionStatistics:
+        return PartitionStatistics((NodeSums.zeros(1, self.arms, self.arms),), reports=0)
 
     def _statistics(
         self, policy: PartitionPolicy, reports: PartitionReports
     ) -> PartitionStatistics:
-        before = (NodeSums.zeros(1, self.arms),) * bisect_right(self._started, policy.version)
+        trees_before = bisect_right(self._decided.started, policy.version)
+        before = (NodeSums.zeros(1, self.arms),) * trees_before
         return PartitionStatistics((*before, policy.sums(reports)), reports=len(reports))
+
+    def _source_statistics(
+        self, policy: PartitionSourcePolicy, reports: PartitionReports
+    ) -> PartitionStatistics:
+        return PartitionStatistics((policy.sums(reports),), reports=len(reports))
 
     def _check_sums(self, statistics: PartitionStatistics) -> None:
         for place, sums in enumerate(statistics.trees):
             nodes = len(self._trees[place]) if place < len(self._trees) else 0
             sums.check(f"tree {place}", nodes, self.arms)
 
+    # What is known.
+
     @property
     def _trees(self) -> list[Tree]:
         """All trees that the target reported on, the present one last."""
-        return [*self._left_behind, self._bins.tree]
+        return [*self._decided.left_behind, self._decided.now.tree]
 
     def beliefs(self) -> tuple[Bins, TreePosterior]:
         """The present bins and what is believed of each arm in each: for plots and for auditors."""
         with self.lock:
-            return self._bins, self._posterior(self._view().joint)[0]
-
-    def source_trust(self) -> Mapping[str, float]:
-        """For each source that reported, the probability that it shares the reward functions; 0
-        for those that were given up."""
-        with self.lock:
-            return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._view().trust}
+            now = self._decided.now
+            return now.bins, now.posterior(self._view().joint)[0]
 
     def masses(self) -> FloatArray:
         """(L,) the estimated share of people in each present bin."""
         with self.lock:
-            return self._view().mass[self._bins.tree.leaves]
+            return self._view().mass[self._decided.now.tree.leaves]
+
+    def _belief(self) -> Belief:
+        return self._view().belief
+
+    def _view(self) -> View:
+        now = self._decided.now
+        tree, parts = now.tree, []
+        roughness = now.roughness(tree)[tree.leaves]
+        for place, old in enumerate(self._trees):
+            sums = self._sums.on(place, len(old))
+            masses = node_masses(old, sums)
+            seen = observations(old, sums, masses, now.roughness(old))
+            information = leaf_information(old, masses.mass, *seen)
+            if old is not tree:
+                information = projected(information, old, tree, roughness)
+            parts.append(information)
+        target, shared = reduce(add, parts), self._decided.shared.tree
+        sources = {
+            name: projected(information, shared, tree, roughness)
+            for name, information in self._of_sources().items()
+        }
+        belief = believe(target, sources, now.evidence)
+        heard = [sources[name] for name in belief.used]
+        return View(masses.mass, target, target + reduce(add, heard) if heard else target, belief)
+
+    def _of_sources(self) -> dict[str, Information]:
+        """What each source that is heard says about the leaves of the sources' tree."""
+        shared = self._decided.shared
+        return {
+            name: source_information(shared.tree, source.sums.trees[0], shared.length_scales[0])
+            for name, source in self._heard.items()
+        }
+
+    # What is published.
 
     def _publish(self) -> PartitionPolicy:
         # Nobody of the target reported yet: what sources say is all there is.
         first = self.people == 0 and self.source_total > 0
         if first:
-            self._length_scales = self._source_scales
+            scales = self._decided.shared.length_scales
+            self._decide(now=replace(self._decided.now, length_scales=scales))
         view, state = self._refine()
         # A source that contradicted is not asked again: on fewer bins it would contradict less.
-        self._given_up = (*self._given_up, *(n for n in view.trust if n not in view.used))
-        if self._believed and not view.used:
+        trust, used = view.belief.trust, view.belief.used
+        self._given_up = (*self._given_up, *(name for name in trust if name not in used))
+        if self._decided.believed and not used:
             # Bins that were made on the word of sources are too many for the target alone, and
             # length scales may be wrong.
-            self._believed, self._learn_at = False, self.people
-            self._length_scales = ((FIRST_LENGTH_SCALE,) * self.domain.dimension,)
-            self._start_anew()
+            self._decide(believed=False, learn_at=self.people)
+            self._start_anew(((FIRST_LENGTH_SCALE,) * self.domain.dimension,))
             view, state = self._grown()
         elif first:
             view, state = self._grown()
-        self._believed = bool(view.used)
-        offers = self._thompson(state)
-        if view.doubt > 0.0:
-            own = self._thompson(self._posterior(view.target)[0])
-            offers = (1.0 - view.doubt) * offers + view.doubt * own
+        self._decide(believed=bool(view.belief.used))
+        offers, doubt = self._thompson(state), view.belief.doubt
+        if doubt > 0.0:
+            own = self._thompson(self._decided.now.posterior(view.target)[0])
+            offers = (1.0 - doubt) * offers + doubt * own
         return PartitionPolicy(
             **self.policy_header(),
-            bins=self._bins,
+            bins=self._decided.now.bins,
             offers=offers,
             epsilon=self.budget.epsilon,
         )
 
-    def _start_anew(self) -> None:
+    def _start_anew(self, length_scales: tuple[tuple[float, ...], ...]) -> None:
         """Begin again with one bin; what the target reported so far is carried over to it."""
-        self._left_behind = (*self._left_behind, self._bins.tree)
-        self._started = (*self._started, len(self._policies))
-        self._bins = Bins.whole(self.domain.dimension, self.arms)
+        decided, whole = self._decided, Bins.whole(self.domain.dimension, self.arms)
+        self._decide(
+            now=ScaledBins(whole, length_scales),
+            left_behind=(*decided.left_behind, decided.now.tree),
+            started=(*decided.started, len(self._policies)),
+        )
 
     def _grown(self) -> tuple[View, TreePosterior]:
         """Split for as long as there is reason to."""
         known = self._refine(growing=True)
         for _ in range(self.rules.max_depth):
-            before = self._bins.tree
+            before = self._decided.now.tree
             known = self._refine(growing=True)
-            if self._bins.tree is before:
+            if self._decided.now.tree is before:
                 break
         return known
 
@@ -230,7 +326,7 @@ class Partition(PartitionSources):
         """(L, K) how often each arm is offered."""
         deviation = np.sqrt(state.variance)
         offers = [
-            thompson_probabilities(state.mean, factor * deviation, self._bins.active)
+            thompson_probabilities(state.mean, factor * deviation, self._decided.now.bins.active)
             for factor in self.rules.temperatures
         ]
         mean: FloatArray = np.mean(offers, axis=0)
@@ -241,114 +337,101 @@ class Partition(PartitionSources):
         known of the bins that are left."""
         view = self._view()
         # Until enough people of the target came, the sources' own tree tells length scales.
-        learning = self.people >= self._learn_at
+        learning = self.people >= self._decided.learn_at
         if learning:
-            best = self._length_scales[0]
-            self._length_scales = likely_length_scales(best, self._prior, view.joint)
-            grown = int(self.people * self.rules.learning_growth)
-            self._learn_at = max(self.people + self.rules.first_learning, grown)
-            if self.people >= self._may_restart_at and badly_cut(
-                self._bins, view.mass, self._length_scales[0]
+            again = int(self.people * self.rules.learning_growth)
+            self._decide(
+                now=self._decided.now.learnt(view.joint),
+                learn_at=max(self.people + self.rules.first_learning, again),
+            )
+            now = self._decided.now
+            if self.people >= self._decided.may_restart_at and badly_cut(
+                now.bins, view.mass, now.length_scales[0]
             ):
                 # Every tree that is left behind costs time for good: at most one a doubling.
-                self._may_restart_at = 2 * self.people
-                self._start_anew()
+                self._decide(may_restart_at=2 * self.people)
+                self._start_anew(now.length_scales)
                 return self._grown()
-        state, scales = self._posterior(view.joint)
+        before = self._decided.now
+        state, scales = before.posterior(view.joint)
         if self.people or self.source_total:
-            before = self._bins.tree
-            # Nothing is given up for good on the word of sources alone, which may yet contradict.
-            own = self._posterior(view.target)[0] if view.trust else None
             # While length scales are uncertain, a split may take an axis that does not matter,
             # and joining bins means to start anew: wait until they are learnt again.
-            may_split = learning or growing or len(self._length_scales) == 1
-            self._decide(state, scales, view.mass[before.leaves], may_split, own)
-            if self._bins.tree is not before:
+            may_split = learning or growing or len(before.length_scales) == 1
+            self._decide(now=self._cut(view, state, scales, may_split))
+            if self._decided.now.tree is not before.tree:
                 view = self._view()
-                state, _ = self._posterior(view.joint)
+                state, _ = self._decided.now.posterior(view.joint)
         return view, state
 
-    def _view(self) -> View:
-        """What all reports so far say about the present leaves."""
-        mass, target, roughness = self._information()
-        said = self._told_on(self._bins.tree, roughness)
-        trusted = trust(self._prior(self._length_scales[0]), target, said) if said else {}
-        used = tuple(name for name, w in trusted.items() if w >= _LEAST_TRUST)
-        if not used:
-            return View(mass, target, target, trusted, used, 0.0)
-        # Together: a weak source that little is known about does little harm.
-        together = added([said[name] for name in used])
-        prior = self._prior(self._length_scales[0])
-        doubt = 1.0 - trust(prior, target, {"all": together})["all"]
-        return View(mass, target, added([target, together]), trusted, used, doubt)
-
-    def _information(self) -> tuple[FloatArray, Information, FloatArray]:
-        """Masses of all nodes (N,), what the target says about the leaves, and the roughness of
-        the leaves (L,)."""
-        parts = []
-        now = self._bins.tree
-        leaf_roughness = self._roughness(now)[now.leaves]
-        for place, tree in enumerate(self._trees):
-            sums = self._sums.on(place, len(tree))
-            masses = node_masses(tree, sums)
-            seen = observations(tree, sums, masses, self._roughness(tree))
-            information = leaf_information(tree, masses.mass, seen)
-            if tree is not now:
-                information = Projection.between(tree, now, leaf_roughness).apply(information)
-            parts.append(information)
-        return masses.mass, added(parts), leaf_roughness
-
-    def _roughness(self, tree: Tree) -> FloatArray:
-        return box_roughness(tree.lower, tree.upper, np.array(self._length_scales[0]))
-
-    def _prior(self, length_scales: tuple[float, ...]) -> Smoothness:
-        """The prior of the present leaves."""
-        return self._priors.of(self._bins.tree, length_scales)
-
-    def _posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
-        """The posterior averaged over likely length scales, and their (d,) geometric mean."""
-        state, weights = average([self._prior(s) for s in self._length_scales], information)
-        return state, np.exp(weights @ np.log(np.array(self._length_scales)))
-
-    def _decide(
-        self,
-        state: TreePosterior,
-        scales: FloatArray,
-        mass: FloatArray,
-        may_split: bool,
-        own: TreePosterior | None,
-    ) -> None:
-        """Give up arms that are clearly behind, and split bins where that will tell more.
-
-        Where sources were heard, `own` is the posterior of the target's reports alone, which must
-        be against an arm too.
-        """
-        rules, tree = self.rules, self._bins.tree
-        gaps = gap, spread, variation = rivals(state, self._bins.active)
+    def _cut(
+        self, view: View, state: TreePosterior, scales: FloatArray, may_split: bool
+    ) -> ScaledBins:
+        """Give up arms that are clearly behind, and split bins where that will tell more."""
+        rules, now = self.rules, self._decided.now
+        tree, active = now.tree, now.bins.active
+        mass = view.mass[tree.leaves]
+        gaps = gap, spread, variation = rivals(state, active)
         behind = gap > rules.caution * spread + rules.margin * variation
-        if own is not None:
-            own_gap, own_spread, _ = rivals(own, self._bins.active)
+        if view.belief.trust:
+            # Nothing is given up for good on the word of sources alone, which may yet contradict.
+            own_gap, own_spread, _ = rivals(now.posterior(view.target)[0], active)
             behind &= own_gap > _AGREEMENT * own_spread
-        active = self._bins.active & ~behind
-        allowed = splittable(tree, tree.leaves, self.domain.levels)
-        noise = self._noise_in_halves(active, mass)
-        chosen = worth_splitting(tree, gaps, active, noise, rules) & allowed.any(axis=1)
+        left = active & ~behind
+        bins = now.bins if np.array_equal(left, active) else Bins(tree, left)
+        noise = self._noise_in_halves(bins.active, mass)
+        chosen, axes = worth_splitting(bins, gaps, noise, scales, self.domain.levels, rules)
         room = rules.max_bins - len(tree.leaves) if may_split else 0
         if chosen.sum() > room:  # the bins with the most to gain come first
             worth = np.where(chosen, variation[:, 0] * mass, -1.0)
             chosen[np.argsort(-worth)[max(room, 0) :]] = False
-        self._bins = Bins(tree, active).split(chosen, longest_axes(tree, allowed, scales))
+        return replace(now, bins=bins.split(chosen, axes))
 
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
         arms = active.sum(axis=1)
-        mechanism = SignedSubsetSelection.best(int((arms > 1).sum()) + 1, self.budget.epsilon)
+        mechanism = selection(int((arms > 1).sum()) + 1, self.budget.epsilon)
         half = 0.5 * mass
         precision = self.people * half**2 / (mechanism.variance(half) * arms)
-        if self._believed or self.people == 0:
-            precision = precision + self._precision_in_halves(self._bins.tree)
+        if self._decided.believed or self.people == 0:
+            precision = precision + self._precision_of_sources(self._decided.now.tree)
         noise: FloatArray = np.sqrt(2.0 / precision)
         return noise
+
+    # Sources.
+
+    def _publish_source(
+        self, source: Stream[PartitionSourcePolicy, PartitionStatistics]
+    ) -> PartitionSourcePolicy:
+        if self._heard:
+            self._refine_shared()
+        return PartitionSourcePolicy(**self.source_header(source), bins=self._decided.shared.bins)
+
+    def _refine_shared(self) -> None:
+        """Split the leaves where arms contend and sources can tell halves apart."""
+        information = reduce(add, self._of_sources().values())
+        shared = self._decided.shared.learnt(information)
+        state, scales = shared.posterior(information)
+        gaps = rivals(state, shared.bins.active)
+        noise = np.sqrt(2.0 / self._precision_of_sources(shared.tree))
+        levels, rules = self.domain.levels, self.rules
+        chosen, axes = worth_splitting(shared.bins, gaps, noise, scales, levels, rules)
+        if shared.tree.leaf_count + int(chosen.sum()) <= rules.max_bins:
+            shared = replace(shared, bins=shared.bins.split(chosen, axes))
+        self._decide(shared=shared)
+
+    def _precision_of_sources(self, tree: Tree) -> FloatArray:
+        """(L,) precision of an arm's mean in half a leaf of a tree, had as many people of all
+        sources that are heard reported again."""
+        shared, total = self._decided.shared.tree, np.zeros(tree.leaf_count)
+        shares, _ = overlaps(shared, tree)
+        for source in self._heard.values():
+            masses, _ = cell_masses(shared, source.sums.trees[0])
+            cell = 0.5 * (shares.T @ masses.mass[shared.leaves].mean(axis=1))
+            total += source.people * cell**2 / source.policies[-1].mechanism.variance(cell)
+        return total
+
+    # Options.
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:

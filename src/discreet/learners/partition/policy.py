@@ -40,9 +40,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -81,8 +81,7 @@ class NodeSums:
     @classmethod
     def zeros(cls, nodes: int, arms: int, masses: int = 1) -> NodeSums:
         """No report at all; `masses` is K for a source whose arms are private too."""
-        cells, shares = np.zeros((nodes, arms)), np.zeros((nodes, masses))
-        return cls(cells, cells, cells, cells, shares, shares)
+        return cls(*np.zeros((4, nodes, arms)), *np.zeros((2, nodes, masses)))
 
     @classmethod
     def of(
@@ -108,18 +107,17 @@ class NodeSums:
         """
         q, contrast, gain = mechanism.other_probability, mechanism.contrast, mechanism.mass_contrast
         own = mechanism.true_probability + mechanism.false_probability
-        sums = [np.zeros(shape) for _ in range(4)]
-        masses = [np.zeros((shape[0], 1 if shown.ndim == 2 else shape[1])) for _ in range(2)]
-        sums[0][at] = offered
-        sums[1][at] = signed / contrast
-        sums[2][at] = offered * (2.0 * q / contrast**2)
-        sums[3][at] = offered * (own / contrast**2)
+        sums = cls.zeros(*shape, 1 if shown.ndim == 2 else shape[1])
+        sums.offered[at] = offered
+        sums.signed[at] = signed / contrast
+        sums.noise_other[at] = offered * (2.0 * q / contrast**2)
+        sums.noise_own[at] = offered * (own / contrast**2)
         if mechanism.bins > 1 and gain > 0.0:
             typical = 2.0 * q + gain / mechanism.bins
             variance = max(typical * (1.0 - typical), 1e-12)
-            masses[0][at] = people * gain**2 / variance
-            masses[1][at] = gain * (shown - people * 2.0 * q) / variance
-        return cls(sums[0], sums[1], sums[2], sums[3], masses[0], masses[1])
+            sums.mass_weight[at] = people * gain**2 / variance
+            sums.mass_sum[at] = gain * (shown - people * 2.0 * q) / variance
+        return sums
 
     def __len__(self) -> int:
         return len(self.mass_weight)
@@ -239,17 +237,62 @@ class BinOffer(Offer):
         return self.tree.leaf_position[self.tree.locate(unit)]
 
 
-class SignedOffer(BinOffer):
-    """Under which people report bins, or cells, and signs by signed subset selection."""
+@lru_cache(maxsize=256)
+def selection(bins: int, epsilon: float) -> SignedSubsetSelection:
+    """The mechanism for so many bins or cells; one policy mostly has as many as the one before."""
+    return SignedSubsetSelection.best(bins, epsilon)
 
-    # What of a person's data is hidden among the values (bin, sign), and what bins are called.
+
+class SignedOffer(BinOffer):
+    """Under which people report a place, a bin or a cell, and a sign by signed subset selection.
+
+    Attributes:
+        data: what of a person is hidden among the values (place, sign).
+        places: what places are called.
+    """
+
     data: ClassVar[str]
     places: ClassVar[str]
+    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
+        epsilon: float
 
     @property
     @abstractmethod
+    def wanted(self) -> BoolArray:
+        """(L, 1) the leaves, or (L, K) the leaves with an arm, that are places of their own."""
+
+    @cached_property
+    def asked(self) -> int:
+        """How many places of their own there are; all the rest is one more, of that number."""
+        return int(self.wanted.sum())
+
+    @cached_property
+    def place(self) -> IntArray:
+        """(L, K) the number of the place of each leaf and arm."""
+        place: IntArray = np.full(self.wanted.shape, self.asked)
+        place[self.wanted] = np.arange(self.asked)
+        return np.broadcast_to(place, self.active.shape)
+
+    @cached_property
     def mechanism(self) -> SignedSubsetSelection:
-        """How a bin and a sign are hidden."""
+        """Signed subset selection over the places."""
+        return selection(int(self.place.max()) + 1, self.epsilon)
+
+    def reported(
+        self,
+        unit: FloatArray,
+        arms: IntArray,
+        rewards: FloatArray,
+        tickets: TicketArray | None,
+        noise: NoiseSource,
+    ) -> PartitionReports:
+        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
+        own = self.place[self.leaf_of(unit), arms]
+        signs = round_to_signs(rewards, noise)
+        signs[own == self.asked] = 1
+        bins, reported = self.mechanism.privatise(own, signs, noise)
+        origin = self.origin(noise.name)
+        return PartitionReports(**origin, tickets=tickets, bins=bins, signs=reported)
 
     def release(self, noise: str) -> Release | None:
         mechanism, places = self.mechanism, self.places
@@ -301,35 +344,17 @@ class PartitionPolicy(SignedOffer, ArmPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        proper = np.allclose(self.offers.sum(axis=1), 1.0, rtol=0.0, atol=1e-9)
-        if not proper or (self.offers[~self.active] != 0.0).any():
+        proper = np.abs(self.offers.sum(axis=1) - 1.0) <= 1e-9
+        if not proper.all() or (self.offers[~self.active] != 0.0).any():
             raise InvalidInput(
                 f"the policy had offers that do not add up to 1 over the active arms of each of "
                 f"its {self.tree.leaf_count} leaves; send it as it was made."
             )
 
     @cached_property
-    def open_leaves(self) -> BoolArray:
-        """(L,) whether more than one arm is left."""
-        return np.asarray(self.active.sum(axis=1) > 1)
-
-    @cached_property
-    def open_nodes(self) -> IntArray:
-        """(J',) the nodes of the open bins; bin j of a report is the j-th of them."""
-        nodes: IntArray = self.tree.leaves[self.open_leaves]
-        return nodes
-
-    @cached_property
-    def mechanism(self) -> SignedSubsetSelection:
-        """Signed subset selection over the open bins, and one for all resolved leaves."""
-        bins = len(self.open_nodes) + int(not self.open_leaves.all())
-        return SignedSubsetSelection.best(bins, self.epsilon)
-
-    @cached_property
-    def _bin_of_leaf(self) -> IntArray:
-        bins: IntArray = np.full(len(self.open_leaves), len(self.open_nodes))
-        bins[self.open_leaves] = np.arange(len(self.open_nodes))
-        return bins
+    def wanted(self) -> BoolArray:
+        """(L, 1) the open leaves, where more than one arm is left."""
+        return np.asarray(self.active.sum(axis=1, keepdims=True) > 1)
 
     @cached_property
     def _thresholds(self) -> FloatArray:
@@ -367,53 +392,31 @@ class PartitionPolicy(SignedOffer, ArmPolicy):
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> PartitionReports:
-        leaves = self.leaf_of(unit)
-        bins = self._bin_of_leaf[leaves]
-        signs = round_to_signs(rewards, noise)
-        signs[~self.open_leaves[leaves]] = 1
-        chosen, reported = self.mechanism.privatise(bins, signs, noise)
-        return PartitionReports(
-            **self.origin(noise.name), tickets=actions.tickets, bins=chosen, signs=reported
-        )
+        return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
 
     def sums(self, reports: PartitionReports) -> NodeSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         self.check(reports)
         if reports.tickets is None:
             raise InvalidInput("reports had no tickets; send them as the policy made them.")
-        mechanism = self.mechanism
-        open_bins, arms = len(self.open_nodes), self.arms
-        counts, signed = np.zeros((2, open_bins, arms))
-        shown = np.zeros(open_bins)
-        most = max(1, _CELLS_AT_ONCE // max(open_bins, 1))
-        for start in range(0, len(reports), most):
-            people = slice(start, start + most)
-            part = self._count(reports.tickets[people], reports.bins[people], reports.signs[people])
-            counts += part[0]
-            signed += part[1]
-            shown += part[2]
-
-        shape, at = (len(self.tree), arms), self.open_nodes
-        return NodeSums.of(mechanism, shape, at, counts, signed, shown[:, None], len(reports))
-
-    def _count(
-        self, tickets: TicketArray, bins: IntArray, signs: SignArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of some people: offers (J', K), sums of signs (J', K) and reports of each bin (J',)."""
-        open_bins, arms = len(self.open_nodes), self.arms
-        offered = self.offered(tickets[:, None], np.flatnonzero(self.open_leaves)[None, :])
-        counts = np.stack([(offered == k).sum(axis=0) for k in range(arms)], axis=1)
-        # Bins beyond the open ones stand for all resolved leaves; nothing is learnt there.
-        used = bins < open_bins
-        row = np.broadcast_to(np.arange(len(bins))[:, None], bins.shape)[used]
-        cell = bins[used] * arms + offered[row, bins[used]]
-        signed = np.bincount(cell, signs[used].astype(np.float64), minlength=open_bins * arms)
-        shown = np.bincount(bins[used], minlength=open_bins)
-        return (
-            counts.astype(np.float64),
-            signed.astype(np.float64).reshape(open_bins, arms),
-            shown.astype(np.float64),
-        )
+        people, arms, leaves = len(reports), self.arms, np.flatnonzero(self.wanted)
+        counts, signed = np.zeros((2, self.asked, arms))
+        shown = np.zeros((self.asked, 1))
+        most = max(1, _CELLS_AT_ONCE // max(self.asked, 1))
+        for start in range(0, people, most):
+            some = slice(start, start + most)
+            bins, signs = reports.bins[some], reports.signs[some]
+            offered = self.offered(reports.tickets[some, None], leaves[None, :])
+            counts += np.stack([(offered == k).sum(axis=0) for k in range(arms)], axis=1)
+            # Bins beyond the open ones stand for all resolved leaves; nothing is learnt there.
+            used = bins < self.asked
+            row = np.broadcast_to(np.arange(len(bins))[:, None], bins.shape)[used]
+            cell = bins[used] * arms + offered[row, bins[used]]
+            totals = np.bincount(cell, signs[used].astype(np.float64), minlength=counts.size)
+            signed += totals.reshape(counts.shape)
+            shown[:, 0] += np.bincount(bins[used], minlength=self.asked)
+        shape, at = (len(self.tree), arms), self.tree.leaves[leaves]
+        return NodeSums.of(self.mechanism, shape, at, counts, signed, shown, people)
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,43 +430,23 @@ class PartitionSourcePolicy(SignedOffer, SourcePolicy):
     @cached_property
     def wanted(self) -> BoolArray:
         """(L, K) the cells: arms that are left, where more than one is."""
-        wanted: BoolArray = self.active & (self.active.sum(axis=1) > 1)[:, None]
+        wanted: BoolArray = self.active & (self.active.sum(axis=1, keepdims=True) > 1)
         return wanted
-
-    @cached_property
-    def mechanism(self) -> SignedSubsetSelection:
-        """Signed subset selection over the wanted cells, and one for all others."""
-        cells = int(self.wanted.sum()) + int(not self.wanted.all())
-        return SignedSubsetSelection.best(cells, self.epsilon)
-
-    @cached_property
-    def _cell(self) -> IntArray:
-        """(L, K) the number of each cell."""
-        cell: IntArray = np.full(self.wanted.shape, int(self.wanted.sum()))
-        cell[self.wanted] = np.arange(int(self.wanted.sum()))
-        return cell
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
     ) -> PartitionReports:
-        leaves = self.leaf_of(unit)
-        signs = round_to_signs(rewards, noise)
-        signs[~self.wanted[leaves, arms]] = 1
-        cells, reported = self.mechanism.privatise(self._cell[leaves, arms], signs, noise)
-        return PartitionReports(**self.origin(noise.name), tickets=None, bins=cells, signs=reported)
+        return self.reported(unit, arms, rewards, None, noise)
 
     def sums(self, reports: PartitionReports) -> NodeSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         self.check(reports)
-        people, size = len(reports), self.mechanism.bins
+        people, cells = len(reports), reports.bins.ravel()
+        counted = {"minlength": self.mechanism.bins}
         signs = reports.signs.ravel().astype(np.float64)
-        signed = np.asarray(
-            np.bincount(reports.bins.ravel(), signs, minlength=size), dtype=np.float64
-        )
-        shown = np.bincount(reports.bins.ravel(), minlength=size).astype(np.float64)
+        signed = np.bincount(cells, signs, **counted).astype(np.float64)
+        shown = np.bincount(cells, **counted).astype(np.float64)
         leaf, arm = np.nonzero(self.wanted)
-        at, count = (self.tree.leaves[leaf], arm), len(leaf)
-        shape, offered = (len(self.tree), self.arms), np.full(count, float(people))
-        return NodeSums.of(
-            self.mechanism, shape, at, offered, signed[:count], shown[:count], people
-        )
+        shape, at = (len(self.tree), self.arms), (self.tree.leaves[leaf], arm)
+        offered, own = np.full(self.asked, float(people)), slice(self.asked)
+        return NodeSums.of(self.mechanism, shape, at, offered, signed[own], shown[own], people)

@@ -6,13 +6,19 @@ y = S / (T mass), which has mean sum_l w_l (2 f_k - 1)_l over the leaves l in it
 of its mass, and variance R / (T mass)^2 + min(y^2, 1) var(mass) / mass^2 + what the shares w may
 be off by (`mixture_variance`).
 
-| array       | shape     | meaning                                                     |
-|-------------|-----------|-------------------------------------------------------------|
-| mass        | (N,)      | share of people whose context lies in each node             |
-| mass_sd     | (N,)      | its standard deviation                                      |
-| mean        | (L, K)    | posterior mean of 2 f_k - 1 on each leaf                    |
-| variance    | (L, K)    | its posterior variance                                      |
-| roughness   | (L,)      | prior variance of 2 f_k - 1 within a leaf around its average|
+A source observes cells (node, arm). The mass of a cell, the share of the source's people who are in
+the node and were given the arm, is unknown and estimated from the same reports: nothing is assumed
+about the behaviour policy, nor about where the people of a source are. Sources report on a tree of
+their own; what they say there is then expressed on the target's leaves (`projected`).
+
+| array       | shape            | meaning                                                     |
+|-------------|------------------|-------------------------------------------------------------|
+| mass        | (N,), or (N, K)  | share of people in each node, or of a source's in each cell |
+| deviation   | the same         | its standard deviation                                      |
+| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py)|
+| mean        | (L, K)           | posterior mean of 2 f_k - 1 on each leaf                    |
+| variance    | (L, K)           | its posterior variance                                      |
+| roughness   | (L,)             | prior variance of 2 f_k - 1 within a leaf around its average|
 
 *Prior.* Matern-3/2 covariances averaged over pairs of boxes. A product kernel averages one axis at
 a time, and one axis has closed form: with c = sqrt(3) / l and k(r) = (1 + c r) e^(-c r), the
@@ -27,18 +33,17 @@ G|b - a'| + G|a - b'| - G|a - a'| - G|b - b'|.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from discreet.learners.partition.policy import NodeSums
 from discreet.learners.partition.tree import Tree
+from discreet.learners.sources import Information
 from discreet.validation import FloatArray
-
-V = TypeVar("V")
 
 # Prior variance of 2 f - 1 for one arm: a constant, and a part that varies with the context.
 CONSTANT_VARIANCE = 0.2
@@ -107,51 +112,21 @@ class Smoothness:
 
     root: FloatArray
     roughness: FloatArray
-    log_prior: float = 0.0
-
-    @classmethod
-    def of(cls, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
-        """The prior for the leaves of `tree`."""
-        leaves = tree.leaves
-        prior = box_covariance(tree.lower[leaves], tree.upper[leaves], np.array(length_scales))
-        # Averages over narrow boxes are nearly dependent, and the closed form loses digits as
-        # 1 / width^2; a standard deviation of 1e-3 on 2 f - 1 keeps the root real and harms none.
-        root = np.linalg.cholesky(prior + 1e-6 * np.eye(len(prior)))
-        roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
-        halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
-        log_prior = -_NATS_PER_HALVING * float(halvings)
-        return cls(np.asarray(root, dtype=np.float64), roughness, log_prior)
+    log_prior: float
 
 
-class Kept(Generic[V]):
-    """What was worked out from some objects, kept until it is asked for from others.
-
-    The objects themselves are kept: an id may be that of a later object.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[tuple[object, ...], V]] = {}
-
-    def of(self, name: Hashable, objects: tuple[object, ...], make: Callable[[], V]) -> V:
-        """What `make` returns, once for the same objects under one name."""
-        known = self._known.get(name)
-        if known is None or known[0] != objects:  # trees and sums are equal to themselves alone
-            self._known[name] = known = (objects, make())
-        return known[1]
-
-
-class Priors:
-    """Priors of the leaves of one tree, kept until another tree is asked for."""
-
-    def __init__(self) -> None:
-        self._kept: Kept[dict[tuple[float, ...], Smoothness]] = Kept()
-
-    def of(self, tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
-        """`Smoothness.of`, worked out once."""
-        known = self._kept.of("tree", (tree,), dict)
-        if length_scales not in known:
-            known[length_scales] = Smoothness.of(tree, length_scales)
-        return known[length_scales]
+@lru_cache(maxsize=128)  # trees are equal to themselves alone
+def smoothness(tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
+    """The prior of the leaves of `tree`."""
+    leaves = tree.leaves
+    prior = box_covariance(tree.lower[leaves], tree.upper[leaves], np.array(length_scales))
+    # Averages over narrow boxes are nearly dependent, and the closed form loses digits as
+    # 1 / width^2; a standard deviation of 1e-3 on 2 f - 1 keeps the root real and harms none.
+    root = np.linalg.cholesky(prior + 1e-6 * np.eye(len(prior)))
+    roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
+    halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
+    log_prior = -_NATS_PER_HALVING * float(halvings)
+    return Smoothness(np.asarray(root, dtype=np.float64), roughness, log_prior)
 
 
 # Prior standard deviation of the share of a node's mass that falls into its left child.
@@ -169,23 +144,14 @@ _MOST_SCALES = 6
 _FEW_LEAVES = 24
 # No child is believed to hold less than this share of its parent.
 _LEAST_SHARE = 0.02
-
-
-@dataclass(frozen=True, eq=False)
-class NodeObservations:
-    """Per node and arm: precision (N, K) and precision x y (N, K)."""
-
-    precision: FloatArray
-    weighted: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class TreePosterior:
-    """See the module's table."""
-
-    mean: FloatArray
-    variance: FloatArray
-    roughness: FloatArray
+# Of a source: prior of a root cell's mass, 1 / K +- this / K.
+_ROOT_SD = 1.0
+# The average over a cell is one under the source's density, not the target's: so much of the
+# variation within a node it may be off by, as a variance.
+_SHIFT = 0.1
+# No source is believed to tell f more exactly than this, on the scale of 2f - 1.
+_LEAST_VARIANCE = 0.02**2
+_LEAST_BLUR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +174,25 @@ def node_masses(tree: Tree, sums: NodeSums) -> Masses:
     """Masses (N,) that add up over the tree, from the root's, which is 1."""
     weight, total = upwards(tree, sums.mass_weight[:, 0], sums.mass_sum[:, 0])
     return downwards(tree, weight, total, np.array(1.0))
+
+
+@lru_cache(maxsize=64)
+def cell_masses(tree: Tree, sums: NodeSums) -> tuple[Masses, FloatArray]:
+    """Masses (N, K) of cells that add up over the tree, for every arm by itself; and (K,) the
+    variance of the root's over its square: an error that all observations of an arm share."""
+    sums = sums.grown(len(tree))
+    arms = sums.mass_weight.shape[1]
+    weight, total = upwards(tree, sums.mass_weight, sums.mass_sum)
+    prior = (arms / _ROOT_SD) ** 2
+    precision = prior + weight[0]
+    estimates, variance = (prior / arms + total[0]) / precision, 1.0 / precision
+    # Given that the shares of the arms add up to 1.
+    whole = variance.sum()
+    shares = estimates + variance / whole * (1.0 - estimates.sum())
+    left = variance * (1.0 - variance / whole)
+    # Not below half a standard deviation: a share that is too small makes rewards too extreme.
+    root = np.maximum(shares, 0.5 * np.sqrt(left) + 1e-4)
+    return downwards(tree, weight, total, root), left / root**2
 
 
 def downwards(tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArray) -> Masses:
@@ -277,35 +262,123 @@ def readings(
 
 
 def observations(
-    tree: Tree, sums: NodeSums, spread: Masses, roughness: FloatArray
-) -> NodeObservations:
-    """Weigh reports by how much they say; `roughness` (N,) is that of all nodes."""
-    y, variance = readings(sums, spread.mass[:, None], spread.deviation[:, None])
-    variance += mixture_variance(tree, spread, roughness)[:, None]
+    tree: Tree, sums: NodeSums, masses: Masses, roughness: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Precision (N, K) of what reports say of each node and arm, and precision x y; `roughness`
+    (N,) is that of all nodes."""
+    y, variance = readings(sums, masses.mass[:, None], masses.deviation[:, None])
+    variance += mixture_variance(tree, masses, roughness)[:, None]
     worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
-    return NodeObservations(worth, worth * y)
+    return worth, worth * y
 
 
 def mixing(tree: Tree, mass: FloatArray) -> FloatArray:
-    """(N, L) the share of each node's mass that lies in each leaf."""
+    """(N, L) the share of each node's mass (N,) that lies in each leaf."""
     inside = tree.within * mass[tree.leaves]
     shares: FloatArray = inside / inside.sum(axis=1, keepdims=True)
     return shares
 
 
-@dataclass(frozen=True, eq=False)
-class Information:
-    """Observations brought to the leaves: (K, L, L) precision and (K, L) precision x mean."""
-
-    precision: FloatArray
-    weighted: FloatArray
-
-
-def leaf_information(tree: Tree, mass: FloatArray, seen: NodeObservations) -> Information:
-    """What the observations of all nodes, present and split, say about the leaves."""
+def leaf_information(
+    tree: Tree, mass: FloatArray, precision: FloatArray, weighted: FloatArray
+) -> Information:
+    """What `observations` of all nodes, present and split, say about the leaves."""
     shares = mixing(tree, mass)
-    precision = (shares.T * seen.precision.T[:, None, :]) @ shares
-    return Information(precision, seen.weighted.T @ shares)
+    return Information((shares.T * precision.T[:, None, :]) @ shares, weighted.T @ shares)
+
+
+@lru_cache(maxsize=64)  # while nothing changes, what a source says is worked out once
+def source_information(tree: Tree, sums: NodeSums, length_scales: tuple[float, ...]) -> Information:
+    """What the reports of one source say about the leaves of the tree that it reported on."""
+    masses, root_variance = cell_masses(tree, sums)
+    sums = sums.grown(len(tree))
+    roughness = box_roughness(tree.lower, tree.upper, np.array(length_scales))[:, None]
+    y, variance = readings(sums, masses.mass, masses.deviation)
+    variance = (
+        variance + mixture_variance(tree, masses, roughness) + _SHIFT * roughness + _LEAST_VARIANCE
+    )
+    worth = np.where(sums.offered > 0.0, 1.0 / variance, 0.0)
+    # Beyond +-1 there is no 2f - 1: such an average comes from a mass that is too small.
+    y = np.clip(y, -1.5, 1.5)
+    leaves, arms = len(tree.leaves), worth.shape[1]
+    precision, weighted = np.zeros((arms, leaves, leaves)), np.zeros((arms, leaves))
+    for arm in range(arms):
+        used = np.flatnonzero(worth[:, arm] > 0.0)
+        shares = mixing(tree, masses.mass[:, arm])[used]
+        precision[arm] = (shares.T * worth[used, arm]) @ shares
+        weighted[arm] = (worth[used, arm] * y[used, arm]) @ shares
+    return _without_scale(
+        smoothness(tree, length_scales), Information(precision, weighted), root_variance
+    )
+
+
+def _without_scale(
+    prior: Smoothness, information: Information, variance: FloatArray
+) -> Information:
+    """The same after averaging over how far off the masses of an arm are together.
+
+    If all masses of an arm are off by a factor 1 - e, observations are (1 + e) times what they
+    should be: in the leaves y = f + e f + noise. With f in e f replaced by its mean m given this
+    source alone, averaging over e ~ N(0, v) takes A m m' A / (1 / v + m' A m) off the precision A.
+    """
+    mean = condition(prior, information)[0].T  # (K, L)
+    precision, weighted = information.precision.copy(), information.weighted.copy()
+    for arm, v in enumerate(variance):
+        along = precision[arm] @ mean[arm]
+        strength = 1.0 / (1.0 / max(float(v), 1e-12) + float(mean[arm] @ along))
+        weighted[arm] -= strength * float(mean[arm] @ weighted[arm]) * along
+        precision[arm] -= strength * np.outer(along, along)
+    return Information(precision, weighted)
+
+
+@lru_cache(maxsize=16)
+def overlaps(old: Tree, new: Tree) -> tuple[FloatArray, FloatArray]:
+    """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
+    part of the latter's that lies in the former."""
+    low, high = old.lower[old.leaves], old.upper[old.leaves]
+    lower, upper = new.lower[new.leaves], new.upper[new.leaves]
+    both = np.ones((len(low), len(lower)))
+    for axis in range(low.shape[1]):
+        length = np.minimum(high[:, axis][:, None], upper[:, axis][None]) - np.maximum(
+            low[:, axis][:, None], lower[:, axis][None]
+        )
+        both *= np.maximum(length, 0.0)
+    shares = both / np.prod(high - low, axis=1)[:, None]
+    return shares, both / np.prod(upper - lower, axis=1)[None]
+
+
+def projected(information: Information, old: Tree, new: Tree, roughness: FloatArray) -> Information:
+    """What was learnt about the leaves of `old`, expressed on those of `new`.
+
+    Sources, and the target before it started anew, reported on trees of their own. What they
+    observed are averages g of f over boxes, which on other leaves are mixtures g = S f + e with the
+    shares S of `overlaps`. How far the average over a part of a leaf is from that over all of it is
+    e ~ N(0, D), with variance roughness x (1 - the part of the leaf that the box covers). With
+    information (A, t) about g, since A may be singular,
+
+        A' = S' (A - A (A + D^-1)^-1 A) S and t' = S' (t - A (A + D^-1)^-1 t).
+
+    Args:
+        information: about the leaves of `old`.
+        roughness: (L,) of the leaves of `new`.
+    """
+    shares, coverage = overlaps(old, new)
+    blur = np.maximum((shares**2 * (1.0 - coverage) * roughness).sum(axis=1), _LEAST_BLUR)
+    precision, weighted = [], []
+    for a, t in zip(information.precision, information.weighted, strict=True):
+        solved = np.linalg.solve(a + np.diag(1.0 / blur), np.column_stack([a, t]))
+        precision.append(shares.T @ (a - a @ solved[:, :-1]) @ shares)
+        weighted.append(shares.T @ (t - a @ solved[:, -1]))
+    return Information(np.stack(precision), np.stack(weighted))
+
+
+@dataclass(frozen=True, eq=False)
+class TreePosterior:
+    """See the module's table."""
+
+    mean: FloatArray
+    variance: FloatArray
+    roughness: FloatArray
 
 
 def _factor(prior: Smoothness, information: Information) -> tuple[FloatArray, FloatArray, float]:
@@ -367,9 +440,7 @@ def average(
 
 
 def likely_length_scales(
-    start: tuple[float, ...],
-    prior: Callable[[tuple[float, ...]], Smoothness],
-    information: Information,
+    start: tuple[float, ...], tree: Tree, information: Information
 ) -> tuple[tuple[float, ...], ...]:
     """Length scales that the observations make likely, the most likely first.
 
@@ -380,8 +451,8 @@ def likely_length_scales(
 
     def evidence_of(scales: tuple[float, ...]) -> float:
         if scales not in evidence:
-            candidate = prior(scales)
-            evidence[scales] = log_evidence(candidate, information) + candidate.log_prior
+            prior = smoothness(tree, scales)
+            evidence[scales] = log_evidence(prior, information) + prior.log_prior
         return evidence[scales]
 
     best, climbing = start, True

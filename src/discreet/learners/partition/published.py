@@ -1,35 +1,44 @@
-"""Algorithms 2 and 3 of Ma et al. (2025), with the paper's mechanism and rules.
+"""Binned successive elimination, and Algorithms 2 and 3 of Ma et al. (2025) as published.
 
-Every person reports, for every active bin and every arm active in it, the pair U, V with
-Laplace(4 / epsilon) noise, whether they are in the bin or not, as silence in a bin would reveal
-that they are not in it (eqs (8) to (17)). Auxiliary sources report likewise before the target does
-(eqs (24) to (29)). It is kept as published for comparison; `Partition` loses about ten times less
-at the same epsilon.
+A dyadic partition has a set of active arms in every leaf. Arms are chosen uniformly among them
+(eq. (8)), one whose confidence interval lies below another's is given up, and a leaf starts afresh
+when it is split. This much ABSE (baselines/abse.py) and the published private learner have in
+common; they differ in what a report holds and in the two rules.
+
+| array   | shape  | sum over the people who took part while the node was a leaf          |
+|---------|--------|----------------------------------------------------------------------|
+| times   | (N,)   | 1 (t_s^j of eq. (9))                                                 |
+| chosen  | (N, K) | U, the indicator that the person was in the node and got the arm     |
+| rewards | (N, K) | V, their reward where U is 1                                         |
+
+In the published learner every person reports, for every active bin and every arm active in it, the
+pair U, V with Laplace(4 / epsilon) noise, whether they are in the bin or not, as silence in a bin
+would reveal that they are not in it (eqs (8) to (17)). Auxiliary sources report likewise before the
+target does (eqs (24) to (29)). It is kept as published for comparison; `Partition` loses about ten
+times less at the same epsilon.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
 from discreet.codec import Range, Shape
 from discreet.domain import Box
-from discreet.learners.base import Common
-from discreet.learners.messages import Actions, Reports
-from discreet.learners.partition.elimination import (
-    CellSums,
-    EliminationLearner,
-    EliminationPolicy,
-)
+from discreet.learners.base import ArmLearner, Common
+from discreet.learners.messages import Actions, ArmPolicy, Reports, Statistics
 from discreet.learners.partition.policy import BinOffer
+from discreet.learners.partition.tree import Bins, splittable
+from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.sources import SourceLearner, SourcePolicy
 from discreet.learners.stream import Stream
-from discreet.privacy import Local, NoiseSource, Release
+from discreet.privacy import Budget, Local, NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import LaplaceOnCells
 from discreet.privacy.noise import laplace_epsilon
@@ -38,9 +47,146 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
+    TicketArray,
     positive_number,
     whole_number,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class CellSums(Statistics):
+    """See the module's table."""
+
+    kind: ClassVar[str] = "cell-sums"
+
+    times: Annotated[FloatArray, Shape("N")]
+    chosen: Annotated[FloatArray, Shape("N", "K")]
+    rewards: Annotated[FloatArray, Shape("N", "K")]
+
+    @classmethod
+    def zeros(cls, nodes: int, arms: int) -> CellSums:
+        """No report at all."""
+        return cls(np.zeros(nodes), np.zeros((nodes, arms)), np.zeros((nodes, arms)), reports=0)
+
+    def grown(self, nodes: int) -> CellSums:
+        """The same sums for a tree that has more nodes by now."""
+        more = nodes - len(self.times)
+        if more <= 0:
+            return self
+        chosen, rewards = np.pad([self.chosen, self.rewards], [(0, 0), (0, more), (0, 0)])
+        times = np.pad(self.times, (0, more))
+        return replace(self, times=times, chosen=chosen, rewards=rewards)
+
+    def __add__(self, other: CellSums) -> CellSums:
+        nodes = max(len(self.times), len(other.times))
+        return Statistics.__add__(self.grown(nodes), other.grown(nodes))
+
+
+@dataclass(frozen=True, eq=False)
+class EliminationPolicy(BinOffer, ArmPolicy):
+    """Choose uniformly among the active arms of the leaf that holds the context."""
+
+    def _probabilities(self, unit: FloatArray) -> FloatArray:
+        active = self.active[self.leaf_of(unit)]
+        shares: FloatArray = active / active.sum(axis=1, keepdims=True)
+        return shares
+
+    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        leaves = self.leaf_of(unit)
+        active = self.active[leaves]
+        count = active.sum(axis=1)
+        uniforms = public_uniforms(
+            self.public_seed, self.version, tickets, np.zeros(len(unit), dtype=np.int64)
+        )
+        rank = np.minimum((uniforms * count).astype(np.int64), count - 1)
+        # The arm that is the (rank + 1)-th active one.
+        arms = (np.cumsum(active, axis=1) <= rank[:, None]).sum(axis=1)
+        return arms, 1.0 / count
+
+
+P = TypeVar("P", bound=EliminationPolicy)
+R = TypeVar("R", bound=Reports)
+
+
+class EliminationLearner(ArmLearner[P, R, CellSums]):
+    """Eliminate and split after every `batch_size` reports; subclasses give the rules.
+
+    Args:
+        horizon: the number of people n, which the confidence bounds need.
+        batch_size: after how many people the rules are checked.
+    """
+
+    statistics_type = CellSums
+    batch_size: int = 100
+    saved = ("_bins",)
+    _bins: Bins
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: int | ArmPoints,
+        budget: Budget,
+        *,
+        batch_size: int = 100,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(domain, arms, budget, **common)
+        self.batch_size = whole_number(batch_size, "batch_size", minimum=1)
+        self._bins = Bins.whole(self.domain.dimension, self.arms)
+        if self.horizon is None:
+            raise InvalidInput(
+                f"horizon was not given; {self.name} needs the number of people, because its "
+                "confidence bounds depend on it."
+            )
+        self.expected = self.horizon
+
+    def _check_sums(self, statistics: CellSums) -> None:
+        nodes, arms = statistics.chosen.shape
+        if arms != self.arms or nodes > len(self._bins.tree) or (statistics.times < 0.0).any():
+            raise InvalidInput(
+                f"statistics had {nodes} nodes and {arms} arms, or negative times; {self.name} has "
+                f"{len(self._bins.tree)} nodes and {self.arms} arms."
+            )
+        if self.people + statistics.reports > self.expected:
+            raise InvalidInput(
+                f"the horizon ran out: {self.people + statistics.reports} reports came for a "
+                f"horizon of {self.expected}; make the learner with a larger horizon."
+            )
+
+    def _empty(self) -> CellSums:
+        return CellSums.zeros(1, self.arms)
+
+    @abstractmethod
+    def _beaten(self, leaves: IntArray, sums: CellSums) -> BoolArray:
+        """(L, K) the active arms that another one beats, given the sums of the leaves."""
+
+    @abstractmethod
+    def _known(self, leaves: IntArray, sums: CellSums) -> BoolArray:
+        """(L,) the leaves that are known well enough to be split."""
+
+    def _decide(self) -> None:
+        tree, active = self._bins.tree, self._bins.active
+        leaves = tree.leaves
+        sums = self._sums.grown(len(tree))
+        active = active & ~self._beaten(leaves, sums)
+        self._bins = Bins(tree, active)
+        allowed = splittable(tree, leaves, self.domain.levels)
+        chosen = self._known(leaves, sums) & allowed.any(axis=1)
+        self._bins = self._bins.split(chosen, self._longest_edges(leaves, allowed))
+
+    def _longest_edges(self, leaves: IntArray, allowed: BoolArray) -> IntArray:
+        """(L,) one of the longest edges that can be halved, at public random (Algorithm 1)."""
+        tree = self._bins.tree
+        edges = np.where(allowed, tree.upper[leaves] - tree.lower[leaves], -1.0)
+        longest = edges >= edges.max(axis=1, keepdims=True)
+        lots = public_uniforms(
+            self.public_seed,
+            0,
+            np.arange(edges.shape[1], dtype=np.uint64)[None, :],
+            leaves[:, None],
+        )
+        chosen: IntArray = np.where(longest, lots, -1.0).argmax(axis=1)
+        return chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +241,15 @@ class LaplaceOffer(BinOffer):
 
     def release(self, noise: str) -> Release | None:
         mechanism = self.mechanism
-        held = laplace_epsilon(noise, mechanism.sensitivity, mechanism.scale, 2 * mechanism.cells)
+        sensitivity, scale = mechanism.sensitivity, mechanism.scale
+        held = laplace_epsilon(noise, sensitivity, scale, 2 * mechanism.cells)
         pairs = f"{mechanism.cells} (bin, arm) pairs"
         return Release(
             mechanism=f"Laplace on U and V of {pairs}, eq. {self.equation}",
             event=PureEvent(held),
-            sensitivity=mechanism.sensitivity,
+            sensitivity=sensitivity,
             sensitivity_source="largest l1 distance of (U, V) over records at the reward bounds",
-            scale=mechanism.scale,
+            scale=scale,
             people=self.group,
             data="the bin of the context, the arm and the reward",
             noise=noise,
@@ -167,56 +314,41 @@ class PublishedSourcePolicy(LaplaceOffer, SourcePolicy):
         return self.reported(unit, arms, rewards, noise)
 
 
-@dataclass(frozen=True, eq=False)
-class SeveralSources:
-    """Estimates and radii from several sources of different noise, eqs (26) to (28).
-
-    | array    | shape        | meaning                                                        |
-    |----------|--------------|----------------------------------------------------------------|
-    | epsilons | (M + 1,)     | the budgets epsilon_m, the target's first                      |
-    | times    | (M + 1, L)   | t: people of each source since a leaf was made                 |
-    | chosen   | (M + 1, L, K) | U: noisy numbers of those in the leaf who got the arm         |
-    | rewards  | (M + 1, L, K) | V: noisy sums of their rewards                                |
-    | weights  | (M + 1, L, K) | lambda, eq. (27)                                              |
+def several_sources(
+    epsilons: FloatArray,
+    times: FloatArray,
+    chosen: FloatArray,
+    rewards: FloatArray,
+    log_people: float,
+    constant: float,
+) -> tuple[FloatArray, FloatArray]:
+    """(L, K) estimates and radii from several sources of different noise, eqs (26) to (28).
 
         lambda = min(|epsilon_m^2 U / t|, 1) where t >= log(n)^2, otherwise 0               (27)
         estimate = sum_m lambda V / sum_m lambda U                                          (26)
         radius = sqrt(C_n sum_m lambda^2 max(t / epsilon_m^2, U)) / |sum_m lambda U|        (28)
 
-    with C_n = c log(n). A pair for which all weights are 0 has no estimate: its radius is infinity
-    here, where the paper writes 0 / 0 = 0 and asks for a radius above 0 (29).
+    A pair for which all weights lambda are 0 has no estimate: its radius is infinity here, where
+    the paper writes 0 / 0 = 0 and asks for a radius above 0 (29).
+
+    Args:
+        epsilons: (M + 1,) the budgets epsilon_m, the target's first.
+        times: (M + 1, L) t: people of each source since a leaf was made.
+        chosen: (M + 1, L, K) U: noisy numbers of those in the leaf who got the arm.
+        rewards: (M + 1, L, K) V: noisy sums of their rewards.
+        log_people: log(n).
+        constant: C_n = c log(n).
     """
-
-    epsilons: FloatArray
-    times: FloatArray
-    chosen: FloatArray
-    rewards: FloatArray
-
-    def weights(self, log_people: float) -> FloatArray:
-        """(M + 1, L, K) eq. (27), with log(n) = `log_people`."""
-        times = self.times[:, :, None]
-        informed = self.epsilons[:, None, None] ** 2 * np.abs(self.chosen)
-        share = np.divide(informed, times, out=np.zeros_like(informed), where=times > 0.0)
-        enough = times >= log_people**2
-        weights: FloatArray = np.where(enough, np.minimum(share, 1.0), 0.0)
-        return weights
-
-    def estimate(self, weights: FloatArray) -> FloatArray:
-        """(L, K) eq. (26), 0 where nothing is known."""
-        below = (weights * self.chosen).sum(axis=0)
-        above = (weights * self.rewards).sum(axis=0)
-        estimate: FloatArray = np.zeros_like(above)
-        np.divide(above, below, out=estimate, where=below != 0.0)
-        return estimate
-
-    def radius(self, weights: FloatArray, constant: float) -> FloatArray:
-        """(L, K) eq. (28) with C_n = `constant`, infinity where nothing is known."""
-        times = self.times[:, :, None] / self.epsilons[:, None, None] ** 2
-        spread = (weights**2 * np.maximum(times, self.chosen)).sum(axis=0)
-        below = np.abs((weights * self.chosen).sum(axis=0))
-        radius = np.full(below.shape, np.inf)
-        np.divide(np.sqrt(constant * spread), below, out=radius, where=below > 0.0)
-        return radius
+    t, squared = times[:, :, None], epsilons[:, None, None] ** 2
+    informed = squared * np.abs(chosen)
+    share = np.divide(informed, t, out=np.zeros_like(informed), where=t > 0.0)
+    weights = np.where(t >= log_people**2, np.minimum(share, 1.0), 0.0)
+    below, above = (weights * chosen).sum(axis=0), (weights * rewards).sum(axis=0)
+    estimate = np.divide(above, below, out=np.zeros_like(above), where=below != 0.0)
+    spread = (weights**2 * np.maximum(t / squared, chosen)).sum(axis=0)
+    radius = np.full(below.shape, np.inf)
+    np.divide(np.sqrt(constant * spread), np.abs(below), out=radius, where=below != 0.0)
+    return estimate, radius
 
 
 class PublishedPartition(
@@ -231,7 +363,7 @@ class PublishedPartition(
     estimate - 2 r (16); a leaf is split when r < 2 sqrt(d) 2^(-depth/d) for an active arm (17).
 
     From the first source on that is opened, estimates and radii are those of Algorithm 3
-    (`SeveralSources`). Sources share the target's bins and are heard in the order in which they
+    (`several_sources`). Sources share the target's bins and are heard in the order in which they
     report; what they said about a leaf is not used once it is split. Algorithm 3 hears all of them
     before the target's first person; here they may also report while the target runs, since (26)
     and (28) do not ask which came first (the multi-task setting that the paper's section 5
@@ -268,10 +400,9 @@ class PublishedPartition(
     @property
     def log_people(self) -> float:
         """log(n)."""
-        if not self._sources:
-            return math.log(max(self.expected, 2))
-        largest = max(source.people for source in self._sources.values())
-        return math.log(max(self.expected, self.source_horizon, largest, 2))
+        people = [source.people for source in self._sources.values()]
+        largest = [self.source_horizon, *people] if people else []
+        return math.log(max(self.expected, 2, *largest))
 
     def _publish(self) -> PublishedPolicy:
         self._decide()
@@ -289,9 +420,6 @@ class PublishedPartition(
     def source_batch(self, name: str) -> int:
         return self.batch_size
 
-    def _empty_source(self) -> CellSums:
-        return self._empty()
-
     def _publish_source(
         self, source: Stream[PublishedSourcePolicy, CellSums]
     ) -> PublishedSourcePolicy:
@@ -303,26 +431,22 @@ class PublishedPartition(
     ) -> CellSums:
         return policy.sums(reports)
 
-    def _several(self, leaves: IntArray, sums: CellSums) -> SeveralSources:
-        """The sums of the target and of all sources about some leaves."""
-        nodes, sources = len(self._bins.tree), self._sources.values()
-        everyone = [sums, *(source.sums.grown(nodes) for source in sources)]
-        return SeveralSources(
-            np.array([self.budget.epsilon, *(source.budget.epsilon for source in sources)]),
-            np.stack([known.times[leaves] for known in everyone]),
-            np.stack([known.chosen[leaves] for known in everyone]),
-            np.stack([known.rewards[leaves] for known in everyone]),
-        )
-
     # Rules.
 
     def _bounds(self, leaves: IntArray, sums: CellSums) -> tuple[FloatArray, FloatArray]:
         """(L, K) estimates, and radii: infinity where nothing is known or the arm is given up."""
         constant = self.confidence_constant * self.log_people
         if self._sources:  # (26), (28)
-            several = self._several(leaves, sums)
-            weights = several.weights(self.log_people)
-            estimate, radius = several.estimate(weights), several.radius(weights, constant)
+            sources, nodes = self._sources.values(), len(self._bins.tree)
+            everyone = [sums, *(source.sums.grown(nodes) for source in sources)]
+            estimate, radius = several_sources(
+                np.array([self.budget.epsilon, *(source.budget.epsilon for source in sources)]),
+                np.stack([known.times[leaves] for known in everyone]),
+                np.stack([known.chosen[leaves] for known in everyone]),
+                np.stack([known.rewards[leaves] for known in everyone]),
+                self.log_people,
+                constant,
+            )
             return estimate, np.where(self._bins.active, radius, np.inf)
         chosen, times = sums.chosen[leaves], sums.times[leaves][:, None]
         spread = np.maximum(times / self.budget.epsilon**2, chosen)
@@ -333,10 +457,6 @@ class PublishedPartition(
             sums.rewards[leaves], chosen, out=np.zeros_like(chosen), where=chosen != 0.0
         )
         return estimate, radius  # (13), (14)
-
-    def _radius(self, leaves: IntArray, sums: CellSums) -> FloatArray:
-        """(L, K) eq. (14), or (28) with sources."""
-        return self._bounds(leaves, sums)[1]
 
     def _beaten(self, leaves: IntArray, sums: CellSums) -> BoolArray:
         estimate, radius = self._bounds(leaves, sums)
@@ -352,5 +472,5 @@ class PublishedPartition(
         dimension = self.domain.dimension
         depth = self._bins.tree.depth[leaves]
         error = 2.0 * math.sqrt(dimension) * 2.0 ** (-depth / dimension)
-        sharp = self._radius(leaves, sums) < error[:, None]
+        sharp = self._bounds(leaves, sums)[1] < error[:, None]
         return np.asarray(sharp.any(axis=1))

@@ -6,29 +6,25 @@ Means and variances are of 2 f - 1, shape (L, K); `active` (L, K) says which arm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy.special import ndtr
 
+from discreet.codec import Coded, Range
 from discreet.learners.partition.posterior import TreePosterior
-from discreet.learners.partition.tree import Bins, Tree
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    positive_number,
-    whole_number,
-)
+from discreet.learners.partition.tree import Bins, splittable
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 # Deeper than this the closed form of the prior has lost its digits (posterior.py).
 _DEEPEST = 16
+Count = Annotated[int, Range(1)]
+Factor = Annotated[float, Range(above=0.0)]
 
 
 @dataclass(frozen=True)
-class Rules:
+class Rules(Coded):
     """When the partition learner acts; the defaults were tuned in simulation.
 
     Attributes:
@@ -49,31 +45,22 @@ class Rules:
         learning_growth: they are learnt again whenever the reports have grown by this factor.
     """
 
-    batch: int = 200
-    growth: float = 0.01
-    caution: float = 3.0
-    contention: float = 2.0
-    margin: float = 2.0
-    resolution: float = 1.0
-    temperatures: tuple[float, ...] = (0.7,)
-    max_depth: int = 10
-    max_bins: int = 400
-    first_learning: int = 500
-    learning_growth: float = 1.15
+    batch: Count = 200
+    growth: Factor = 0.01
+    caution: Factor = 3.0
+    contention: Factor = 2.0
+    margin: Factor = 2.0
+    resolution: Factor = 1.0
+    temperatures: tuple[Factor, ...] = (0.7,)
+    max_depth: Annotated[int, Range(1, _DEEPEST)] = 10
+    max_bins: Count = 400
+    first_learning: Count = 500
+    learning_growth: Factor = 1.15
 
     def __post_init__(self) -> None:
-        if not isinstance(self.temperatures, Sequence) or not self.temperatures:
-            raise InvalidInput(
-                f"temperatures was {self.temperatures!r}; give a list of factors above 0."
-            )
-        for value in self.temperatures:
-            positive_number(value, "each of temperatures")
-        object.__setattr__(self, "temperatures", tuple(self.temperatures))
-        for name in ("batch", "max_depth", "max_bins", "first_learning"):
-            most = _DEEPEST if name == "max_depth" else None
-            object.__setattr__(self, name, whole_number(getattr(self, name), name, 1, most))
-        for name in ("growth", "caution", "contention", "margin", "resolution", "learning_growth"):
-            object.__setattr__(self, name, positive_number(getattr(self, name), name))
+        super().__post_init__()
+        if not self.temperatures:
+            raise InvalidInput("temperatures was empty; give a list of factors above 0.")
 
 
 # Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
@@ -115,39 +102,39 @@ def rivals(state: TreePosterior, active: BoolArray) -> tuple[FloatArray, FloatAr
 
 
 def worth_splitting(
-    tree: Tree,
+    bins: Bins,
     gaps: tuple[FloatArray, FloatArray, FloatArray],
-    active: BoolArray,
     noise: FloatArray,
+    scales: FloatArray,
+    levels: tuple[int | None, ...],
     rules: Rules,
-) -> BoolArray:
-    """(L,) leaves where arms contend, and where reports tell halves apart that differ enough.
+) -> tuple[BoolArray, IntArray]:
+    """(L,) leaves where arms contend, and where reports tell halves apart that differ enough; and
+    (L,) the axis along which each has the most length scales, of those that can be halved.
 
     Args:
-        tree: the partition.
-        told: what `rivals` says.
-        active: (L, K) the arms that are left.
+        bins: the partition, with the arms that are left.
+        gaps: what `rivals` says.
         noise: (L,) standard deviation of an arm difference in half a leaf after as many people.
+        scales: (d,) length scales.
+        levels: how many values each column takes, None for any.
         rules: when to act.
     """
+    tree = bins.tree
     gap, spread, variation = gaps
     within = rules.contention * spread + rules.margin * variation
-    contend = active & (gap > 0.0) & (gap <= within)
+    contend = bins.active & (gap > 0.0) & (gap <= within)
     uncertainty = np.where(contend, spread, 0.0).max(axis=1)
+    allowed = splittable(tree, tree.leaves, levels)
     chosen: BoolArray = (
         contend.any(axis=1)
         & (uncertainty < variation[:, 0])
         & (noise < rules.resolution * variation[:, 0])
         & (tree.depth[tree.leaves] < rules.max_depth)
+        & allowed.any(axis=1)
     )
-    return chosen
-
-
-def longest_axes(tree: Tree, allowed: BoolArray, scales: FloatArray) -> IntArray:
-    """(L,) the axis along which each leaf has the most length scales, of those allowed (L, d)."""
     edges = (tree.upper[tree.leaves] - tree.lower[tree.leaves]) / scales
-    axes: IntArray = np.where(allowed, edges, -1.0).argmax(axis=1)
-    return axes
+    return chosen, np.where(allowed, edges, -1.0).argmax(axis=1)
 
 
 def badly_cut(bins: Bins, mass: FloatArray, length_scales: tuple[float, ...]) -> bool:
