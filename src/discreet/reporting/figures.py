@@ -118,7 +118,8 @@ def lines(
     panels = [(str(name), frame[everywhere | (frame["panel"] == name)]) for name in names] or [
         ("", frame)
     ]
-    columns = columns or columns_of(len(panels))
+    count = len(panels)
+    columns = columns or (count if count <= 3 else 3 if count % 3 == 0 else 2)
     rows = math.ceil(len(panels) / columns)
     figure, grid = sheet(rows, columns, width=width)
     for place, axes in enumerate(grid.flat):
@@ -143,11 +144,6 @@ def lines(
         if place + columns >= len(panels):
             axes.set_xlabel(x.label, fontsize=BODY, color=INK)
     return finish(figure, height, note=note)
-
-
-def columns_of(panels: int) -> int:
-    """How many panels stand beside each other: a divisor of their number where there is one."""
-    return panels if panels <= 3 else 3 if panels % 3 == 0 else 2
 
 
 def limits_of(frame: pd.DataFrame, log: bool) -> tuple[float, float]:

@@ -45,7 +45,15 @@ from discreet.reporting.layout import (
     mosaic,
     sheet,
 )
-from discreet.reporting.reproduction import Row, add_row, rows_of, trials_of
+from discreet.reporting.reproduction import (
+    Presentation,
+    Row,
+    add_row,
+    rows_of,
+    sweep_note,
+    sweep_table,
+    trials_of,
+)
 from discreet.reporting.words import terminal_table
 from discreet.reproduction.base import Results
 from discreet.reproduction.cases import LOCAL_REGRET, OURS, PUBLISHED, REGRET, Context
@@ -329,3 +337,9 @@ def ratio_figure(what: Any, results: Results, log_scale: bool = False) -> Figure
     for axes in figure.axes:
         axes.axhline(1.0, color=GREY, linewidth=1.0, linestyle=(0, (1, 1.5)), zorder=0.5)
     return figure
+
+
+FORMS = {
+    "average": Presentation(sweep_table, sweep_note, average_figure),
+    "ratios": Presentation(ratio_table, ratio_note, ratio_figure),
+}

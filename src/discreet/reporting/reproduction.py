@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -46,6 +47,21 @@ _OTHERS = (GREEN, PURPLE, ORANGE, SKY)
 _MARKS = {OURS: "o", "ours, local": "s", PUBLISHED: "^"}
 _OTHER_MARKS = ("D", "v", "P")
 _FREE = Stroke(shade(GREY, 0.5), (0, (5, 2)), 1.4)
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How results are shown; all three are given the reproduction and its results.
+
+    Attributes:
+        table: for the terminal.
+        note: what its columns mean.
+        figure: given also whether the vertical axis shall be logarithmic; None for no figure.
+    """
+
+    table: Callable[[Any, Results], RenderableType]
+    note: Callable[[Any, Results], str]
+    figure: Callable[[Any, Results, bool], Figure] | None = None
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
@@ -347,3 +363,10 @@ def sweep_figure(what: TransferFigure, results: Results, log_scale: bool = True)
         y=Axis(str(frame["metric"].iloc[0]), log=True),
         note=f"mean of {trials_of(frame)}; bands: 95% intervals{crosses}",
     )
+
+
+FORMS = {
+    "regret": Presentation(regret_table, regret_note, regret_figure),
+    "trade-off": Presentation(regret_table, regret_note, trade_off_figure),
+    "sweep": Presentation(sweep_table, sweep_note, sweep_figure),
+}

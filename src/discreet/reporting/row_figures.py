@@ -107,7 +107,7 @@ def _draw_answers(axes: Axes, view: SearchView, last: int) -> None:
     if view.optimum is not None:
         axes.axhline(view.optimum, color="#3A3A3A", linestyle=(0, (5, 2)), linewidth=1.2)
         ends.append((f"optimum\n{number_text(view.optimum)}", view.optimum, "#3A3A3A"))
-    failed = view.numbers_that("impossible")
+    failed = view.that("impossible")["number"]
     bottom = np.full(len(failed), low + 0.02 * (high - low))
     cross: dict[str, Any] = {"marker": "x", "s": 22, "c": VERMILLION, "linewidths": 1.2}
     axes.scatter(failed, bottom, zorder=3, clip_on=False, rasterized=len(failed) > _MANY, **cross)
@@ -325,7 +325,7 @@ def _draw_marks(
     """
     handles: list[Artist] = []
     for status, (usual, words) in _MARKS.items():
-        rows = view.rows_that(status)
+        rows = view.that(status)["row"].to_numpy(np.int64)
         many = len(rows) > _MANY
         look = _RING if rings and status == "answered" else usual
         size: dict[str, Any] = {"s": 16 if many else 34, "linewidths": 0.9}

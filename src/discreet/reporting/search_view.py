@@ -99,28 +99,24 @@ class SearchView:
         questions = [(each.number, each.row, each.status, each.answer) for each in self.turn.asked]
         return pd.DataFrame(questions, columns=["number", "row", "status", "answer"])
 
-    def numbers_that(self, status: Status) -> IntArray:
-        """Numbers of the questions with this status, in their order."""
-        return self.asked["number"][self.asked["status"] == status].to_numpy(np.int64)
+    def that(self, status: Status) -> pd.DataFrame:
+        """The questions with this status, in their order."""
+        return self.asked[self.asked["status"] == status].reset_index(drop=True)
 
-    def rows_that(self, status: Status) -> IntArray:
-        """Rows of the questions with this status, in their order."""
-        return self.asked["row"][self.asked["status"] == status].to_numpy(np.int64)
-
-    @property
+    @cached_property
     def questions(self) -> IntArray:
         """(m,) see the module's table."""
-        return self.numbers_that("answered")
+        return self.that("answered")["number"].to_numpy(np.int64)
 
-    @property
+    @cached_property
     def rows(self) -> IntArray:
         """(m,) see the module's table."""
-        return self.rows_that("answered")
+        return self.that("answered")["row"].to_numpy(np.int64)
 
     @cached_property
     def answers(self) -> FloatArray:
         """(m,) see the module's table."""
-        return self.asked["answer"][self.asked["status"] == "answered"].to_numpy(np.float64)
+        return self.that("answered")["answer"].to_numpy(np.float64)
 
     @cached_property
     def so_far(self) -> FloatArray:
@@ -209,8 +205,8 @@ class SearchView:
 
     def best_places(self, count: int) -> list[int]:
         """Places in `rows` of the best answers, best first, each row once."""
-        ordered = self.asked[self.asked["status"] == "answered"].reset_index(drop=True)
-        ordered = ordered.sort_values("answer", ascending=self.minimize, kind="stable")
+        answered = self.that("answered")
+        ordered = answered.sort_values("answer", ascending=self.minimize, kind="stable")
         return ordered.drop_duplicates("row").index[:count].tolist()
 
     @property

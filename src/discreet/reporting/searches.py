@@ -28,7 +28,16 @@ from discreet.reporting.layout import (
     tint,
 )
 from discreet.reporting.numbers import ABSENT
-from discreet.reporting.reproduction import Cell, Row, held, promised, rows_of, sections, trials_of
+from discreet.reporting.reproduction import (
+    Cell,
+    Presentation,
+    Row,
+    held,
+    promised,
+    rows_of,
+    sections,
+    trials_of,
+)
 from discreet.reporting.words import terminal_table
 from discreet.reproduction.base import Results
 from discreet.reproduction.cases import NON_PRIVATE, OURS
@@ -265,3 +274,10 @@ def attack_note(what: Any, results: Results) -> str:
         "Likelihood: the best possible test against Gaussian noise. Known rows: all rows "
         "reconstructed from d + 1 of them. (if), (else): the branch of Algorithm 1."
     )
+
+
+FORMS = {
+    "columns": Presentation(search_table, search_note, columns_figure),
+    "questions": Presentation(search_table, search_note, questions_figure),
+    "attacks": Presentation(attack_table, attack_note),
+}
