@@ -97,7 +97,7 @@ def test_own_results_are_replaced(tmp_path: Path) -> None:
         write_records([record, record], tmp_path / name)
         check_outputs([(tmp_path / name, RECORDS)])
     page, figure = tmp_path / "a.html", tmp_path / "a.png"
-    write_page(render("page.html.j2"), page)
+    write_page(lambda: render("page.html.j2"), page)
     save_figure(Figure(), figure)
     check_outputs([(page, PAGE), (figure, FIGURE)])
     # Nothing is lost with an empty file, and there is none at a link that leads nowhere.

@@ -47,7 +47,7 @@ from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord
 from discreet.reporting.summary import summarise
-from discreet.reporting.table import table_rows
+from discreet.reporting.words import table_rows
 from discreet.studies import Study
 from discreet.validation import InvalidInput
 
