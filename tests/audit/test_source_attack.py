@@ -20,8 +20,9 @@ import pytest
 
 from discreet.audit.lower_bound import Attack, attack
 from discreet.domain import RewardBounds, unit_cube
-from discreet.learners.partition.policy import PartitionReports, PartitionSourcePolicy
+from discreet.learners.partition.policy import PartitionSourcePolicy
 from discreet.learners.partition.tree import Bins, Tree
+from discreet.learners.signs import SignedReports
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
@@ -91,12 +92,12 @@ def value(made: PartitionSourcePolicy, person: Person) -> tuple[int, int]:
     """The (cell, sign) that the person holds."""
     leaf = int(made.tree.leaf_position[made.tree.locate(np.array([person.context]))][0])
     wanted = bool(made.wanted[leaf, person.arm])
-    return int(made._cell[leaf, person.arm]), (1 if not wanted or person.reward == 1.0 else -1)
+    return int(made.place[leaf, person.arm]), (1 if not wanted or person.reward == 1.0 else -1)
 
 
 def drawn(
     made: PartitionSourcePolicy, person: Person, seed: int, trials: int = TRIALS
-) -> PartitionReports:
+) -> SignedReports:
     """So many reports of one person, of which the adversary sees one."""
     reports = made.report(
         np.tile(person.context, (trials, 1)),
@@ -104,14 +105,14 @@ def drawn(
         np.full(trials, person.reward),
         SimulatedNoise(seed),
     )
-    assert isinstance(reports, PartitionReports)
+    assert isinstance(reports, SignedReports)
     return reports
 
 
-def contains(reports: PartitionReports, held: tuple[int, int]) -> FloatArray:
+def contains(reports: SignedReports, held: tuple[int, int]) -> FloatArray:
     """(n,) whether reports have that cell with that sign."""
     cell, sign = held
-    found: FloatArray = ((reports.bins == cell) & (reports.signs == sign)).any(axis=1)
+    found: FloatArray = ((reports.places == cell) & (reports.signs == sign)).any(axis=1)
     return found.astype(np.float64)
 
 
@@ -125,7 +126,7 @@ def attacked(
     made: PartitionSourcePolicy,
     one: Person,
     other: Person,
-    score: Callable[[PartitionReports], FloatArray],
+    score: Callable[[SignedReports], FloatArray],
     threshold: float,
 ) -> Attack:
     first, second = score(drawn(made, one, 1)), score(drawn(made, other, 2))
@@ -146,7 +147,7 @@ def test_the_score_is_the_ratio_of_likelihoods(epsilon: float) -> None:
         reports = drawn(made, one, 3, trials=40)
         scores = log_ratio(made, one, other)(reports)
         for row in range(40):
-            chosen, signs = reports.bins[row], reports.signs[row]
+            chosen, signs = reports.places[row], reports.signs[row]
             exact = [
                 made.mechanism.log_probability(chosen, signs, *value(made, person))
                 for person in (one, other)
@@ -169,12 +170,12 @@ class SignsInTheClear(PartitionSourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> PartitionReports:
+    ) -> SignedReports:
         signs = round_to_signs(rewards, noise)
         hidden = super()._report(unit, arms, rewards, noise)
-        shown = np.repeat(signs[:, None], hidden.bins.shape[1], axis=1)
-        return PartitionReports(
-            **self.origin(noise.name), tickets=None, bins=hidden.bins, signs=shown
+        shown = np.repeat(signs[:, None], hidden.places.shape[1], axis=1)
+        return SignedReports(
+            **self.origin(noise.name), tickets=None, places=hidden.places, signs=shown
         )
 
 
@@ -183,12 +184,12 @@ class ArmsInTheClear(PartitionSourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> PartitionReports:
+    ) -> SignedReports:
         leaves = self.tree.leaf_position[self.tree.locate(unit)]
         bins = SignedSubsetSelection.best(len(self.tree.leaves), self.epsilon)
         chosen, signs = bins.privatise(leaves, round_to_signs(rewards, noise), noise)
         cells = self.arms * chosen + arms[:, None]
-        return PartitionReports(**self.origin(noise.name), tickets=None, bins=cells, signs=signs)
+        return SignedReports(**self.origin(noise.name), tickets=None, places=cells, signs=signs)
 
 
 class TooLittleNoise(PartitionSourcePolicy):
@@ -212,8 +213,8 @@ def test_arms_in_the_clear_are_caught(epsilon: float) -> None:
     one, other = PAIRS["another arm"]
     made = policy(epsilon, ArmsInTheClear)
 
-    def is_arm(reports: PartitionReports) -> FloatArray:
-        found: FloatArray = (reports.bins[:, 0] % ARMS == one.arm).astype(np.float64)
+    def is_arm(reports: SignedReports) -> FloatArray:
+        found: FloatArray = (reports.places[:, 0] % ARMS == one.arm).astype(np.float64)
         return found
 
     found = attacked(made, one, other, is_arm, 0.5)

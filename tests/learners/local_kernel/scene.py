@@ -15,8 +15,9 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
+from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.messages import Actions
+from discreet.learners.signs import SignedReports
 from discreet.privacy import NoiseSource
 from discreet.validation import FloatArray
 
@@ -74,10 +75,10 @@ def reported(
     actions: Actions,
     rewards: ArrayLike,
     noise: NoiseSource,
-) -> KernelReports:
+) -> SignedReports:
     """The reports of people in a simulation."""
     reports = policy.report(contexts, actions, rewards, noise)
-    assert isinstance(reports, KernelReports)
+    assert isinstance(reports, SignedReports)
     return reports
 
 

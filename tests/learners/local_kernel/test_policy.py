@@ -17,10 +17,11 @@ from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments import run_learner
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
+from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.local_kernel.posterior import most_cells
 from discreet.learners.messages import TICKETS, Actions, Policy, Reports
 from discreet.learners.schema import decode, encode
+from discreet.learners.signs import SignedReports
 from discreet.learners.terms import Terms
 from discreet.privacy import Local, NoiseSource, SecureNoise, SimulatedNoise
 from discreet.problems.synthetic import exponential
@@ -103,8 +104,10 @@ def test_reports_are_drawn_from_that_law(count: int, epsilon: float, noise: Nois
         actions = Actions(np.full(times, arm), np.full(times, ticket), policy)
         people = np.tile(context, (times, 1))
         reports = policy.report(people, actions, np.full(times, reward), noise, terms)
-        assert isinstance(reports, KernelReports)
-        seen = np.bincount(2 * reports.cells + (reports.signs > 0), minlength=2 * count)
+        assert isinstance(reports, SignedReports)
+        seen = np.bincount(
+            2 * reports.places[:, 0] + (reports.signs[:, 0] > 0), minlength=2 * count
+        )
         expected = times * law_of_a_report(policy, cell, asked, reward)
         chi_square = ((seen - expected) ** 2 / expected).sum()
         freedom = 2 * count - 1
@@ -156,7 +159,7 @@ def test_what_a_device_needs_is_small() -> None:
 class TestRefusals:
     """Input that the policy cannot use changes nothing and says what to do."""
 
-    def one(self, count: int = 3) -> tuple[KernelPolicy, Actions, KernelReports]:
+    def one(self, count: int = 3) -> tuple[KernelPolicy, Actions, SignedReports]:
         policy = random_policy(SQUARE, 3, 1.0, count)
         actions, _ = policy.act([[0.2, 0.7]], np.random.default_rng(0))
         return policy, actions, reported(policy, [[0.2, 0.7]], actions, [1.0], SimulatedNoise(0))
@@ -188,22 +191,16 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"cells": np.array([3])}, "cells outside 0 .. 2"),
-            ({"cells": np.array([-1])}, "cells outside"),
-            ({"cells": np.array([[0]])}, "shape"),
-            ({"cells": np.array([0, 0])}, "shape"),
-            ({"signs": np.array([0], dtype=np.int8)}, "signs"),
-            ({"signs": np.array([2], dtype=np.int8)}, "signs"),
-            ({"signs": np.array([-128], dtype=np.int8)}, "signs"),
-            ({"signs": np.array([1, 1], dtype=np.int8)}, "shape"),
-            (
-                {
-                    "tickets": np.zeros(0, dtype=np.uint64),
-                    "cells": np.zeros(0, dtype=np.int64),
-                    "signs": np.zeros(0, dtype=np.int8),
-                },
-                "empty",
-            ),
+            ({"places": [[3]]}, "cells outside 0 .. 2"),
+            ({"places": [[-1]]}, "cells outside"),
+            ({"places": [0]}, "shape"),
+            ({"places": [[0], [0]]}, "shape"),
+            ({"signs": [[0]]}, "signs"),
+            ({"signs": [[2]]}, "signs"),
+            ({"signs": [[-128]]}, "signs"),
+            ({"signs": [[1], [1]]}, "shape"),
+            ({"tickets": [], "places": np.zeros((0, 1)), "signs": np.zeros((0, 1))}, "at least"),
+            ({"tickets": None}, "no tickets"),
         ],
     )
     def test_reports_that_the_policy_cannot_have_made(
@@ -211,8 +208,12 @@ class TestRefusals:
     ) -> None:
         policy, _, report = self.one()
         policy.check(report)
+        arrays = {
+            name: values if values is None else np.array(values, dtype=np.int64)
+            for name, values in change.items()
+        }
         with pytest.raises(InvalidInput, match=message):
-            policy.check(replace(report, **change))
+            policy.check(replace(report, **arrays))
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -221,12 +222,12 @@ class TestRefusals:
             ("tickets", [TICKETS]),
             ("tickets", [0.5]),
             ("tickets", "many"),
-            ("cells", [[0]]),
-            ("cells", [0.5]),
-            ("cells", ["a"]),
-            ("signs", [[1]]),
-            ("signs", [0.5]),
-            ("signs", [True]),
+            ("places", [0]),
+            ("places", [[0.5]]),
+            ("places", [["a"]]),
+            ("signs", [1]),
+            ("signs", [[0.5]]),
+            ("signs", [[True]]),
             ("noise", "loud"),
             ("policy_version", -1),
         ],
@@ -244,15 +245,15 @@ class TestRefusals:
         fields = json.loads(encode(report))
         for sign in (257, -255, 2**40 + 1):
             with pytest.raises(InvalidInput, match="signs"):
-                policy.check(decode_reports(json.dumps({**fields, "signs": [sign]})))
+                policy.check(decode_reports(json.dumps({**fields, "signs": [[sign]]})))
 
 
 NOISE = SimulatedNoise(0)
 
 
-def decode_reports(text: str) -> KernelReports:
+def decode_reports(text: str) -> SignedReports:
     found = decode(text, Reports)  # type: ignore[type-abstract]
-    assert isinstance(found, KernelReports)
+    assert isinstance(found, SignedReports)
     return found
 
 
@@ -266,7 +267,7 @@ class TestAgainstALyingLearner:
         with pytest.raises(InvalidInput, match="terms"):
             ask()
         report = ask(Terms(SQUARE, 3, 1.0))
-        assert isinstance(report, KernelReports)
+        assert isinstance(report, SignedReports)
         policy.check(report)
         assert report.noise == SecureNoise.name
 

@@ -22,10 +22,11 @@ from discreet.learners.local_kernel.features import (
 )
 from discreet.learners.local_kernel.learner import LocalKernel, source_cell_counts
 from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelReports, KernelSourcePolicy
+from discreet.learners.local_kernel.policy import KernelSourcePolicy
 from discreet.learners.local_kernel.posterior import KernelPosterior
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
+from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import exponential
@@ -71,9 +72,9 @@ def policy_of(
 
 def told(
     policy: KernelSourcePolicy, contexts: Any, arms: Any, rewards: Any, seed: int
-) -> KernelReports:
+) -> SignedReports:
     reports = policy.report(contexts, arms, rewards, SimulatedNoise(seed))
-    assert isinstance(reports, KernelReports)
+    assert isinstance(reports, SignedReports)
     policy.check(reports)
     return reports
 
@@ -112,7 +113,9 @@ def test_answers_follow_these_probabilities() -> None:
             np.zeros((1, 2)), np.ones(1, int), np.array([question], dtype=np.uint64)
         )
         seen = np.zeros((4, 2))
-        np.add.at(seen, (reports.cells[asked], (reports.signs[asked] > 0).astype(int)), 1.0)
+        np.add.at(
+            seen, (reports.places[:, 0][asked], (reports.signs[:, 0][asked] > 0).astype(int)), 1.0
+        )
         expected = np.full((4, 2), mechanism.false_probability)
         expected[truth[0], (truth[1] > 0).astype(int)] = mechanism.true_probability
         error = np.sqrt(expected * asked.sum())
@@ -159,7 +162,7 @@ def test_measurements_are_unbiased(epsilon: float, count: int) -> None:
         vector = measured.vectors(*(np.array([one]) for one in (function, partition, cell)))[0]
         shown = measured.shown[partition, cell]
         asked = reports.tickets == question
-        told_so = np.where(reports.cells == cell, reports.signs, 0)[asked]
+        told_so = np.where(reports.places[:, 0] == cell, reports.signs[:, 0], 0)[asked]
         error = math.sqrt(shown / asked.sum())
         errors.append((told_so.mean() - shown * float(vector @ theta.ravel())) / error)
         rates.append((np.abs(told_so).mean() - shown) / error)
@@ -176,7 +179,7 @@ def test_sums_are_exact_in_any_order() -> None:
     whole = measured.statistics(reports)
     parts = []
     for some in np.array_split(rng.permutation(90), 4):
-        cut = {name: getattr(reports, name)[some] for name in ("tickets", "cells", "signs")}
+        cut = {name: getattr(reports, name)[some] for name in ("tickets", "places", "signs")}
         parts.append(measured.statistics(replace(reports, **cut)))
     total = parts[3] + parts[1] + parts[0] + parts[2]
     np.testing.assert_array_equal(total.precision, whole.precision)
@@ -298,14 +301,14 @@ def test_malformed_reports_are_refused() -> None:
     good = told(policy, [[0.1, 0.2]] * 3, [0, 1, 2], [0.0, 0.5, 1.0], 1)
     for name, values, message in [
         ("tickets", [0, 12, 0], "questions outside 0 .. 11"),
-        ("cells", [0, 6, 0], "cells outside 0 .. 5"),
-        ("cells", [0, -1, 0], "cells outside 0 .. 5"),
-        ("signs", [1, 0, 1], "other than -1 and \\+1"),
-        ("signs", [1, 1], "signs had shape"),
+        ("places", [[0], [6], [0]], "cells outside 0 .. 5"),
+        ("places", [[0], [-1], [0]], "cells outside 0 .. 5"),
+        ("signs", [[1], [0], [1]], "other than -1 and \\+1"),
+        ("signs", [[1], [1]], "signs had shape"),
         ("tickets", [-1, 0, 0], "tickets had -1"),
     ]:
         with pytest.raises(InvalidInput, match=message):
             policy.check(replace(good, **{name: np.array(values, dtype=np.int64)}))
-    nobody = {name: getattr(good, name)[:0] for name in ("tickets", "cells", "signs")}
+    nobody = {name: getattr(good, name)[:0] for name in ("tickets", "places", "signs")}
     with pytest.raises(InvalidInput, match="at least one"):
         policy.check(replace(good, **nobody))

@@ -12,11 +12,12 @@ import pytest
 from discreet.codec import to_json
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.messages import Policy
-from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
+from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.partition.posterior import node_masses, observations
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.schema import decode, encode
+from discreet.learners.signs import SignedReports
 from discreet.learners.terms import Terms
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
@@ -74,7 +75,7 @@ def test_reports_are_drawn_from_that_law(noise: NoiseSource) -> None:
     actions, _ = policy.act(contexts, np.random.default_rng(0))
     terms = Terms(policy.domain, policy.arms, policy.epsilon)
     reports = policy.report(contexts, actions, np.full(people, reward), noise, terms)
-    assert isinstance(reports, PartitionReports)
+    assert isinstance(reports, SignedReports)
     leaf = int(policy.tree.leaf_position[policy.tree.locate(contexts[:1])][0])
     expected = law_of_a_report(policy, leaf, reward)
     size, bins = policy.mechanism.size, policy.mechanism.bins
@@ -82,7 +83,7 @@ def test_reports_are_drawn_from_that_law(noise: NoiseSource) -> None:
         (*y, *s) for y in combinations(range(bins), size) for s in product((-1, 1), repeat=size)
     ]
     seen: dict[tuple[int, ...], int] = dict.fromkeys(outputs, 0)
-    for y, s in zip(reports.bins.tolist(), reports.signs.tolist(), strict=True):
+    for y, s in zip(reports.places.tolist(), reports.signs.tolist(), strict=True):
         seen[(*y, *s)] += 1
     counts = np.array([seen[output] for output in outputs])
     chi_square = ((counts - people * expected) ** 2 / (people * expected)).sum()
@@ -108,7 +109,7 @@ def test_a_report_says_nothing_about_the_context_but_what_is_privatised() -> Non
     assert all(field["tickets"] == fields[0]["tickets"] for field in fields)
     assert set(fields[0]) == {
         *("kind", "schema", "policy_version", "source", "noise"),
-        *("tickets", "bins", "signs"),
+        *("tickets", "places", "signs"),
     }
 
 
@@ -197,7 +198,7 @@ def test_portions_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("discreet.learners.partition.policy._CELLS_AT_ONCE", 100)
     monkeypatch.setattr("discreet.privacy.frequency._KEYS_AT_ONCE", 100)
     parts = policy.report(contexts, actions, np.ones(500), SimulatedNoise(2))
-    assert np.array_equal(parts.bins, whole.bins)
+    assert np.array_equal(parts.places, whole.places)
     assert to_json(policy.sums(whole)) == sums
 
 
@@ -215,10 +216,10 @@ def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bins": np.array([[9]])}, "bins outside"),
-        ({"bins": np.array([[-1]])}, "bins outside"),
+        ({"places": np.array([[9]])}, "bins outside"),
+        ({"places": np.array([[-1]])}, "bins outside"),
         (
-            {"bins": np.array([[0, 1]]), "signs": np.ones((1, 2), dtype=np.int8)},
+            {"places": np.array([[0, 1]]), "signs": np.ones((1, 2), dtype=np.int8)},
             "shape",
         ),
         ({"signs": np.array([[0]], dtype=np.int8)}, "signs"),
@@ -230,7 +231,7 @@ def test_reports_that_the_policy_cannot_have_made_are_refused(
     policy = quarters(8.0)
     actions, _ = policy.act([[0.1, 0.1]], np.random.default_rng(0))
     report = policy.report([[0.1, 0.1]], actions, [1.0], SimulatedNoise(0))
-    assert report.bins.shape == (1, 1)
+    assert report.places.shape == (1, 1)
     policy.check(report)
     with pytest.raises(InvalidInput, match=message):
         policy.check(replace(report, **change))

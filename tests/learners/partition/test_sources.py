@@ -15,7 +15,6 @@ from discreet.domain import RewardBounds, unit_cube
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import (
     NodeSums,
-    PartitionReports,
     PartitionSourcePolicy,
     PartitionStatistics,
 )
@@ -30,6 +29,7 @@ from discreet.learners.partition.posterior import (
 from discreet.learners.partition.rules import badly_cut
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.saving import load, save
+from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, Information, believe
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import exponential
@@ -92,7 +92,7 @@ def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
     means = np.array([0.1, 0.5, 0.9])
     rewards = (rng.random(people) < means[arms]).astype(float)
     reports = policy.report(contexts, arms, rewards, SimulatedNoise(2))
-    assert isinstance(reports, PartitionReports)
+    assert isinstance(reports, SignedReports)
     policy.check(reports)
     sums = policy.sums(reports)
     leaves = tree.leaves
