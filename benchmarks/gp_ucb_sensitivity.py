@@ -15,7 +15,7 @@ import numpy as np
 from discreet.experiments import Setting, simulate
 from discreet.privacy import Joint
 from discreet.problems.decision_sets import BumpProblem
-from discreet.reproduction.dubey2021.settings import BUMP_KERNEL, ball_points
+from discreet.reproduction.dubey2021.figures import BUMP_KERNEL, ball_points
 
 SEED = 4021
 ROUNDS = 1024

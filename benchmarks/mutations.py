@@ -60,25 +60,30 @@ def mutations(words: list[str]) -> list[Mutation]:
     table = tomllib.loads(TABLE.read_text())["mutation"]
     listed = [Mutation(**fields) for fields in table]
     return [
-        one
-        for one in listed
-        if not words or any(word in f"{one.name} {one.file}" for word in words)
+        mutation
+        for mutation in listed
+        if not words or any(word in f"{mutation.name} {mutation.file}" for word in words)
     ]
 
 
-def failing(source: Path, tests: list[str], left_out: list[str], first: bool) -> list[str]:
-    """The tests that fail on the package in `source`, or the first of them."""
-    words = ["-q", "-p", "no:cacheprovider", "--tb=no", *(["-x"] if first else [])]
-    words += [str(ROOT / "tests" / name) for name in tests]
-    words += [word for name in left_out for word in ("--deselect", name)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=ROOT,
+def python(source: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Python with the package in `source`, run in a folder."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=MOST_SECONDS,
     )
+
+
+def failing(source: Path, tests: list[str], left_out: list[str], first: bool) -> list[str]:
+    """The tests that fail on the package in `source`, or the first of them."""
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *(["-x"] if first else [])]
+    words += [str(ROOT / "tests" / name) for name in tests]
+    words += [word for name in left_out for word in ("--deselect", name)]
+    done = python(source, ROOT, *words)
     marks = ("FAILED ", "ERROR ")
     lines = [line for line in done.stdout.splitlines() if line.startswith(marks)]
     if done.returncode != 0 and not lines:
@@ -88,28 +93,22 @@ def failing(source: Path, tests: list[str], left_out: list[str], first: bool) ->
 
 def audit_fails(source: Path, checks: list[str]) -> str | None:
     """The first check whose exact replay fails on the package in `source`; None if all hold."""
-    done = subprocess.run(
-        [sys.executable, "-c", _AUDIT, *checks],
-        cwd=source,
-        env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=MOST_SECONDS,
-    )
+    done = python(source, source, "-c", _AUDIT, *checks)
     # Code that breaks before it can be audited has not passed the audit either.
     return done.stdout.strip() or (done.stderr.strip() or None if done.returncode else None)
 
 
 _AUDIT = """
 import sys
-from discreet.audit.runner import Finding, audit, checks_named
+from discreet.audit.runner import audit, checks_named
+from discreet.records import Finding
 
 for name in sys.argv[1:]:
     for check in checks_named(name):
         for found in audit([check], trials=0):
             if isinstance(found, Finding) and found.failed:
                 print(f"{found.name}: {found.verdict}, {found.exact:.4g} of "
-                      f"{found.claim.epsilon if found.claim else 0:.4g} {found.fault}"[:200])
+                      f"{found.epsilon:.4g} {found.fault}"[:200])
                 sys.exit()
 """
 
@@ -136,36 +135,33 @@ def main() -> None:
         fresh()
         broken = []
         if "tests" in asked.by:
-            files = sorted({name for one in chosen for name in one.tests})
+            files = sorted({name for mutation in chosen for name in mutation.tests})
             broken = failing(source, files, [], first=False)
             for name in broken:
                 print(f"LEFT OUT  {name} fails on the source as it is")
         if "audit" in asked.by:
-            told = audit_fails(source, sorted({name for one in chosen for name in one.audit}))
-            if told:
+            checks = sorted({name for mutation in chosen for name in mutation.audit})
+            if failed := audit_fails(source, checks):
                 raise SystemExit(
-                    f"{told}: the audit fails on the source as it is; mend that first."
+                    f"{failed}: the audit fails on the source as it is; mend that first."
                 )
-
-        def caught_by(way: str, one: Mutation) -> str | None:
-            if way == "audit":
-                return audit_fails(source, one.audit)
-            named = failing(source, one.tests, broken, first=True)
-            return named[0] if named else None
-
         findings = []
-        for one in chosen:
-            one.apply(fresh())
+        for mutation in chosen:
+            mutation.apply(fresh())
             started = time.perf_counter()
-            caught = {way: caught_by(way, one) for way in asked.by}
+            caught: dict[str, str | None] = {}
+            if "tests" in asked.by:
+                caught["tests"] = next(iter(failing(source, mutation.tests, broken, True)), None)
+            if "audit" in asked.by:
+                caught["audit"] = audit_fails(source, mutation.audit)
             seconds = time.perf_counter() - started
             verdict = "caught" if any(caught.values()) else "SURVIVED"
-            print(f"{verdict:8}  {seconds:5.1f} s  {one.name}", flush=True)
+            print(f"{verdict:8}  {seconds:5.1f} s  {mutation.name}", flush=True)
             for way, how in caught.items():
                 print(f"{'':21}{way}: {how or '-'}", flush=True)
             if verdict == "SURVIVED":
-                print(f"{'':21}{one.why}", flush=True)
-            findings.append({**asdict(one), "caught": caught})
+                print(f"{'':21}{mutation.why}", flush=True)
+            findings.append({**asdict(mutation), "caught": caught})
     for way in asked.by:
         count = sum(bool(finding["caught"][way]) for finding in findings)
         print(f"{count} of {len(findings)} caught by the {way}")

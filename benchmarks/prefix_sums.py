@@ -22,6 +22,7 @@ from discreet.privacy.prefix_sums import (
     GeometricEpochs,
     Honaker,
     Independent,
+    LinearStream,
     PrefixMechanism,
     PrivateStream,
     SquareRootToeplitz,
@@ -59,6 +60,12 @@ def people_of_rows(mechanism: PrefixMechanism, people: int) -> FloatArray:
     return np.diff(np.array(ends, dtype=np.float64))
 
 
+def variances_of(mechanism: PrefixMechanism, counts: FloatArray) -> FloatArray:
+    """(rows,) the variance that the estimate reports after each row."""
+    stream, zero = LinearStream(mechanism), np.zeros(1)
+    return np.array([stream.release(zero, int(people)).variance for people in counts])
+
+
 def run(mechanism: PrefixMechanism, counts: FloatArray) -> tuple[float, float, float]:
     """Measured variance and effective share of the last estimate, and microseconds for each row."""
     stream = PrivateStream(mechanism, SIZE, 1.0, 1.0, SimulatedNoise(1))
@@ -79,7 +86,8 @@ def main() -> None:
     for people in (1024, 10_000):
         for name, mechanism in mechanisms(people):
             counts = people_of_rows(mechanism, people)
-            variances = mechanism.variances(len(counts)) * mechanism.column_norm**2
+            variances = variances_of(mechanism, counts) * mechanism.column_norm**2
+            state = max(sum(mechanism.keeps(rows)[:2]) for rows in range(1, len(counts) + 1))
             # The square root keeps all rows, so a run takes time in the square of their number.
             slow = isinstance(mechanism, SquareRootToeplitz) and people > 2000
             measured, share, micros = (np.nan, 1.0, np.nan) if slow else run(mechanism, counts)
@@ -87,7 +95,7 @@ def main() -> None:
                 f"{people:>6}  {name:30} {len(counts):>5} {variances.max():>7.2f}"
                 f" {variances.mean():>7.2f} {measured:>9.4g} {share:>7.3f}"
                 f" {variances[-1] / share**2:>6.4g} {mechanism.column_norm:>4.2f}"
-                f" {mechanism.memory:>8} {micros:>7.0f}"
+                f" {state:>8} {micros:>7.0f}"
             )
         print(f"{people:>6}  lower bound for prefix sums    {'':5} {LOWER_BOUND[people]:>7.2f}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -10,9 +11,8 @@ from typer.testing import CliRunner
 
 import discreet.cli.running
 import discreet.cli.study
-import discreet.reproduction.base
 from discreet.cli import app
-from discreet.reproduction.dubey2021 import figures
+from discreet.records import write_records
 
 runner = CliRunner()
 
@@ -39,6 +39,9 @@ def study(tmp_path: Path) -> Path:
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     return path
+
+
+EARLIER = {"mean": 1.0, "standard_error": None, "trials": 1, "paper": None}
 
 
 def invoke(*arguments: object) -> tuple[int, str, str]:
@@ -95,87 +98,59 @@ name = "uniform"
     assert not records.exists()
 
 
-def test_rounds_and_replicates_replace_those_of_the_file(study: Path, tmp_path: Path) -> None:
-    records = tmp_path / "r.jsonl"
-    code, _, _ = invoke(
-        "run", study, "--jobs", 1, "--rounds", 200, "--replicates", 1, "--json", records
-    )
-    assert code == 0
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    assert {(line["rounds"], line["replicate"]) for line in lines} == {(200, 0)}
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("change", "options", "message"),
     [
-        ('name = "partition"', 'name = "partitoin"', "partitoin"),
-        ("epsilon = [2.0]", "epsilon = [-2.0]", "-2.0"),
-        ("rounds = 600", "rounds = [1, 2", "TOML"),
+        ({'name = "partition"': 'name = "partitoin"'}, (), "partitoin"),
+        ({"epsilon = [2.0]": "epsilon = [-2.0]"}, (), "-2.0"),
+        ({"rounds = 600": "rounds = [1, 2"}, (), "TOML"),
+        ({}, ("--rounds", 0), "--rounds"),
+        ({}, ("--json", "r.csv"), "must end in"),
+        ({}, ("--report", "r.pdf"), "must end in"),
+        ({}, ("--report", "no/r.html"), "the folder of"),
+        ({}, ("none.toml",), "none.toml"),
     ],
 )
-def test_bad_studies_end_with_code_2_and_write_nothing(
-    study: Path, tmp_path: Path, old: str, new: str, message: str
+def test_mistakes_end_with_code_2_and_write_nothing(
+    study: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, str],
+    options: tuple[object, ...],
+    message: str,
 ) -> None:
-    study.write_text(STUDY.replace(old, new))
-    records = tmp_path / "r.jsonl"
-    code, out, err = invoke("run", study, "--json", records)
-    assert code == 2
+    monkeypatch.chdir(tmp_path)
+    for old, new in change.items():
+        study.write_text(STUDY.replace(old, new))
+    code, out, err = invoke("run", *(options if len(options) == 1 else (study, *options)))
+    assert (code, out) == (2, "")
     assert message in err.replace("\n", "")
-    assert out == ""
-    assert not records.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
 
 
-def test_missing_files_end_with_code_2(study: Path, tmp_path: Path) -> None:
-    assert invoke("run", tmp_path / "none.toml")[0] == 2
-    code, _, err = invoke("run", study, "--report", tmp_path / "no" / "r.html")
-    assert code == 2
-    assert "folder" in err
-    assert invoke("run", study, "--rounds", 0)[0] == 2
-
-
-def test_interruption_keeps_what_is_finished(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("finished", [0, 3])
+def test_an_interrupted_run_keeps_what_is_finished(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int
 ) -> None:
     original = discreet.cli.running.simulate_all
 
     def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
-        stream = original(*arguments, **keywords)
-        for _ in range(3):
-            yield next(stream)
+        yield from itertools.islice(original(*arguments, **keywords), finished)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(discreet.cli.running, "simulate_all", interrupted)
     records = tmp_path / "r.jsonl"
+    write_records([{"method": "mine", "metric": "", **EARLIER}], records)
+    before = records.read_text()
     code, out, err = invoke("run", study, "--jobs", 1, "--json", records)
     assert code == 130
     assert "Interrupted" in err
-    assert "uniform" in out  # what needs no learning comes first
-    assert len(records.read_text().splitlines()) == 3
-
-
-def test_early_interruption_leaves_earlier_results(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def at_once(*arguments, **keywords):  # type: ignore[no-untyped-def]
-        raise KeyboardInterrupt
-        yield
-
-    records = tmp_path / "r.jsonl"
-    assert invoke("run", study, "--jobs", 1, "--rounds", 20, "--json", records)[0] == 0
-    monkeypatch.setattr(discreet.cli.running, "simulate_all", at_once)
-    earlier = records.read_text()
-    code, _, err = invoke("run", study, "--jobs", 1, "--json", records)
-    assert code == 130
-    assert "nothing was written" in " ".join(err.split())
-    assert [path.name for path in tmp_path.glob("r.*")] == ["r.jsonl"]
-    assert records.read_text() == earlier
-
-
-def test_names_are_never_markup(study: Path, tmp_path: Path) -> None:
-    study.write_text(STUDY.replace('name = "partition"', 'name = "partition"\nlabel = "a [/b]"'))
-    code, out, _ = invoke("run", study, "--jobs", 1, "--rounds", 300, "--replicates", 1)
-    assert code == 0
-    assert "a [/b]" in out
+    if finished:
+        assert "uniform" in out  # what needs no learning comes first
+        assert len(records.read_text().splitlines()) == finished
+    else:
+        assert "nothing was written" in " ".join(err.split())
+        assert records.read_text() == before
 
 
 def test_data_list_and_show() -> None:
@@ -197,13 +172,6 @@ def test_version() -> None:
     assert invoke("--version")[:2] == (0, out)
 
 
-def test_files_with_other_endings_are_refused(study: Path, tmp_path: Path) -> None:
-    for option, name in (("--json", "r.csv"), ("--report", "r.pdf")):
-        code, _, err = invoke("run", study, option, tmp_path / name)
-        assert code == 2
-        assert "must end in" in err
-
-
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [
@@ -214,107 +182,12 @@ def test_files_with_other_endings_are_refused(study: Path, tmp_path: Path) -> No
     ],
 )
 def test_run_says_what_people_can_be_given(study: Path, problem: str, expected: str) -> None:
-    learners = '[[learners]]\nname = "uniform"\n'
-    study.write_text(f'name = "s"\nrounds = 40\nreplicates = 1\n[problem]\n{problem}\n{learners}')
-    code, out, err = invoke("run", study, "--jobs", 1)
+    learners = '[[learners]]\nname = "uniform"\nlabel = "a [/b]"\n'
+    study.write_text(f'name = "s"\n[problem]\n{problem}\n{learners}')
+    code, out, err = invoke("run", study, "--jobs", 1, "--rounds", 40, "--replicates", 1)
     assert code == 0, err
     words = " ".join(out.split())
+    assert "40 people, 1 replicate;" in words
+    assert "a [/b]" in words
     assert expected in words
     assert "arms: ." not in words
-
-
-def test_reproduce_list() -> None:
-    code, out, _ = invoke("reproduce", "list")
-    assert code == 0
-    for name in ("dubey-figure-1", "dubey-figure-2", "dubey-table-1"):
-        assert name in out
-
-
-def reproduce(name: str, *arguments: object, trials: int = 2) -> tuple[int, str, str]:
-    return invoke("reproduce", name, "--trials", trials, "--rounds", 64, "--jobs", 1, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "trials"), [("dubey-figure-1", 1), ("dubey-figure-2", 2), ("dubey-table-1", 1)]
-)
-def test_reproductions_print_a_table_and_write_files(
-    name: str, trials: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # One function of Table 1 shows what all three would.
-    first = figures.benchmarks()[:1]
-    monkeypatch.setattr(figures, "benchmarks", lambda: first)
-    records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
-    code, out, err = reproduce(name, "--json", records, "--plot", plot, trials=trials)
-    assert code == 0, err
-    for word in ("promised", "held", "published", "uniform", "64 people"):
-        assert word in " ".join(out.split())
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    needed = {"method", "metric", "mean", "standard_error", "trials", "paper", "epsilon", "delta"}
-    needed |= {"true_epsilon", "excess_noise", "trust_model", "protects", "rounds", "seconds"}
-    assert all(needed <= set(line) for line in lines)
-    assert {(line["trials"], line["rounds"]) for line in lines} == {(trials, 64)}
-    free = [line for line in lines if line["method"] == "uniform"]
-    assert all(line["epsilon"] is None and line["true_epsilon"] is None for line in free)
-    # What a paper printed is for its own number of rounds.
-    assert all(line["paper"] is None for line in lines)
-    assert all((line["standard_error"] is None) is (trials == 1) for line in lines)
-
-
-def test_reproductions_are_repeatable(tmp_path: Path) -> None:
-    written = []
-    for name in ("a.jsonl", "b.jsonl"):
-        wish = ("--trials", 1, "--rounds", 16, "--jobs", 1, "--json", tmp_path / name)
-        assert invoke("reproduce", "dubey-figure-2", *wish)[0] == 0
-        lines = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
-        for line in lines:
-            del line["seconds"]
-        written.append(lines)
-    assert written[0] == written[1]
-
-
-def test_bad_wishes_of_reproductions_end_with_code_2(tmp_path: Path) -> None:
-    code, out, err = reproduce("dubey-figure-1", "--delta", 1.5)
-    assert (code, out) == (2, "")
-    assert "delta" in err
-    code, _, err = reproduce("dubey-figure-2", "--delta", 0.1)
-    assert code == 2
-    assert "varies" in err
-    assert reproduce("dubey-figure-1", "--published")[0] == 2
-    assert reproduce("dubey-figure-1", "--plot", tmp_path / "f.pdf")[0] == 2
-    assert reproduce("dubey-figure-1", "--json", tmp_path / "no" / "f.jsonl")[0] == 2
-    assert invoke("reproduce", "dubey-figure-1", "--rounds", 1)[0] == 2
-    assert invoke("reproduce", "figure-9")[0] == 2
-
-
-def test_an_interrupted_reproduction_keeps_what_is_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = discreet.reproduction.base.run_trials
-
-    def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
-        stream = original(*arguments, **keywords)
-        for _ in range(5):
-            yield next(stream)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(discreet.reproduction.base, "run_trials", interrupted)
-    records = tmp_path / "r.jsonl"
-    code, out, err = reproduce("dubey-figure-2", "--json", records)
-    assert code == 130
-    assert "5 of 22 runs" in " ".join(err.split())
-    assert "published" in out
-    assert len(records.read_text().splitlines()) == 5
-
-
-def test_reproduce_only_some_methods(tmp_path: Path) -> None:
-    records = tmp_path / "r.jsonl"
-    chosen = ["--method", "uniform", "--method", "ours, local", "--json", records]
-    code, _, err = reproduce("dubey-figure-1", *chosen, trials=1)
-    assert code == 0, err
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    assert {line["method"] for line in lines} == {"uniform", "ours, local"}
-    code, _, err = reproduce("dubey-figure-1", "--method", "theirs")
-    assert code == 2
-    assert "'theirs'" in err
-    assert "'published'" in " ".join(err.split())

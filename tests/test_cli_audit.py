@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from discreet.audit.exact import Claim, Exact
 from discreet.audit.games import Check
-from discreet.audit.runner import Finding
 from discreet.cli import app
+from discreet.records import Finding
 from discreet.reporting.audit import audit_figure
 from tests.chance import RARE
 
@@ -135,9 +135,9 @@ def test_the_exit_code_is_1_where_something_is_wrong(
 
 def test_the_figure_has_a_bar_and_a_dot_for_each_check() -> None:
     findings = [
-        Finding("honest", "learner", "local", "holds", Claim(2.0), 1.5, "exact"),
+        Finding("honest", "learner", "local", "holds", 2.0, 0.0, 1.5, "exact"),
         Finding("none", "learner", "none", "not audited"),
-        Finding("broken", "specimen", "joint", "caught", Claim(1.0), float("inf"), "exact"),
+        Finding("broken", "specimen", "joint", "caught", 1.0, 0.0, float("inf"), "exact"),
     ]
     axes = audit_figure(findings).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["honest", "broken"]

@@ -15,6 +15,7 @@ import pytest
 
 from discreet.durable import (
     Busy,
+    Damaged,
     StateFile,
     draft_name,
     is_draft,
@@ -52,17 +53,14 @@ class TestBytes:
     def test_a_failure_leaves_nothing_behind(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        path = tmp_path / "file"
-        path.write_bytes(b"old")
-
         def fails(*arguments: object) -> None:
             raise OSError("full")
 
+        (tmp_path / "file").write_bytes(b"old")
         monkeypatch.setattr(os, "replace", fails)
         with pytest.raises(OSError, match="full"):
-            write_bytes(path, b"new")
-        assert path.read_bytes() == b"old"
-        assert [one.name for one in tmp_path.iterdir()] == ["file"]
+            write_bytes(tmp_path / "file", b"new")
+        assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"old"]
 
     def test_a_private_file_is_private_from_the_beginning(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,37 +125,96 @@ def words(file: StateFile) -> list[str] | None:
         return state and [text for (text,) in state.execute("SELECT words FROM days")]
 
 
+def write(file: StateFile, text: str) -> None:
+    with file.changing() as state:
+        state.execute(WRITE, (text,))
+
+
+def hold(file: StateFile) -> None:
+    with file.held():
+        pass
+
+
 class TestState:
     @pytest.fixture
     def file(self, tmp_path: Path) -> StateFile:
         return StateFile(tmp_path / "diary", *KIND)
 
-    def test_what_is_kept_comes_back(self, file: StateFile) -> None:
+    @pytest.mark.parametrize("name", ["diary", "50% #1 äöü?mode=memory"])
+    def test_what_is_kept_comes_back(self, tmp_path: Path, name: str) -> None:
+        """Also from names that mean something in addresses."""
+        (tmp_path / name).mkdir()
+        file = StateFile(tmp_path / name / name, *KIND)
         assert words(file) is None
         assert not file.path.exists()
-        for text in ("rain", "sun"):
-            with file.changing() as state:
-                state.execute(WRITE, (text,))
-        assert words(file) == ["rain", "sun"]
-        assert [path.name for path in file.path.parent.iterdir()] == ["diary"]
-
-    def test_names_that_mean_something_in_addresses(self, tmp_path: Path) -> None:
-        folder = tmp_path / "50% #1 äöü?mode=memory"
-        folder.mkdir()
-        file = StateFile(folder / "my diary", *KIND)
-        with file.changing() as state:
-            state.execute(WRITE, ("rain",))
-        assert words(file) == ["rain"]
-        assert [path.name for path in folder.iterdir()] == ["my diary"]
-
-    def test_reading_and_changing_nothing_leave_the_file_as_it_is(self, file: StateFile) -> None:
-        with file.changing() as state:
-            state.execute(WRITE, ("rain",))
+        write(file, "rain")
+        write(file, "sun")
         before = file.path.stat().st_mtime_ns, file.path.read_bytes()
-        words(file)
+        # Reading, and changing nothing, leave the file as it is.
+        assert words(file) == ["rain", "sun"]
         with file.changing():
             pass
         assert (file.path.stat().st_mtime_ns, file.path.read_bytes()) == before
+        assert list(file.path.parent.iterdir()) == [file.path]
+
+    def test_a_block_that_fails_changes_nothing(self, file: StateFile) -> None:
+        def fails() -> None:
+            with file.changing() as state:
+                state.execute(WRITE, ("rain",))
+                raise RuntimeError
+
+        def fills() -> None:
+            with file.changing() as state:
+                state.execute("PRAGMA max_page_count = 3")
+                state.execute(WRITE, ("sun" * 10_000,))
+
+        with pytest.raises(RuntimeError):
+            fails()
+        assert words(file) is None
+        write(file, "sun")
+        with pytest.raises(InvalidInput, match="UNIQUE"), file.changing() as state:
+            state.execute("INSERT INTO days VALUES (2, 'mist'), (1, 'hail')")
+        with pytest.raises(InvalidInput, match=r"full.*nothing was changed"):
+            fills()
+        assert words(file) == ["sun"]
+
+    def test_held_by_one_process_each_statement_is_kept(self, file: StateFile) -> None:
+        for text in ("rain", "sun"):
+            with file.held() as state:
+                state.execute(WRITE, (text,))
+                assert elsewhere(file) == "busy"
+                with pytest.raises(Busy, match="another process"):
+                    hold(file)
+        assert elsewhere(file) == ""
+        assert words(file) == ["rain", "sun", "elsewhere"]
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    @pytest.mark.parametrize("held", [False, True])
+    def test_a_lock_goes_with_the_process(self, file: StateFile, held: bool) -> None:
+        child = os.fork()
+        if child == 0:
+            with file.held() if held else file.changing() as state:
+                state.execute(WRITE, ("rain",))
+                os._exit(0)
+        os.waitpid(child, 0)
+        write(file, "sun")
+        assert words(file) == (["rain", "sun"] if held else ["sun"])
+
+    @pytest.mark.parametrize("size", [1, 16, 100, 511, 512, 513, 5000])
+    @pytest.mark.parametrize("begin", ["", "ten years of work", "SQLite format 3\0"])
+    def test_files_that_hold_something_else(self, file: StateFile, begin: str, size: int) -> None:
+        content = begin.encode().ljust(size, b"\0")[:size]
+        file.path.write_bytes(content)
+        for act in (lambda: words(file), lambda: write(file, "rain"), lambda: hold(file)):
+            with pytest.raises(Damaged, match="damaged or is not a diary"):
+                act()
+        assert file.path.read_bytes() == content
+
+    def test_states_of_another_kind(self, tmp_path: Path) -> None:
+        other = StateFile(tmp_path / "other", "a ledger", KIND[1], 7)
+        write(other, "rain")
+        with pytest.raises(Damaged, match="not a diary of this version"):
+            words(StateFile(other.path, *KIND))
 
     def test_only_its_owner_can_read_it(self, file: StateFile) -> None:
         before = os.umask(0)
@@ -171,8 +228,7 @@ class TestState:
         assert modes == {0o600}
 
     def test_all_or_nothing(self, file: StateFile, stopped: Stopped) -> None:
-        with file.changing() as state:
-            state.execute(WRITE, ("rain",))
+        write(file, "rain")
 
         def more() -> None:
             with file.changing() as state:
@@ -189,54 +245,14 @@ class TestState:
                 break
         assert step > 6
 
-    def test_a_block_that_fails_changes_nothing(self, file: StateFile) -> None:
-        def fails() -> None:
-            with file.changing() as state:
-                state.execute(WRITE, ("rain",))
-                raise RuntimeError
-
-        with pytest.raises(RuntimeError):
-            fails()
-        assert words(file) is None
-        with file.changing() as state:
-            state.execute(WRITE, ("sun",))
-        with pytest.raises(InvalidInput, match="UNIQUE"), file.changing() as state:
-            state.execute("INSERT INTO days VALUES (2, 'mist'), (1, 'hail')")
-        assert words(file) == ["sun"]
-
-    def test_a_full_disk(self, file: StateFile) -> None:
-        with file.changing() as state:
-            state.execute(WRITE, ("rain",))
-
-        def more() -> None:
-            with file.changing() as state:
-                state.execute("PRAGMA max_page_count = 3")
-                state.execute(WRITE, ("sun" * 10_000,))
-
-        with pytest.raises(InvalidInput, match=r"full.*nothing was changed"):
-            more()
-        assert words(file) == ["rain"]
-
-    def test_one_at_a_time(self, file: StateFile) -> None:
-        other = StateFile(file.path, *KIND)
-        with file.changing() as state:
-            state.execute(WRITE, ("rain",))
-            with pytest.raises(Busy, match="another process"), other.changing():
-                pass
-            # Whoever only reads sees what was there before.
-            assert words(other) is None
-        with other.changing() as state:
-            state.execute(WRITE, ("sun",))
-        assert words(file) == ["rain", "sun"]
-
     def test_other_threads_leave_the_lock_to_who_holds_it(self, file: StateFile) -> None:
         """POSIX locks go when the process closes the file anywhere, whoever opened it."""
-        with file.changing() as state:
-            state.execute(WRITE, ("rain",))
+        write(file, "rain")
         refused = []
 
         def look() -> None:
-            words(StateFile(file.path, *KIND))
+            # Whoever only reads sees what was there before.
+            assert words(StateFile(file.path, *KIND)) == ["rain"]
             try:
                 with StateFile(file.path, *KIND).changing():
                     pass
@@ -295,39 +311,3 @@ class TestState:
             with file.changing() as state:
                 state.execute(WRITE, ("rain",))
         assert words(file) == ["elsewhere", "rain"]
-
-    def test_a_lock_goes_with_the_process(self, file: StateFile) -> None:
-        if not hasattr(os, "fork"):
-            pytest.skip("needs fork")
-        child = os.fork()
-        if child == 0:
-            with file.changing() as state:
-                state.execute(WRITE, ("rain",))
-                os._exit(0)
-        os.waitpid(child, 0)
-        with file.changing() as state:
-            state.execute(WRITE, ("sun",))
-        assert words(file) == ["sun"]
-
-    @pytest.mark.parametrize("size", [1, 16, 100, 511, 512, 513, 5000])
-    @pytest.mark.parametrize("begin", ["", "x", "SQLite format 3\0"])
-    def test_files_of_any_size_that_are_no_state(
-        self, file: StateFile, begin: str, size: int
-    ) -> None:
-        content = begin.encode().ljust(size, b"\0")[:size]
-        file.path.write_bytes(content)
-        with pytest.raises(InvalidInput, match="damaged or is not a diary"):
-            words(file)
-        with pytest.raises(InvalidInput, match="damaged or is not a diary"), file.changing():
-            pass
-        assert file.path.read_bytes() == content
-
-    def test_files_that_hold_something_else(self, file: StateFile, tmp_path: Path) -> None:
-        file.path.write_text("ten years of work")
-        with pytest.raises(InvalidInput, match="damaged or is not a diary"):
-            words(file)
-        other = StateFile(tmp_path / "other", "a ledger", KIND[1], 7)
-        with other.changing() as state:
-            state.execute(WRITE, ("rain",))
-        with pytest.raises(InvalidInput, match="not a diary of this version"):
-            words(StateFile(other.path, *KIND))

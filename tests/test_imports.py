@@ -211,7 +211,7 @@ class TestCommandLine:
         heavy = {"numpy", "scipy", "sklearn", "pandas", "joblib", "matplotlib", "dp_accounting"}
         assert loaded & heavy == set()
         own = {name for name in loaded if name.startswith("discreet.")}
-        assert own == {"discreet.cli", "discreet.cli.stopping"}
+        assert own == {"discreet.cli"}
         if arguments != ["--help"]:
             assert "rich.console" not in loaded
 

@@ -13,7 +13,6 @@ from discreet.validation import (
     InvalidInput,
     Refusals,
     distinct,
-    equally_long,
     finite_number,
     instance_of,
     number_from,
@@ -55,11 +54,6 @@ REFUSES: list[tuple[Callable[[Any], Any], Any, str]] = [
     (lambda x: distinct(x, "they", 2), ["a"], "give at least two, each once."),
     (lambda x: ordered(*x, "bounds were"), (1.0, 1.0), "bounds were [1.0, 1.0]; the lower must be"),
     (lambda x: ordered(*x, "bounds were"), (-1.7e308, 1.7e308), "bounds were"),
-    (
-        lambda x: equally_long("rewards", x, "contexts", [1]),
-        [],
-        "rewards had 0 rows and contexts 1",
-    ),
 ]
 
 

@@ -9,35 +9,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discreet.action_space import ArmPoints, DecisionSets, PublicBox, PublicSet
-    from discreet.domain import Box, RewardBounds
-    from discreet.learners.epochs.capri import Capri
-    from discreet.learners.epochs.contexts import ContextDistribution
-    from discreet.learners.epochs.released_thompson import ReleasedThompson
-    from discreet.learners.epochs.usca import Usca
-    from discreet.learners.gp_ucb.learner import GPUCB
-    from discreet.learners.gp_ucb.posterior import KernelModel
-    from discreet.learners.local_kernel.learner import LocalKernel
-    from discreet.learners.messages import Actions, Policy, Reports
-    from discreet.learners.partition.learner import Partition
-    from discreet.learners.registry import make_learner
-    from discreet.learners.saving import load, save
-    from discreet.learners.schema import decode, encode
-    from discreet.learners.terms import Terms
-    from discreet.outsourcing.curator import Curator
-    from discreet.outsourcing.exchange import ReleasedTable
-    from discreet.outsourcing.modeler import Modeler
-    from discreet.privacy import (
-        Guarantee,
-        Joint,
-        Local,
-        NonPrivate,
-        Outsourced,
-        SecureNoise,
-        SimulatedNoise,
-        Unprotected,
-    )
-    from discreet.validation import InvalidInput
+    from discreet.action_space import ArmPoints as ArmPoints
+    from discreet.action_space import DecisionSets as DecisionSets
+    from discreet.action_space import PublicBox as PublicBox
+    from discreet.action_space import PublicSet as PublicSet
+    from discreet.domain import Box as Box
+    from discreet.domain import RewardBounds as RewardBounds
+    from discreet.learners.epochs.capri import Capri as Capri
+    from discreet.learners.epochs.contexts import ContextDistribution as ContextDistribution
+    from discreet.learners.epochs.released_thompson import ReleasedThompson as ReleasedThompson
+    from discreet.learners.epochs.usca import Usca as Usca
+    from discreet.learners.gp_ucb.learner import GPUCB as GPUCB
+    from discreet.learners.gp_ucb.posterior import KernelModel as KernelModel
+    from discreet.learners.local_kernel.learner import LocalKernel as LocalKernel
+    from discreet.learners.messages import Actions as Actions
+    from discreet.learners.messages import Policy as Policy
+    from discreet.learners.messages import Reports as Reports
+    from discreet.learners.partition.learner import Partition as Partition
+    from discreet.learners.registry import make_learner as make_learner
+    from discreet.learners.saving import load as load
+    from discreet.learners.saving import save as save
+    from discreet.learners.schema import decode as decode
+    from discreet.learners.schema import encode as encode
+    from discreet.learners.terms import Terms as Terms
+    from discreet.outsourcing.curator import Curator as Curator
+    from discreet.outsourcing.exchange import ReleasedTable as ReleasedTable
+    from discreet.outsourcing.modeler import Modeler as Modeler
+    from discreet.privacy import Guarantee as Guarantee
+    from discreet.privacy import Joint as Joint
+    from discreet.privacy import Local as Local
+    from discreet.privacy import NonPrivate as NonPrivate
+    from discreet.privacy import Outsourced as Outsourced
+    from discreet.privacy import SecureNoise as SecureNoise
+    from discreet.privacy import SimulatedNoise as SimulatedNoise
+    from discreet.privacy import Unprotected as Unprotected
+    from discreet.validation import InvalidInput as InvalidInput
 else:
     # Where each name is at run time; the imports above say the same to type checkers and editors.
     _NAMES = {
@@ -72,6 +78,7 @@ else:
         "validation": ("InvalidInput",),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}
+    __all__ = sorted(_MODULES)
 
     def __getattr__(name):
         if name not in _MODULES:
@@ -82,42 +89,3 @@ else:
 
     def __dir__():
         return sorted({*globals(), *__all__})
-
-
-__all__ = [
-    "GPUCB",
-    "Actions",
-    "ArmPoints",
-    "Box",
-    "Capri",
-    "ContextDistribution",
-    "Curator",
-    "DecisionSets",
-    "Guarantee",
-    "InvalidInput",
-    "Joint",
-    "KernelModel",
-    "Local",
-    "LocalKernel",
-    "Modeler",
-    "NonPrivate",
-    "Outsourced",
-    "Partition",
-    "Policy",
-    "PublicBox",
-    "PublicSet",
-    "ReleasedTable",
-    "ReleasedThompson",
-    "Reports",
-    "RewardBounds",
-    "SecureNoise",
-    "SimulatedNoise",
-    "Terms",
-    "Unprotected",
-    "Usca",
-    "decode",
-    "encode",
-    "load",
-    "make_learner",
-    "save",
-]

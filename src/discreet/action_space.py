@@ -21,7 +21,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.codec import Range
+from discreet.codec import Coded, Range
 from discreet.domain import Box
 from discreet.validation import (
     BoolArray,
@@ -102,17 +102,14 @@ class PublicSet(_Points):
 
 
 @dataclass(frozen=True)
-class DecisionSets:
+class DecisionSets(Coded):
     """Every person brings a finite set of points of the domain.
 
     Attributes:
         most: the largest number of points in one set.
     """
 
-    most: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "most", whole_number(self.most, "most", minimum=1))
+    most: Annotated[int, Range(1)]
 
 
 @dataclass(frozen=True)
@@ -162,13 +159,8 @@ class Candidates:
             _check_count(people, count, most, 0)
             domain.to_unit(array.reshape(people * count, -1))
             return cls._of_array(array.astype(np.float64), most)
-        if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
-            raise InvalidInput(
-                f"contexts was {sets!r:.80}; give the decision set of each person: an array of "
-                "shape (people, candidates, columns), or a list of arrays (candidates, columns)."
-            )
         rows = []
-        for person, points in enumerate(sets):
+        for person, points in enumerate(_one_each(sets, repr(sets))):
             _check_count(1, len(points) if hasattr(points, "__len__") else 1, most, person)
             domain.to_unit(points)
             rows.append(np.asarray(domain.in_order(points), dtype=np.float64))
@@ -182,13 +174,9 @@ class Candidates:
         if array is not None and array.ndim == 3 and array.dtype.kind in "biuf" and array.size:
             flat = domain.nearest(array.reshape(-1, array.shape[2]))
             return cls._of_array(flat.reshape(array.shape)[:, :most], most)
-        if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
-            raise InvalidInput(
-                f"contexts was a {type(sets).__name__}; give the decision set of each person: an "
-                "array of shape (people, candidates, columns), or a list of arrays (candidates, "
-                "columns), none of them empty."
-            )
-        return cls._of_rows([domain.nearest(points)[:most] for points in sets], most)
+        # The message holds nothing of a person.
+        each = _one_each(sets, f"a {type(sets).__name__}")
+        return cls._of_rows([domain.nearest(points)[:most] for points in each], most)
 
     @classmethod
     def _of_array(cls, points: FloatArray, most: int) -> Candidates:
@@ -201,6 +189,17 @@ class Candidates:
     def _of_rows(cls, rows: Sequence[FloatArray], most: int) -> Candidates:
         points = np.stack([row[np.minimum(np.arange(most), len(row) - 1)] for row in rows])
         return cls(points, np.arange(most) < np.array([len(row) for row in rows])[:, None])
+
+
+def _one_each(sets: Any, given: str) -> Sequence[Any]:
+    """Decision sets that come one by one; `InvalidInput` unless there is one at least."""
+    if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
+        raise InvalidInput(
+            f"contexts was {given:.80}; give the decision set of each person: an array of shape "
+            "(people, candidates, columns), or a list of arrays (candidates, columns), none of "
+            "them empty."
+        )
+    return sets  # type: ignore[return-value]
 
 
 def _check_count(people: int, count: int, most: int, person: int) -> None:

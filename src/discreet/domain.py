@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,13 +87,18 @@ class Box:
         """The number of columns d."""
         return len(self.lower)
 
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        """(d,) and (d,) lower and upper bounds, as arrays."""
+        return np.asarray(self.lower), np.asarray(self.upper)
+
     def to_unit(self, contexts: ArrayLike) -> FloatArray:
         """Contexts (n, d) mapped onto [0, 1]^d; `InvalidInput` when one lies outside the box.
 
         A table with named columns (a data frame) is read by the names of the box.
         """
         array = finite_matrix(self.in_order(contexts), "contexts", self.dimension)
-        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        low, high = self._ends
         outside = (array < low) | (array > high)
         if outside.any():
             row, column = (int(i) for i in np.argwhere(outside)[0])
@@ -145,7 +151,7 @@ class Box:
     def nearest(self, contexts: ArrayLike) -> FloatArray:
         """(n, d) contexts in declared units, each value moved to the nearest within its bounds."""
         array = number_matrix(self.in_order(contexts), "contexts", self.dimension)
-        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        low, high = self._ends
         inside: FloatArray = np.where(np.isnan(array), low + (high - low) / 2.0, array)
         return np.clip(inside, low, high)
 
@@ -156,7 +162,7 @@ class Box:
         nearest level, and NaN as the middle of its column. For reports that are private when they
         leave a person, where a refusal would tell something about them.
         """
-        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        low, high = self._ends
         unit: FloatArray = (self.nearest(contexts) - low) / (high - low)
         for column, count in enumerate(self.levels):
             if count is not None:
@@ -165,7 +171,7 @@ class Box:
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Points of [0, 1]^d mapped back to the declared units."""
-        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        low, high = self._ends
         # Rounding must not carry a corner of the cube past a bound.
         points: FloatArray = np.clip(low + unit * (high - low), low, high)
         return points

@@ -85,6 +85,10 @@ class Busy(InvalidInput):
     """Another process is changing the same state."""
 
 
+class Damaged(InvalidInput):
+    """A file that holds something else, or parts of what it should."""
+
+
 @dataclass(frozen=True)
 class StateFile:
     """State in one SQLite file: each change is there whole and on disk, or not at all.
@@ -111,13 +115,11 @@ class StateFile:
         Raises:
             InvalidInput: for a file that holds something else, or that is damaged.
         """
-        size = self.path.stat().st_size if self.path.exists() else 0
-        if size == 0:
+        if not self.path.exists() or self.path.stat().st_size == 0:
             yield None
             return
-        with self._opened(wait=5.0) as state:
-            state.execute("BEGIN")
-            yield state if self._is_begun(state, size) else None
+        with self._opened("BEGIN", wait=5.0) as (state, begun):
+            yield state if begun else None
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
@@ -130,23 +132,29 @@ class StateFile:
             Busy: when another process works on it.
             InvalidInput: as from `reading`.
         """
+        # Of two that begin, one is refused here and not when it has drawn something.
+        with self._to_change("BEGIN IMMEDIATE") as state:
+            yield state
+            state.execute("COMMIT")
+
+    @contextmanager
+    def held(self) -> Iterator[sqlite3.Connection]:
+        """The same, but each statement by itself is on disk when it returns."""
+        with self._to_change("PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE") as state:
+            state.commit()
+            yield state
+
+    @contextmanager
+    def _to_change(self, *begin: str) -> Iterator[sqlite3.Connection]:
         # One thread makes the file, and none goes on before it is closed.
         with _MAKING:
             if not self.path.exists():
                 self._make()
-        size = self.path.stat().st_size
-        with self._opened(wait=0.0) as state:
-            # Of two that begin, one is refused here and not when it has drawn something.
-            state.execute("BEGIN IMMEDIATE")
-            try:
-                if not self._is_begun(state, size):
-                    for statement in (f"PRAGMA application_id = {self.application}", *self.schema):
-                        state.execute(statement)
-                yield state
-            except BaseException:
-                state.rollback()
-                raise
-            state.execute("COMMIT")
+        with self._opened(*begin) as (state, begun):
+            if not begun:
+                for statement in (f"PRAGMA application_id = {self.application}", *self.schema):
+                    state.execute(statement)
+            yield state
 
     def _make(self) -> None:
         """An empty file; SQLite would let others read it, as the umask says."""
@@ -158,7 +166,12 @@ class StateFile:
         sync_folder(self.path.parent)
 
     @contextmanager
-    def _opened(self, wait: float) -> Iterator[sqlite3.Connection]:
+    def _opened(self, *begin: str, wait: float = 0.0) -> Iterator[tuple[sqlite3.Connection, bool]]:
+        """The file after the statements that begin a transaction, and whether its tables are there.
+
+        Whatever was not committed when the block ends is taken back.
+        """
+        size = self.path.stat().st_size
         name = f"{self.path.resolve().as_uri()}?mode=rw"
         try:
             state = sqlite3.connect(name, timeout=wait, isolation_level=None, uri=True)
@@ -166,8 +179,9 @@ class StateFile:
                 # As FULL, and the folder too: a journal that came back after a power cut would
                 # take back what was seen.
                 state.execute("PRAGMA synchronous = EXTRA")
-                state.execute("PRAGMA foreign_keys = ON")
-                yield state
+                for statement in ("PRAGMA foreign_keys = ON", *begin):
+                    state.execute(statement)
+                yield state, self._is_begun(state, size)
             finally:
                 state.close()
         except sqlite3.Error as error:
@@ -177,9 +191,9 @@ class StateFile:
                     "repeat the command."
                 ) from error
             if type(error) is sqlite3.DatabaseError:
-                raise InvalidInput(
-                    f"{self.path} is damaged or is not {self.what} ({error}); restore it, or name "
-                    "another."
+                raise Damaged(
+                    f"{self.path} is damaged or is not {self.what} ({error}); restore it, name "
+                    "another, or remove it to begin anew."
                 ) from error
             raise InvalidInput(
                 f"{self.path} could not be read or written ({error}); nothing was changed."
@@ -188,9 +202,7 @@ class StateFile:
     def _is_begun(self, state: sqlite3.Connection, size: int) -> bool:
         """Whether its tables are there; not if the first change never came to its end.
 
-        Args:
-            state: the open file.
-            size: of the file before SQLite opened it.
+        `size` is that of the file before SQLite opened it.
         """
         (tables,) = state.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = state.execute("PRAGMA application_id").fetchone()
@@ -199,7 +211,8 @@ class StateFile:
         if not tables and size and self.path.stat().st_size:
             raise sqlite3.DatabaseError("file is not a database")
         if tables and application != self.application:
-            raise InvalidInput(
-                f"{self.path} is not {self.what} of this version; restore it, or name another."
+            raise Damaged(
+                f"{self.path} is not {self.what} of this version; restore it, name another, or "
+                "remove it to begin anew."
             )
         return bool(tables)

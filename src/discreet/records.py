@@ -1,7 +1,7 @@
 """The kinds of result records, in one place.
 
 `RunRecord`: one per learner, budget and replicate of a study (`discreet run --json`).
-`AuditRecord`: one per check of an audit (`discreet audit --json`).
+`Finding`: one per check of an audit (`discreet audit --json`).
 
 A row of what was varied and `REPRODUCED`: one per case and metric of a paper's figure or table.
 
@@ -23,6 +23,8 @@ from typing import Literal
 from discreet.durable import write_bytes
 from discreet.validation import InvalidInput
 
+# Trials that prove less than this share of a promise are too weak to tell.
+WEAK = 0.5
 TrustModelName = Literal["local", "joint", "outsourced", "none"]
 Value = str | int | float | bool | None
 
@@ -75,54 +77,64 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
-class AuditRecord:
-    """One check of an audit.
+class Finding:
+    """What an audit says about one check.
 
     Attributes:
         name: of the check.
         kind: `mechanism`, `learner` or `specimen`.
         trust_model: who sees what.
-        verdict: as in `discreet.audit.runner.Finding`.
-        epsilon: promised: the smaller of budget and certificate, or the claim of a specimen; null
+        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `too weak to tell`
+            where trials alone prove little; `not audited` where nothing is promised; `FAILED` where
+            what is promised could not be audited.
+        epsilon: promised: the smaller of budget and certificate, or the claim of a specimen; NaN
             where nothing was audited.
         delta: the same.
-        exact: epsilon at that delta of the worst neighbours, by exact replay; null without one.
+        exact: epsilon at that delta of the worst neighbours, by exact replay; NaN without one.
         replayed: state and neighbours of exact replay in words.
         fault: what breaks the promise for sure, or why nothing was audited.
-        lower_bound: on epsilon at that delta, by trials; null without any.
+        lower_bound: on epsilon at that delta, by trials; NaN without any.
         bound: how counts became it: `counts`, `gaussian` or `none`.
         attack: neighbours and score of the trials in words.
         trials: on each of the two data sets.
-        true_positive_rate: how often the first data set was recognised; null without trials.
+        true_positive_rate: how often the first data set was recognised; NaN without trials.
         false_positive_rate: how often the second was taken for the first.
         confidence: of this bound.
         overall_confidence: the confidence that all verdicts of the audit hold together.
+        about: what was audited.
     """
 
     name: str
     kind: str
     trust_model: TrustModelName
     verdict: str
-    epsilon: float | None
-    delta: float | None
-    exact: float
-    replayed: str
-    fault: str
-    lower_bound: float
-    bound: str
-    attack: str
-    trials: int
-    true_positive_rate: float
-    false_positive_rate: float
-    confidence: float
-    overall_confidence: float
+    epsilon: float = math.nan
+    delta: float = math.nan
+    exact: float = math.nan
+    replayed: str = ""
+    fault: str = ""
+    lower_bound: float = math.nan
+    bound: str = "none"
+    attack: str = ""
+    trials: int = 0
+    true_positive_rate: float = math.nan
+    false_positive_rate: float = math.nan
+    confidence: float = math.nan
+    overall_confidence: float = math.nan
+    about: str = ""
 
-    def to_dict(self) -> dict[str, Value]:
-        """The record as JSON values."""
-        return asdict(self)
+    @property
+    def failed(self) -> bool:
+        """Whether an honest promise was broken or not audited, or a broken one not noticed."""
+        return self.verdict in ("BROKEN", "NOT CAUGHT", "FAILED")
+
+    @property
+    def weak(self) -> bool:
+        """Whether its trials prove little of what is promised."""
+        return self.lower_bound < WEAK * self.epsilon
 
 
-Record = RunRecord | AuditRecord | Mapping[str, Value]
+Record = RunRecord | Finding | Mapping[str, Value]
 
 
 def as_json_line(record: Record) -> str:
@@ -182,7 +194,7 @@ def holds_records(path: Path) -> bool:
 def _is_record(keys: Iterable[str]) -> bool:
     """Whether a record of some kind has these keys; earlier versions wrote fewer of some."""
     given = set(keys)
-    run, check = ({field.name for field in fields(kind)} for kind in (RunRecord, AuditRecord))
+    run, check = ({field.name for field in fields(kind)} for kind in (RunRecord, Finding))
     return (
         {"study", "learner", "replicate", "metric", "value"} <= given <= run
         or {"name", "verdict", "lower_bound"} <= given <= check

@@ -9,7 +9,7 @@ checks run before any state is touched, so refused input leaves everything as it
 | finite_number, positive_number, probability, number_from   | one number                        |
 | whole_number                                               | one whole number                  |
 | one_of, instance_of                                        | one of a few values, or of a kind |
-| ordered, distinct, equally_long                            | values that fit together          |
+| ordered, distinct                                          | values that fit together          |
 | number_matrix, finite_matrix, number_vector, finite_vector | float64 arrays of a shape         |
 | whole_vector, nearest_whole                                | int64 arrays of a shape           |
 | read_array                                                 | arrays in JSON                    |
@@ -34,6 +34,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 SignArray = NDArray[np.int8]
 TicketArray = NDArray[np.uint64]
+
+_LEAST_ABOVE_0 = math.nextafter(0.0, 1.0)
 
 Choice = TypeVar("Choice")
 Kind = TypeVar("Kind")
@@ -113,18 +115,13 @@ def finite_number(value: Any, name: str, requirement: str = "a finite number") -
 
 def positive_number(value: Any, name: str) -> float:
     """`value` as a float above 0 and below infinity."""
-    number = finite_number(value, name, "a finite number above 0")
-    if number <= 0.0:
-        raise refused(value, name, "a finite number above 0")
-    return number
+    return number_from(value, name, _LEAST_ABOVE_0, math.inf, "a finite number above 0")
 
 
 def probability(value: Any, name: str) -> float:
     """`value` as a float strictly between 0 and 1."""
-    number = finite_number(value, name, "a number strictly between 0 and 1")
-    if not 0.0 < number < 1.0:
-        raise refused(value, name, "strictly between 0 and 1")
-    return number
+    allowed = "a number strictly between 0 and 1"
+    return number_from(value, name, _LEAST_ABOVE_0, math.nextafter(1.0, 0.0), allowed)
 
 
 def number_from(
@@ -198,15 +195,6 @@ def distinct(values: Iterable[Choice], name: str, least: int = 1) -> tuple[Choic
     return given
 
 
-def equally_long(name: str, first: Any, others: str, second: Any) -> None:
-    """Refuse two sequences with one entry for the same thing each that differ in length."""
-    if len(first) != len(second):
-        raise InvalidInput(
-            f"{name} had {len(first)} rows and {others} {len(second)}; give one of each for "
-            "every row."
-        )
-
-
 def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
     """`values` as a float64 array of shape (n, columns) with n >= 1."""
     array = _as_float(values, name)
@@ -223,8 +211,8 @@ def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
 def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
     """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
     array = number_matrix(values, name, columns)
-    bad = ~np.isfinite(array).all(axis=1)
-    if bad.any():
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array).all(axis=1)
         raise InvalidInput(
             f"{name} had NaN or infinity in {int(bad.sum())} of {len(array)} rows, first in row "
             f"{int(np.argmax(bad))}; drop or impute those rows by a rule that is public."
@@ -246,8 +234,8 @@ def number_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
 def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
     """`values` as a float64 array of shape (length,) with no NaN or infinity."""
     array = number_vector(values, name, length)
-    bad = ~np.isfinite(array)
-    if bad.any():
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array)
         raise InvalidInput(
             f"{name} had NaN or infinity in {int(bad.sum())} of {length} entries, first at "
             f"position {int(np.argmax(bad))}; every value must be finite."
@@ -272,8 +260,8 @@ def whole_vector(
         raise InvalidInput(f"{name} had shape {array.shape}; it must have shape {wanted}.")
     if array.size and array.dtype.kind not in "iu":
         raise InvalidInput(f"{name} had type {array.dtype}; it must hold whole numbers.")
-    bad = (array < minimum) | (array > maximum)
-    if bad.any():
+    if array.size and (array.min() < minimum or array.max() > maximum):
+        bad = (array < minimum) | (array > maximum)
         first = int(np.argmax(bad))
         raise InvalidInput(
             f"{name} was {array[first]} at position {first}; every entry must be a whole number "
@@ -338,6 +326,8 @@ def _as_float(values: ArrayLike, name: str) -> FloatArray:
             raise TypeError(f"its type was {array.dtype}, or it was masked")
         if array.dtype.kind == "O":
             array = np.array([_number(value) for value in array.flat]).reshape(array.shape)
+        if array.dtype.itemsize <= 8:
+            return array.astype(np.float64)
         with np.errstate(over="ignore"):  # beyond float64 is infinity
             return array.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Ways to break honest learners, which an audit must notice."""
+"""Ways to break honest learners, which an audit must notice, and what it says of one check."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from discreet.audit import CONFIDENCE
+from discreet.audit.games import Check
 from discreet.audit.people import Maker
+from discreet.audit.runner import audit
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.releases import EpochRelease
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.privacy import NoiseSource
+from discreet.records import Finding
+from discreet.validation import InvalidInput
+
+
+def finding(check: Check, trials: int = 0, confidence: float = CONFIDENCE) -> Finding:
+    """What the audit says of a check."""
+    *_, found = audit([check], trials, confidence)
+    assert isinstance(found, Finding)
+    return found
 
 
 class HalvedNoise(Usca):
@@ -25,11 +37,11 @@ class HalvedNoise(Usca):
     def guarantee(self) -> Any:
         honest = super()._multiplier(None)  # type: ignore[arg-type]
         kept = self._released
-        shown = tuple(replace(one, multiplier=honest) for one in kept.drawn)
+        shown = tuple(replace(release, multiplier=honest) for release in kept.drawn)
         self._released = replace(kept, drawn=shown)
-        found = super().guarantee()
+        held = super().guarantee()
         self._released = kept
-        return found
+        return held
 
 
 class RewardInThePolicy(GPUCB):
@@ -37,16 +49,16 @@ class RewardInThePolicy(GPUCB):
 
     def policy_header(self) -> dict[str, Any]:
         header = super().policy_header()
-        told = 0 if self.people == 0 else int(abs(self._sums.row.sum())) % 1000
-        return {**header, "public_seed": header["public_seed"] + told}
+        sums = 0 if self.people == 0 else int(abs(self._sums.row.sum())) % 1000
+        return {**header, "public_seed": header["public_seed"] + sums}
 
 
 class SecondDraw(Usca):
     """Draws every release twice, and shows the second draw."""
 
-    def _drawn(self, version: int, one: Any) -> EpochRelease:
-        super()._drawn(version, one)
-        return super()._drawn(version, one)
+    def _drawn(self, version: int, due: Any) -> EpochRelease:
+        super()._drawn(version, due)
+        return super()._drawn(version, due)
 
 
 class PublicSums(Capri):
@@ -60,28 +72,26 @@ class PublicSums(Capri):
 class OwnRandomness(Usca):
     """Draws noise from the clock, as it were, where no noise source sees it."""
 
-    def _drawn(self, version: int, one: Any) -> EpochRelease:
-        made = super()._drawn(version, one)
-        return replace(made, total=made.total + np.random.default_rng().normal())
+    def _drawn(self, version: int, due: Any) -> EpochRelease:
+        drawn = super()._drawn(version, due)
+        return replace(drawn, total=drawn.total + np.random.default_rng().normal())
 
 
 class SeedOfSums(Usca):
     """Makes its noise from a seed that is read from the secret sums."""
 
-    def _drawn(self, version: int, one: Any) -> EpochRelease:
+    def _drawn(self, version: int, due: Any) -> EpochRelease:
         assert self.noise is not None
-        self.noise = type(self.noise)(int(abs(one.total.sum())))  # type: ignore[call-arg]
-        return super()._drawn(version, one)
+        self.noise = type(self.noise)(int(abs(due.total.sum())))  # type: ignore[call-arg]
+        return super()._drawn(version, due)
 
 
 class Refusing(Usca):
     """Refuses whoever brings a reward above the average."""
 
-    def _check_sum(self, version: int, one: Any) -> None:
-        super()._check_sum(version, one)
-        if one.total.sum() > 0:
-            from discreet.validation import InvalidInput
-
+    def _check_sum(self, version: int, due: Any) -> None:
+        super()._check_sum(version, due)
+        if due.total.sum() > 0:
             raise InvalidInput("too much.")
 
 

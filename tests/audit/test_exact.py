@@ -8,140 +8,157 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from discreet.audit.exact import Claim, Facts, Promise, exact_of, promised
+from discreet.audit.exact import (
+    Claim,
+    Exact,
+    Facts,
+    Promise,
+    exact_of,
+    fingerprint,
+    public_facts,
+)
 from discreet.privacy import NoiseSource, OnceEach, Release, SimulatedNoise
-from discreet.privacy.accounting import GaussianEvent, PureEvent
+from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 CLAIM = Claim(1.0, 1e-5)
 SCALE = gaussian_noise_multiplier(1.0, 1e-5)
-VALUES = [("0", 0.0), ("1", 1.0), ("a half", 0.5)]
 
 
-def release(scale: float, sensitivity: float) -> Release:
+def release(scale: float, sensitivity: float) -> list[Release]:
     event = GaussianEvent(scale / sensitivity)
-    return Release("Gaussian", event, sensitivity, "given", scale, OnceEach("g"), "a number", "n")
+    return [Release("Gaussian", event, sensitivity, "given", scale, OnceEach("g"), "a number", "n")]
 
 
-def code(
-    scale: float = SCALE,
+def noisy(value: float, scale: float = SCALE, seed: int = 1) -> np.ndarray:
+    return SimulatedNoise(seed).add_gaussian(np.array([value]), scale)
+
+
+def replayed(
+    released: Callable[[float], object] = noisy,
     certified: Claim = CLAIM,
     releases: list[Release] | None = None,
-    shown: Callable[[float, np.ndarray], object] = lambda value, noisy: noisy.tolist(),
-) -> Callable[[float, Facts], Promise]:
-    """A sum with Gaussian noise, and what is shown of it."""
+) -> Exact:
+    """Of a sum with Gaussian noise, or what else is released of a number."""
 
     def run(value: float, facts: Facts) -> Promise:
-        noisy = SimulatedNoise(1).add_gaussian(np.array([value]), scale)
-        facts.add("the sum", repr(shown(value, noisy)))
+        try:
+            shown = released(value)
+        except ValueError as error:
+            facts.refusal("a report", error)
+        else:
+            facts.add("the sum", repr(shown))
         return Promise(CLAIM, certified, releases)
 
-    return run
+    return exact_of(run, [("0", 0.0), ("1", 1.0), ("a half", 0.5)])
 
 
 def test_an_honest_release_is_measured_exactly() -> None:
-    found = exact_of(code(releases=[release(SCALE, 1.0)]), VALUES)
+    found = replayed(releases=release(SCALE, 1.0))
     assert found.epsilon == pytest.approx(1.0, abs=1e-9)
     assert not found.broken
     assert found.attack == "0 or 1"
 
 
 def test_a_tenth_less_noise_is_a_broken_promise() -> None:
-    found = exact_of(code(0.9 * SCALE), VALUES)
+    found = replayed(lambda value: noisy(value, 0.9 * SCALE))
     assert found.epsilon == pytest.approx(1.1228, abs=1e-4)
     assert found.broken
 
 
 def test_the_claim_is_the_smaller_of_budget_and_certificate() -> None:
-    found = exact_of(code(certified=Claim(0.8, 1e-5)), VALUES)
+    found = replayed(certified=Claim(0.8, 1e-5))
     assert found.claim.epsilon == 0.8
     assert found.broken
-    above = exact_of(code(10.0 * SCALE, certified=Claim(1.2, 1e-5)), VALUES)
+    above = replayed(lambda value: noisy(value, 10.0 * SCALE), certified=Claim(1.2, 1e-5))
     assert above.epsilon < 0.2
     assert above.broken
     assert "more than" in above.fault
 
 
+def refusing(value: float) -> object:
+    if value > 0.7:
+        raise ValueError("too large.")
+    return noisy(value)
+
+
 @pytest.mark.parametrize(
-    ("shown", "said"),
+    ("released", "fault"),
     [
-        (lambda value, noisy: [value, *noisy], "the sum depends on the data"),
-        (lambda value, noisy: "x" * int(2 * value), "the sum depends on the data"),
+        (lambda value: [value, *noisy(value)], "the sum depends on the data"),
+        (lambda value: "x" * int(2 * value), "the sum depends on the data"),
+        (refusing, "whether a report is refused depends on the data"),
+        (lambda value: [noisy(value, 2.0 * SCALE) for _ in range(2)], "the same noise"),
+        (lambda value: noisy(value, seed=int(value * 100)), "a seed"),
     ],
 )
-def test_what_shows_beside_the_noise_is_found(shown: Callable[..., object], said: str) -> None:
-    found = exact_of(code(shown=shown), VALUES)
-    assert (found.epsilon, found.fault) == (math.inf, said)
+def test_what_shows_beside_the_noise_is_found(
+    released: Callable[[float], object], fault: str
+) -> None:
+    found = replayed(released)
+    assert found.broken
+    assert fault in found.fault
 
 
-def test_refusing_one_and_not_the_other_is_found() -> None:
-    def run(value: float, facts: Facts) -> Promise:
-        noisy = SimulatedNoise(1).add_gaussian(np.array([value]), SCALE)
-        try:
-            if value > 0.7:
-                raise InvalidInput("too large.")
-            facts.add("the sum", repr(noisy))
-        except InvalidInput as error:
-            facts.refusal("a report", error)
-        return Promise(CLAIM, CLAIM)
-
-    found = exact_of(run, VALUES)
-    assert "whether a report is refused" in found.fault
+@pytest.mark.parametrize(
+    ("releases", "fault"),
+    [
+        (release(SCALE, 0.5), "sensitivity of 0.5 on record"),
+        (release(2.0 * SCALE, 1.0), "which no record has"),
+    ],
+)
+def test_a_record_that_is_wrong_is_found(releases: list[Release], fault: str) -> None:
+    assert fault in replayed(releases=releases).fault
 
 
-def test_a_sensitivity_on_record_that_is_too_small_is_found() -> None:
-    found = exact_of(code(releases=[release(SCALE, 0.5)]), VALUES)
-    assert "sensitivity of 0.5 on record" in found.fault
-    other = exact_of(code(releases=[release(2.0 * SCALE, 1.0)]), VALUES)
-    assert "which no record has" in other.fault
-
-
-def test_noise_that_two_releases_share_is_found() -> None:
-    def run(value: float, facts: Facts) -> Promise:
-        for _ in range(2):
-            noisy = SimulatedNoise(1).add_gaussian(np.array([value]), 2.0 * SCALE)
-            facts.add("a sum", repr(noisy))
-        return Promise(CLAIM, CLAIM)
-
-    assert "the same noise" in exact_of(run, VALUES).fault
-
-
-def test_a_seed_from_the_data_is_found() -> None:
-    def run(value: float, facts: Facts) -> Promise:
-        noisy = SimulatedNoise(int(value * 100)).add_gaussian(np.array([value]), SCALE)
-        facts.add("the sum", repr(noisy))
-        return Promise(CLAIM, CLAIM)
-
-    assert "a seed" in exact_of(run, VALUES).fault
-
-
-def test_code_that_draws_noise_elsewhere_is_refused() -> None:
+def test_code_that_cannot_be_attacked_is_refused() -> None:
     class Own(NoiseSource):
         name, secure = "own", False
 
         def _draw(self, values, scale):  # type: ignore[no-untyped-def]
             return values + np.random.default_rng().normal(0.0, scale, np.shape(values))
 
-        add_gaussian = add_laplace = _draw
-
-        def keys(self, shape):  # type: ignore[no-untyped-def]
-            raise NotImplementedError
-
-        below = coins = laplace_epsilon = gaussian_multiplier = keys
-
-    def run(value: float, facts: Facts) -> Promise:
-        facts.add("the sum", repr(Own().add_gaussian(np.array([value]), SCALE)))
-        return Promise(CLAIM, CLAIM)
+        add_gaussian = add_laplace = keys = below = coins = _draw
+        laplace_epsilon = gaussian_multiplier = _draw
 
     with pytest.raises(InvalidInput, match=r"cannot be replayed.*noise source"):
-        exact_of(run, VALUES)
-
-
-def test_nothing_to_attack_is_refused() -> None:
-    def run(value: float, facts: Facts) -> Promise:
-        facts.add("nothing", b"")
-        return promised(CLAIM, [PureEvent(0.0)])
-
+        replayed(lambda value: Own().add_gaussian(np.array([value]), SCALE))
     with pytest.raises(InvalidInput, match="nothing to attack"):
-        exact_of(run, VALUES)
+        replayed(lambda value: b"")
+
+
+def test_claims_are_checked() -> None:
+    for epsilon, delta in ((-1.0, 0.0), (math.nan, 0.0), (1.0, 1.0), (1.0, -0.1)):
+        with pytest.raises(InvalidInput, match="claim"):
+            Claim(epsilon, delta)
+
+
+class Shown:
+    """Shows a sum under a public name, another under a private one, and what a method returns."""
+
+    def __init__(self, value: float) -> None:
+        self.total = np.array([value])
+        self._secret = value
+
+    @property
+    def double(self) -> float:
+        return 2.0 * float(self.total[0])
+
+    def triple(self) -> float:
+        return 3.0 * float(self.total[0])
+
+    def scaled(self, by: float) -> float:
+        return by
+
+    @property
+    def broken(self) -> float:
+        raise ValueError("not yet")
+
+
+def test_public_facts_are_all_that_has_a_public_name() -> None:
+    first, again, other = (dict(public_facts(Shown(value))) for value in (1.0, 1.0, 2.0))
+    assert first == again
+    assert set(first) == {"total", "double", "triple", "broken"}
+    assert [name for name in first if other[name] != first[name]] == ["double", "total", "triple"]
+    assert fingerprint([1, {"a": 2.0}]) != fingerprint([1, {"a": 2.5}])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
 from discreet.audit.exact import worst_neighbours
 from discreet.audit.games import Check
-from discreet.audit.joint import JointRun, fingerprint, public_facts
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,
@@ -24,13 +22,14 @@ from discreet.audit.learners import (
     learner_checks,
     local_states,
 )
-from discreet.audit.people import Person, people_for
-from discreet.audit.runner import Finding, audit
+from discreet.audit.people import Person, Population
+from discreet.audit.runs import JointRun
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
 from discreet.learners.messages import Actions
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Joint, Local
+from discreet.records import Finding
 from discreet.validation import InvalidInput
 
 from .broken import (
@@ -42,19 +41,15 @@ from .broken import (
     RewardInThePolicy,
     SecondDraw,
     SeedOfSums,
+    finding,
 )
 
 _ENDS = (Person(((0.0, 1.0),), 1.0), Person(((0.0, 1.0),), 0.0))
 
 
-def finding(check: Check, trials: int) -> Finding:
-    (found,) = [one for one in audit([check], trials) if isinstance(one, Finding)]
-    return found
-
-
 def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
     maker = BrokenMaker(**vars(_maker(name, "joint", space)), kind=kind)
-    return finding(learner_check(name, maker), 0)
+    return finding(learner_check(name, maker))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +70,7 @@ def test_broken_learners_are_broken(
     assert found.verdict == "BROKEN"
     assert said in found.fault
     if not said:
-        assert found.claim is not None
-        assert found.claim.epsilon == pytest.approx(JOINT_EPSILON)
+        assert found.epsilon == pytest.approx(JOINT_EPSILON)
         assert found.exact > 1.2 * JOINT_EPSILON
 
 
@@ -96,9 +90,9 @@ def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     honest = finding(replace(check, exact=lambda: exact), 2000)
     assert honest.verdict == "holds"
     assert honest.trials == 40
-    assert 0.0 < honest.epsilon < 8.0
+    assert 0.0 < honest.lower_bound < 8.0
     wrong = replace(check, exact=lambda: replace(exact, subject=halved))
-    assert finding(wrong, 2000).epsilon > honest.epsilon
+    assert finding(wrong, 2000).lower_bound > honest.lower_bound
     assert finding(wrong, 40_000).verdict == "BROKEN"
 
 
@@ -157,14 +151,13 @@ _QUICK = ("partition, local", "partition, sources", "usca, joint", "gp_ucb, loca
     ],
 )
 def test_every_promise_withstands_exact_replay(check: Check) -> None:
-    found = finding(check, 0)
+    found = finding(check)
     assert found.verdict == "holds", found.fault
-    assert found.claim is not None
-    assert found.claim.epsilon == pytest.approx(
+    assert found.epsilon == pytest.approx(
         JOINT_EPSILON if check.trust_model == "joint" else LOCAL_EPSILON, rel=1e-6
     )
     if check.name.split(",")[0] in _TIGHT and check.name != "usca, predictions":
-        assert found.exact == pytest.approx(found.claim.epsilon, abs=1e-6)
+        assert found.exact == pytest.approx(found.epsilon, abs=1e-6)
 
 
 def test_a_learner_that_promises_nothing_says_so() -> None:
@@ -192,76 +185,39 @@ def test_what_a_study_deploys_is_audited_at_its_own_budget(
         domain=domain, space=space, reward_bounds=RewardBounds(-1.0, 1.0)
     )
     check = deployed_check(Setting(learner, "ours", budget), problem, 5000)
-    found = finding(check, 0)
+    found = finding(check)
     assert found.name == "ours"
     assert found.verdict == "holds"
-    assert found.claim is not None
-    assert found.claim.epsilon == pytest.approx(budget.epsilon, rel=1e-6)
-    assert found.claim.delta == budget.delta
+    assert found.epsilon == pytest.approx(budget.epsilon, rel=1e-6)
+    assert found.delta == budget.delta
 
 
-class Shown:
-    """Shows a sum under a public name, another under a private one, and what a method returns."""
-
-    def __init__(self, value: float) -> None:
-        self.total = np.array([value])
-        self._secret = value
-
-    @property
-    def double(self) -> float:
-        return 2.0 * float(self.total[0])
-
-    def triple(self) -> float:
-        return 3.0 * float(self.total[0])
-
-    def scaled(self, by: float) -> float:
-        return by
-
-    @property
-    def broken(self) -> float:
-        raise ValueError("not yet")
+@pytest.fixture
+def people() -> Population:
+    domain = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None))
+    return Population(domain, 3, RewardBounds(-1.0, 1.0))
 
 
-def test_public_facts_are_all_that_has_a_public_name() -> None:
-    def facts() -> Iterator[tuple[str, bytes]]:
-        return public_facts(Shown(1.0))
-
-    assert dict(facts()) == dict(facts())
-    assert set(dict(facts())) == {"total", "double", "triple", "broken"}
-    other = dict(public_facts(Shown(2.0)))
-    assert [name for name, shown in facts() if other[name] != shown] == [
-        "double",
-        "total",
-        "triple",
-    ]
-    assert fingerprint([1, {"a": 2.0}]) != fingerprint([1, {"a": 2.5}])
-
-
-def test_people_stay_in_the_domain_and_on_its_levels() -> None:
-    domain, rng = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None)), np.random.default_rng(1)
-    people = people_for(domain, 3, RewardBounds(-1.0, 1.0))
-    contexts = people.crowd(50, rng)
-    domain.people_to_unit(contexts)
+def test_people_stay_in_the_domain_and_on_its_levels(people: Population) -> None:
+    rng, domain = np.random.default_rng(1), people.domain
+    domain.people_to_unit(people.contexts(people.crowd(50, rng)))
     for person in people.candidates(rng):
-        for one in (person, people.near(person, rng)):
-            domain.people_to_unit(people.many(one, 2))
-    replaced = people.with_person(contexts, 7, Person(((0.0, 1.0),), 1.0))
-    assert replaced[7].tolist() == [0.0, 90.0]
-    assert (np.delete(replaced, 7, axis=0) == np.delete(contexts, 7, axis=0)).all()
+        for someone in (person, people.near(person, rng)):
+            domain.people_to_unit(people.contexts([someone.where] * 2))
+    assert people.contexts([((0.0, 1.0),)]).tolist() == [[0.0, 90.0]]
 
 
 def test_decision_sets_are_as_wide_as_is_allowed() -> None:
-    people = people_for(unit_cube(2), DecisionSets(5), RewardBounds())
-    sizes = {len(one.where) for one in people.candidates(np.random.default_rng(1))}
+    people = Population(unit_cube(2), DecisionSets(5), RewardBounds())
+    sizes = {len(person.where) for person in people.candidates(np.random.default_rng(1))}
     assert sizes >= {1, 2, 5}
 
 
 def test_rewards_are_a_function_of_person_and_choice() -> None:
-    people = people_for(unit_cube(2), PublicBox(), RewardBounds(-1.0, 3.0))
+    people = Population(unit_cube(2), PublicBox(), RewardBounds(-1.0, 3.0))
     table = people.table(3, np.random.default_rng(1))
-    tickets = np.zeros(3, dtype=np.uint64)
     points = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
-    actions = Actions(np.full(3, -1), tickets, "none", points)
+    actions = Actions(np.full(3, -1), np.zeros(3, dtype=np.uint64), "none", points)
     rewards = people.rewards(table, actions)
     assert ((rewards >= -1.0) & (rewards <= 3.0)).all()
     moved = replace(actions, points=points[[1, 1, 2]])

@@ -1,15 +1,28 @@
-"""The ledger: what is recorded is played back, whatever the source, and strays are noticed."""
+"""What is recorded is played back, strays are noticed, and losses are those of closed forms."""
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from discreet.audit.ledger import Ledger
+from discreet.audit.ledger import (
+    GaussianDraw,
+    LaplaceDraw,
+    Ledger,
+    Loss,
+    SelectionDraw,
+    gaussian_epsilon,
+    loss_between,
+    shared_noise,
+)
 from discreet.privacy import SimulatedNoise
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.privacy.noise import SecureNoise
 from discreet.privacy.selection import ExponentialMechanism
@@ -36,76 +49,124 @@ def everything(value: float) -> list[object]:
     ]
 
 
-def recorded(value: float) -> tuple[Ledger, list[object]]:
+def recorded(run: Callable[[], Any]) -> tuple[Ledger, Any]:
     ledger = Ledger()
     with ledger.recording():
-        shown = everything(value)
-    return ledger, shown
+        return ledger, run()
+
+
+def played(ledger: Ledger, run: Callable[[], Any]) -> tuple[Ledger, Any]:
+    other = Ledger()
+    with other.playing(ledger):
+        shown = run()
+    return other, shown
 
 
 def test_the_neighbour_sees_the_same_outcomes() -> None:
-    ledger, shown = recorded(0.1)
-    other = Ledger()
-    with other.playing(ledger):
-        assert everything(0.9) == shown
+    ledger, shown = recorded(lambda: everything(0.1))
+    other, again = played(ledger, lambda: everything(0.9))
+    assert again == shown
     assert other.astray == ""
-    assert [draw.kind for draw in ledger.draws] == [
-        "gaussian",
-        "laplace",
-        "subset",
-        "vector",
-        "selection",
-    ]
+    kinds = ["gaussian", "laplace", "subset", "vector", "selection"]
+    assert [draw.kind for draw in ledger.draws] == kinds
     assert [draw.value.ravel()[0] for draw in other.draws] == pytest.approx([0.9, 0.9, 3, 0.9, 0.9])
 
 
 def test_nothing_is_changed_outside() -> None:
-    before = [SimulatedNoise.add_gaussian, SubsetType.privatise, os.urandom]
-    recorded(0.1)
-    assert [SimulatedNoise.add_gaussian, SubsetType.privatise, os.urandom] == before
-    assert everything(0.1)[:2] == recorded(0.1)[1][:2]
-
-
-SubsetType = SignedSubsetSelection
+    before = [SimulatedNoise.add_gaussian, SignedSubsetSelection.privatise, os.urandom]
+    _, shown = recorded(lambda: everything(0.1))
+    assert [SimulatedNoise.add_gaussian, SignedSubsetSelection.privatise, os.urandom] == before
+    assert everything(0.1)[:2] == shown[:2]
 
 
 def test_coins_have_the_same_uniform_numbers_on_both() -> None:
-    ledger, other = Ledger(), Ledger()
-    with ledger.recording():
-        low = SimulatedNoise(1).coins(0.3, 1000)
-    with other.playing(ledger):
-        high = SimulatedNoise(1).coins(0.4, 1000)
+    ledger, low = recorded(lambda: SimulatedNoise(1).coins(0.3, 1000))
+    _, high = played(ledger, lambda: SimulatedNoise(1).coins(0.4, 1000))
     assert not (low & ~high).any()
     assert 0.05 < (high & ~low).mean() < 0.15
 
 
+def two_numbers() -> np.ndarray:
+    return SimulatedNoise(1).add_gaussian(np.zeros(2), 1.0)
+
+
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "how"),
     [
         (lambda: SimulatedNoise(1).add_gaussian(np.zeros(3), 1.0), "gaussian ((3,),) in place of"),
         (lambda: SimulatedNoise(1).add_laplace(np.zeros(2), 1.0), "laplace"),
         (lambda: SimulatedNoise(2), "a seed ('2',)"),
         (lambda: None, "it drew less"),
-        (
-            lambda: [SimulatedNoise(1).add_gaussian(np.zeros(2), 1.0), SimulatedNoise(1)],
-            "a seed besides",
-        ),
+        (lambda: [two_numbers(), SimulatedNoise(1)], "a seed besides"),
     ],
 )
-def test_a_run_that_asks_for_something_else_strays(other, said) -> None:  # type: ignore[no-untyped-def]
-    ledger, stray = Ledger(), Ledger()
-    with ledger.recording():
-        SimulatedNoise(1).add_gaussian(np.zeros(2), 1.0)
-    with stray.playing(ledger):
-        other()
-    assert said in stray.astray
+def test_a_run_that_asks_for_something_else_strays(other: Callable[[], Any], how: str) -> None:
+    ledger, _ = recorded(two_numbers)
+    stray, _ = played(ledger, other)
+    assert how in stray.astray
 
 
 @pytest.mark.chance(0)
 def test_secure_noise_is_recorded_too() -> None:
     pytest.importorskip("opendp")
-    ledger, other = Ledger(), Ledger()
-    with ledger.recording():
-        shown = SecureNoise().add_gaussian(np.zeros(2), 1.0)
-    with other.playing(ledger):
-        assert SecureNoise().add_gaussian(np.ones(2), 1.0).tolist() == shown.tolist()
+    ledger, shown = recorded(lambda: SecureNoise().add_gaussian(np.zeros(2), 1.0))
+    _, again = played(ledger, lambda: SecureNoise().add_gaussian(np.ones(2), 1.0))
+    assert again.tolist() == shown.tolist()
+
+
+# Losses.
+
+
+def gaussian(scale: float, *values: float, outcome: object = 0.0) -> GaussianDraw:
+    return GaussianDraw(scale, np.array(values), outcome)
+
+
+def laplace(scale: float, *values: float) -> LaplaceDraw:
+    return LaplaceDraw(scale, np.array(values), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-5), (16.0, 1e-9)]
+)
+def test_gaussian_epsilon_is_the_inverse_of_the_calibration(epsilon: float, delta: float) -> None:
+    mu = 1.0 / gaussian_noise_multiplier(epsilon, delta)
+    assert gaussian_epsilon(mu, delta) == pytest.approx(epsilon, abs=1e-7)
+
+
+def test_losses_add_over_draws() -> None:
+    first = [gaussian(2.0, 0.0, 0.0), gaussian(1.0, 0.0), laplace(4.0, 1.0, 2.0)]
+    second = [gaussian(2.0, 3.0, 4.0), gaussian(1.0, 1.0), laplace(4.0, 0.0, 0.0)]
+    found = loss_between(first, second)
+    assert found.squared == pytest.approx(6.25 + 1.0)
+    assert found.pure == pytest.approx(0.75)
+    assert loss_between(first, first) == Loss()
+    assert Loss(squared=1.0).epsilon(0.0) == math.inf
+
+
+def test_another_scale_tells_for_sure() -> None:
+    found = loss_between([laplace(1.0, 0.0)], [laplace(2.0, 0.0)])
+    assert "scale 1.0" in found.reason
+    assert found.epsilon(0.0) == math.inf
+
+
+def test_selections_lose_the_largest_ratio_of_an_option() -> None:
+    def chosen(score: float, score_range: float = 1.0) -> list[SelectionDraw]:
+        scores = np.array([[score, 0.0]])
+        return [SelectionDraw(ExponentialMechanism(1.0), scores, 0.0, np.array([score_range]))]
+
+    assert loss_between(chosen(-20.0), chosen(-21.0)).pure == pytest.approx(1.0, abs=1e-8)
+    assert "ranges" in loss_between(chosen(-20.0), chosen(-20.0, 2.0)).reason
+
+
+@pytest.mark.parametrize(
+    ("noises", "fault"),
+    [((0.3, 0.2), ""), ((0.3, 0.3), "the same noise"), ((0.0, 0.3), "without noise")],
+)
+def test_noise_must_be_there_and_be_new(noises: tuple[float, float], fault: str) -> None:
+    """Of scales 1 and 2, on the values 0 and 1."""
+    draws = [
+        gaussian(scale, value, outcome=value + scale * noise)
+        for scale, value, noise in zip((1.0, 2.0), (0.0, 1.0), noises, strict=True)
+    ]
+    assert fault in shared_noise(draws)
+    assert bool(fault) == bool(shared_noise(draws))

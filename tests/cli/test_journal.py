@@ -9,17 +9,16 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import discreet.cli.journal
+import discreet.cli.console
 import discreet.cli.running
-import discreet.cli.study
-from discreet.cli.journal import digest_of, meaning_of, open_journal
+from discreet.cli.running import digest_of, meaning_of, open_journal
 from discreet.experiments import Outcome, simulate_all
 from discreet.learners.schema import encode
 from discreet.studies import Study, load_study
@@ -71,31 +70,51 @@ def interrupted(study: Path, monkeypatch: pytest.MonkeyPatch, count: int = 3) ->
     return journal
 
 
-@pytest.mark.skipif(os.name != "posix", reason="SIGTERM")
-def test_a_terminated_run_is_resumed_to_the_same_records(study: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_run_is_resumed_to_the_same_records(
+    study: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
     command = [sys.executable, "-c", STANDING, "run", str(study), "--jobs", "1"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stdout.readline() == "standing\n"
-    run.send_signal(signal.SIGTERM)
+    run.send_signal(stop)
     out, err = run.communicate()
-    assert run.returncode == 128 + signal.SIGTERM
-    assert "partition" in out
     (journal,) = journals(tmp_path)
-    assert err.splitlines()[-3:] == [
-        f"Terminated: this is what was finished (3 of {RUNS} runs).",
-        f"{journal} keeps 3 replicates. To go on:",
-        f"discreet run {study} --jobs 1 --resume",
-    ]
+    if stop == signal.SIGTERM:
+        assert run.returncode == 128 + signal.SIGTERM
+        assert "partition" in out
+        assert err.splitlines()[-3:] == [
+            f"Terminated: this is what was finished (3 of {RUNS} runs).",
+            f"{journal} keeps 3 replicates. To go on:",
+            f"discreet run {study} --jobs 1 --resume",
+        ]
     resumed, whole = tmp_path / "resumed.jsonl", tmp_path / "whole.jsonl"
     code, _, err = invoke("run", study, "--jobs", 1, "--json", resumed, "--resume")
     assert code == 0
     assert f"Going on after 3 of {RUNS} replicates." in err
-    assert journals(tmp_path) == []
-    assert invoke("run", study, "--jobs", 1, "--json", whole)[0] == 0
-    assert journals(tmp_path) == []
-    assert len(records(whole)) == RUNS
+    # Without an earlier run it begins anew.
+    code, _, err = invoke("run", study, "--jobs", 1, "--json", whole, "--resume")
+    assert code == 0
+    assert "beginning anew" in err
+    assert list(tmp_path.glob(".small*")) == []
     assert records(resumed) == records(whole)
+    digest = digest_of(meaning_of(load_study(study)))
+    known = [(each["digest"], each["seed"], each["replicate"]) for each in records(whole)]
+    assert known == [(digest, 0, 0), (digest, 0, 1)] * 3
+
+
+@contextmanager
+def room(size: int) -> Iterator[None]:
+    """No file may grow beyond that size."""
+    resource = pytest.importorskip("resource")
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
 
 
 def of(study: Path) -> tuple[Study, list[Outcome]]:
@@ -119,14 +138,6 @@ def test_outcomes_are_read_back_to_the_last_bit(study: Path) -> None:
             assert (now.policy is None) == (was.policy is None)
             if was.policy is not None and now.policy is not None:
                 assert encode(now.policy) == encode(was.policy)
-
-
-def test_records_know_their_study_seed_and_replicate(study: Path, tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    assert invoke("run", study, "--jobs", 1, "--json", path)[0] == 0
-    digest = digest_of(meaning_of(load_study(study)))
-    known = [(one["digest"], one["seed"], one["replicate"]) for one in records(path)]
-    assert known == [(digest, 0, 0), (digest, 0, 1)] * 3
 
 
 def test_the_digest_is_of_what_decides_the_results(study: Path, tmp_path: Path) -> None:
@@ -191,7 +202,7 @@ def test_a_changed_study_is_not_resumed(study: Path, monkeypatch: pytest.MonkeyP
 def test_other_libraries_do_not_resume(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = interrupted(study, monkeypatch)
     before = journal.read_bytes()
-    monkeypatch.setattr(discreet.cli.journal, "version", lambda name: "9.9.9")
+    monkeypatch.setattr(discreet.cli.running, "version", lambda name: "9.9.9")
     code, _, err = invoke("run", study, "--jobs", 1, "--resume")
     assert code == 2
     assert "and is '9.9.9'" in err
@@ -204,7 +215,7 @@ def test_a_damaged_journal_is_refused(study: Path, monkeypatch: pytest.MonkeyPat
 
     def refused() -> bool:
         code, _, err = invoke("run", study, "--jobs", 1, "--resume")
-        return code == 2 and f"the journal {journal} is damaged" in err
+        return code == 2 and f"{journal} is damaged" in err and "to begin anew" in err
 
     for content in (b"people", whole[: len(whole) // 2]):
         journal.write_bytes(content)
@@ -214,22 +225,6 @@ def test_a_damaged_journal_is_refused(study: Path, monkeypatch: pytest.MonkeyPat
     with closing(sqlite3.connect(journal)) as database, database:
         database.execute("UPDATE replicates SET outcome = substr(outcome, 1, 50)")
     assert refused()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-def test_a_killed_run_is_resumed(study: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", STANDING, "run", str(study), "--jobs", "1"]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    assert run.stdout.readline() == "standing\n"
-    run.kill()
-    run.communicate()
-    copy = tmp_path / "resumed.jsonl"
-    code, _, err = invoke("run", study, "--jobs", 1, "--resume", "--json", copy)
-    assert code == 0
-    assert f"Going on after 3 of {RUNS} replicates." in err
-    assert len(records(copy)) == RUNS
-    assert list(tmp_path.glob(".small*")) == []
 
 
 def test_resuming_may_ask_for_more_or_fewer_replicates(
@@ -244,13 +239,6 @@ def test_resuming_may_ask_for_more_or_fewer_replicates(
     assert invoke(*resume, "--replicates", 3)[0] == 0
     assert [one["replicate"] for one in records(path)] == [0, 1, 2] * 3
     assert not journal.exists()
-
-
-def test_resume_without_an_earlier_run_begins(study: Path) -> None:
-    code, out, err = invoke("run", study, "--jobs", 1, "--resume")
-    assert code == 0
-    assert "beginning anew" in err
-    assert "uniform" in out
 
 
 def test_two_runs_at_once(study: Path) -> None:
@@ -285,7 +273,7 @@ def test_a_folder_that_cannot_be_written_to(
             raise PermissionError(13, "Permission denied", str(path))
         return original(path, *arguments)
 
-    monkeypatch.setattr(discreet.cli.journal.os, "open", opened)
+    monkeypatch.setattr(os, "open", opened)
     loaded, outcomes = of(study)
     with open_journal(study, loaded, resume=False) as journal:
         journal.add(outcomes[0])
@@ -298,56 +286,13 @@ def test_a_folder_that_cannot_be_written_to(
     assert journals(here) == []
 
 
-def test_a_full_disk_ends_the_journal_and_not_the_run(
-    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    resource = pytest.importorskip("resource")
-    loaded, outcomes = of(study)
-    room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with open_journal(study, loaded, resume=False) as journal:
-        for outcome in outcomes[:2]:
-            journal.add(outcome)
-        (path,) = journals(study.parent)
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, most))
-            for outcome in outcomes[2:]:
-                journal.add(outcome)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
-        kept = journal.held
-    assert 2 <= kept < len(outcomes)
-    assert capsys.readouterr().err.count("No more replicates can be kept") == 1
-    with open_journal(study, loaded, resume=True) as journal:
-        assert len(journal.outcomes) == kept
-
-
-def test_without_any_room_a_run_goes_on_and_says_so(
-    study: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    resource = pytest.importorskip("resource")
-    monkeypatch.chdir(tmp_path)
-    loaded, outcomes = of(study)
-    room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
-        with open_journal(study, loaded, resume=False) as journal:
-            journal.add(outcomes[0])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
-    assert "This run cannot be resumed" in capsys.readouterr().err
-    assert journals(tmp_path) == []
-
-
 def test_a_result_that_cannot_be_written_can_be_written_later(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(discreet.cli.study, "write_records", full)
+    monkeypatch.setattr(discreet.cli.console, "write_records", full)
     path = tmp_path / "r.jsonl"
     code, _, err = invoke("run", study, "--jobs", 1, "--json", path)
     assert code == 2
@@ -355,9 +300,8 @@ def test_a_result_that_cannot_be_written_can_be_written_later(
     monkeypatch.undo()
 
     def never(*arguments: object, **keywords: object) -> Iterator[Outcome]:
-        settings, done = arguments[1], arguments[-1]
-        assert settings == []
-        assert len(done) == RUNS  # type: ignore[arg-type]
+        assert arguments[1] == []
+        assert len(arguments[-1]) == RUNS  # type: ignore[arg-type]
         return iter(())
 
     monkeypatch.setattr(discreet.cli.running, "simulate_all", never)
@@ -365,15 +309,31 @@ def test_a_result_that_cannot_be_written_can_be_written_later(
     assert len(records(path)) == RUNS
 
 
-def test_a_replicate_written_twice_counts_once(study: Path) -> None:
+def test_a_full_disk_ends_the_journal_and_not_the_run(
+    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(study.parent)
     loaded, outcomes = of(study)
+    with room(0), open_journal(study, loaded, resume=False) as journal:
+        journal.add(outcomes[0])
+    assert "This run cannot be resumed" in capsys.readouterr().err
+    assert journals(study.parent) == []
     with open_journal(study, loaded, resume=False) as journal:
-        for outcome in (outcomes[0], outcomes[0], outcomes[1]):
+        for outcome in outcomes[:2]:
             journal.add(outcome)
+        (path,) = journals(study.parent)
+        with room(path.stat().st_size):
+            for outcome in outcomes[2:]:
+                journal.add(outcome)
+        kept = journal.held
+    assert 2 <= kept < len(outcomes)
+    assert capsys.readouterr().err.count("No more replicates can be kept") == 1
     with open_journal(study, loaded, resume=True) as journal:
-        assert [one.record for one in journal.outcomes] == [one.record for one in outcomes[:2]]
+        # Written twice, a replicate counts once.
+        journal.add(outcomes[0])
+        assert len(journal.outcomes) == journal.held == kept
     with (
-        pytest.raises(InvalidInput, match="2 replicates"),
+        pytest.raises(InvalidInput, match=f"{kept} replicates"),
         open_journal(study, replace(loaded, replicates=1), resume=False),
     ):
         pass

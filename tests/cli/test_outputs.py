@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from discreet.cli.outputs import FIGURE, PAGE, RECORDS, Kind, check_outputs
+from discreet.cli.console import FIGURE, PAGE, RECORDS, Kind, check_outputs
 from discreet.records import Record, RunRecord, write_records
 from discreet.reporting.layout import save_figure
 from discreet.reporting.page import render, write_page

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
+from discreet.codec import from_json, to_json
 from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     Additive,
     AdditiveFeatures,
     FeatureMap,
-    LinearFeatures,
     feature_map,
     finite_features,
     nystrom_features,
     quadrature_features,
     random_features,
-    rotate,
     scaled,
-    sub_box,
-    sum_features,
 )
+from discreet.kernels.base import sub_box
+from discreet.kernels.compose import rotate, sum_features
+from discreet.kernels.linear import LinearFeatures
 
 BOX = Box((-2.0, -2.0), (2.0, 2.0))
 SLANTED = Box((-1.0, 2.0, 0.0), (3.0, 2.5, 10.0))
@@ -32,6 +32,15 @@ def inside(domain: Box, count: int, seed: int = 0) -> np.ndarray:
     unit = rng.uniform(size=(count, domain.dimension))
     corners = rng.integers(0, 2, size=(min(count, 200), domain.dimension))
     return domain.from_unit(np.vstack([unit, corners]))
+
+
+def sent(given: FeatureMap) -> dict:
+    """A map as JSON values."""
+    return to_json(given, FeatureMap)
+
+
+def received(fields: object) -> FeatureMap:
+    return from_json(fields, FeatureMap, "a feature map")
 
 
 def all_maps() -> dict[str, FeatureMap]:
@@ -60,6 +69,6 @@ def all_maps() -> dict[str, FeatureMap]:
         "nystrom sum": nystrom_features(
             0.5 * RBF([2.0, 0.5, 8.0]) + DotProduct(0.5) ** 2, SLANTED, error=0.05
         ),
-        "nystrom rotated": feature_map(Matern(1.0, nu=1.5), BOX, error=0.1, method="nystrom"),
+        "nystrom rotated": rotate(nystrom_features(Matern(1.0, nu=1.5), BOX, error=0.05), 0.1),
         "built": feature_map(2.0 * Additive(RBF(0.3)) + DotProduct(1.0), unit_cube(3)),
     }

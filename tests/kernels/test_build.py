@@ -18,15 +18,14 @@ from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     Additive,
     AdditiveFeatures,
-    FiniteFeatures,
-    NystromFeatures,
-    RotatedFeatures,
     feature_map,
     finite_features,
     public_points,
+    quadrature_features,
     scaled,
-    sub_box,
 )
+from discreet.kernels.base import sub_box
+from discreet.kernels.compose import RotatedFeatures
 from discreet.validation import InvalidInput
 from tests.kernels.cases import BOX, inside
 
@@ -42,6 +41,8 @@ KERNELS = {
     "product": RBF(0.8) * DotProduct(1.0),
     "merged": RBF(0.5) * RBF([0.5, 1.0]) * 2.0,
     "power": RBF(0.9) ** 2,
+    "root": RBF(0.9) ** 0.5,
+    "rational": RationalQuadratic(1.0, 2.0),
     "additive": Additive(Matern(0.5, nu=2.5)),
     "additive plus": 2.0 * Additive([RBF(0.5), RBF(0.2)]) + 0.5 * DotProduct(0.1),
     "one column": Additive(RBF(0.3), [(1,)]) * Additive(RBF(0.7), [(0,)]),
@@ -81,22 +82,15 @@ def test_groups_of_several_columns_keep_their_own_features() -> None:
     np.testing.assert_array_equal(given.transform(x)[:, place], given.transform(moved)[:, place])
 
 
-def test_unrotated_maps_and_explicit_points() -> None:
-    plain = feature_map(RBF(0.5), SQUARE, rotated=False)
-    turned = feature_map(RBF(0.5), SQUARE)
+def test_rotation_and_explicit_points_save_features() -> None:
+    plain = quadrature_features(RBF(0.5), SQUARE, 7)
+    turned = feature_map(RBF(0.5), SQUARE, error=plain.sup_error())
     assert turned.features < plain.features
+    turned = feature_map(RBF(0.5), SQUARE)
     line = np.column_stack([np.linspace(0, 1, 50), np.full(50, 0.5)])
     narrow = feature_map(RBF(0.5), SQUARE, points=line)
     assert narrow.features < turned.features
     assert narrow.sup_error(line) <= 1e-3
-
-
-def test_random_features_by_number_and_by_error() -> None:
-    given = feature_map(RBF(0.5), SQUARE, method="random", features=64, seed=4)
-    assert (given.features, given.norm_bound) == (64, 1.0)
-    isotropic = feature_map(Matern(0.8, nu=1.5), SQUARE, method="random", error=0.1)
-    assert isotropic.kernel == Matern(0.8, nu=1.5)
-    assert isotropic.sup_error() <= 0.1
 
 
 def test_finite_maps_are_exact_for_any_kernel() -> None:
@@ -108,11 +102,6 @@ def test_finite_maps_are_exact_for_any_kernel() -> None:
         assert np.abs(kernel(points) - phi @ phi.T).max() < 1e-8
         assert given.norm_bound <= np.sqrt(kernel.diag(points).max())
         assert np.linalg.norm(phi, axis=1).max() <= given.norm_bound
-    built = feature_map(Matern(0.3, nu=1.5), SQUARE, method="finite", points=points)
-    assert isinstance(built, FiniteFeatures)
-    grouped = feature_map(Additive(RBF(0.3)), SQUARE, method="finite", points=points, error=1e-8)
-    assert len(grouped.groups) == 2
-    assert grouped.sup_error(points) <= 1e-8
 
 
 def test_a_finite_map_knows_its_points_only() -> None:
@@ -179,29 +168,15 @@ def test_scaling_a_map_scales_its_kernel_error_and_groups() -> None:
     assert scaled(plain, 1.0) is plain
 
 
-def test_kernels_without_fourier_features_are_projected() -> None:
-    for kernel in (RationalQuadratic(1.0, 2.0), RBF(0.9) ** 0.5, RBF(0.5) * Matern(0.8, nu=2.5)):
-        given = feature_map(kernel, SQUARE, error=1e-2, rotated=False)
-        assert isinstance(given, NystromFeatures)
-        assert given.kernel == kernel
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: feature_map(RBF(0.3) + WhiteKernel(), SQUARE), "noise is not part"),
         (lambda: feature_map(RBF(0.3) ** -0.5, SQUARE), "power of a kernel was -0.5"),
         (lambda: feature_map("RBF(0.3)", SQUARE), "scikit-learn kernels"),
-        (
-            lambda: feature_map(RationalQuadratic(), SQUARE, method="random", features=10),
-            "is not an RBF or Matern kernel",
-        ),
         (lambda: feature_map(RBF([1, 1, 1]), SQUARE), "length scales"),
         (lambda: feature_map(RBF(0.3), "square"), "Box"),
         (lambda: feature_map(RBF(0.3), SQUARE, error=0.0), "error"),
-        (lambda: feature_map(RBF(0.3), SQUARE, method="grid"), "one of quadrature"),
-        (lambda: feature_map(RBF(0.3), SQUARE, method="finite"), "no points"),
-        (lambda: feature_map(RBF(0.3), SQUARE, features=10), "goes with 'random'"),
         (lambda: feature_map(RBF(0.3), SQUARE, points=[[0.5, 2.0]]), "declared bounds"),
         (lambda: feature_map(Additive(RBF(0.3), [(0, 5)]), SQUARE), "from 0 to 1"),
         (lambda: feature_map(Additive([RBF(0.3)]), SQUARE), "1 kernels for 2 groups"),
@@ -218,26 +193,15 @@ def test_what_is_refused_and_why(call, message) -> None:
 def test_an_error_out_of_reach_names_the_one_within() -> None:
     with pytest.raises(InvalidInput, match=r"with at most 10 features; \d+ features reach 0\.\d+"):
         feature_map(RBF(0.3), SQUARE, most_features=10)
-    with pytest.raises(InvalidInput, match=r"features reach"):
-        feature_map(RBF(0.5), SQUARE, method="random", rotated=False)
 
 
-def test_additive_is_a_scikit_learn_kernel_with_the_right_gradient() -> None:
+def test_additive_is_a_scikit_learn_kernel_whose_parts_are_constants() -> None:
     x = inside(CUBE, 12)[:15]
-    for kernel in (
-        Additive(RBF(0.5)),
-        Additive([RBF(0.5), 2.0 * Matern(0.7, nu=1.5)], [(0, 3), (1,)]),
-    ):
-        values, gradient = kernel(x, eval_gradient=True)
-        np.testing.assert_allclose(values, kernel(x, x))
-        np.testing.assert_allclose(np.diag(values), kernel.diag(x))
-        assert kernel.is_stationary()
-        assert len(kernel.hyperparameters) == kernel.n_dims == len(kernel.bounds)
-        for i in range(kernel.n_dims):
-            step = np.zeros(kernel.n_dims)
-            step[i] = 1e-6
-            up = kernel.clone_with_theta(kernel.theta + step)(x)
-            down = kernel.clone_with_theta(kernel.theta - step)(x)
-            np.testing.assert_allclose((up - down) / 2e-6, gradient[:, :, i], atol=1e-7)
-    model = GaussianProcessRegressor(Additive(RBF(0.5)), alpha=1e-2).fit(x, x.sum(axis=1))
+    kernel = Additive([RBF(0.5), 2.0 * Matern(0.7, nu=1.5)], [(0, 3), (1,)])
+    one, two = RBF(0.5)(x[:, [0, 3]]), 2.0 * Matern(0.7, nu=1.5)(x[:, [1]])
+    np.testing.assert_allclose(kernel(x), 0.5 * (one + two))
+    np.testing.assert_allclose(np.diag(kernel(x)), kernel.diag(x))
+    assert kernel.is_stationary()
+    model = GaussianProcessRegressor(2.0 * Additive(RBF(0.5)), alpha=1e-2).fit(x, x.sum(axis=1))
     assert np.abs(model.predict(x) - x.sum(axis=1)).max() < 0.1
+    assert model.kernel_.k2 == Additive(RBF(0.5))

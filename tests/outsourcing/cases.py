@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from discreet.outsourcing.answers import AnswerRules
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.exchange import Format
-from discreet.outsourcing.proposal import Allowed
+from discreet.outsourcing.key import Key, read_key
+from discreet.outsourcing.release import RowProjection
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
+from discreet.validation import InvalidInput
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
 PROTECTED = AnswerRules(1, 1.0, 1e-6, (0.0, 10.0))
@@ -72,6 +77,68 @@ def release(
     )
 
 
+KINDS = ("orthonormal", "gaussian")
+
+
+def projection(columns: int, kept: int, kind: str = "orthonormal", seed: int = 0) -> RowProjection:
+    """As curators draw one, or with the entries N(0, 1 / r) of Kharkovskii et al. (2020)."""
+    rng = np.random.default_rng(seed)
+    if kind == "orthonormal":
+        return RowProjection.draw(columns, kept, rng)
+    return RowProjection(rng.standard_normal((columns, kept)) / np.sqrt(kept))
+
+
+def publish(key: Path, certificate: Certificate, out: Path) -> bool:
+    return Curator(key).publish(certificate.release, out)
+
+
+def ask(
+    key: Path,
+    certificate: Certificate,
+    *rows: int,
+    first: int = 1,
+    outcomes: pd.DataFrame | None = None,
+) -> list[Question]:
+    """Answers to questions about rows, numbered from `first`."""
+    questions = [Question(first + place, row) for place, row in enumerate(rows)]
+    return Curator(key).answer(certificate.release, questions, outcomes)
+
+
+def answers_to(key: Path, certificate: Certificate, *rows: int, **options: Any) -> list[Any]:
+    """What comes back for these questions, and for those before."""
+    return [question.answer for question in ask(key, certificate, *rows, **options)]
+
+
+def kept(key: Path) -> Key:
+    """What the key holds."""
+    state = read_key(key)
+    assert state is not None
+    return state
+
+
+def order_of(key: Path, certificate: Certificate) -> np.ndarray:
+    """(n,) which of the people, in the order of their ids, each released row is."""
+    return kept(key).find(certificate.release).order
+
+
+class Untouchable(SimulatedNoise):
+    """A source of which nothing may be drawn."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise AssertionError("something was drawn")
+
+    keys = below = coins = add_laplace = add_gaussian = _refuse  # type: ignore[assignment]
+
+
+@contextmanager
+def refused(message: str, *folders: Path) -> Iterator[pytest.ExceptionInfo[InvalidInput]]:
+    """Refused with that message, and these folders and all in them stay as they were."""
+    before = [everything(folder) for folder in folders]
+    with pytest.raises(InvalidInput, match=message) as refusal:
+        yield refusal
+    assert [everything(folder) for folder in folders] == before
+
+
 def change(key: Path, *statements: str) -> None:
     """Edit a key, as nobody should."""
     with closing(sqlite3.connect(key / "key.sqlite")) as state, state:
@@ -96,4 +163,15 @@ def contents(folder: Path) -> dict[str, bytes]:
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
+    }
+
+
+def everything(folder: Path) -> dict[str, tuple[int, bytes | None]]:
+    """All files and folders, hidden ones too, with when they were changed and what they hold."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else None,
+        )
+        for path in folder.rglob("*")
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,11 +64,9 @@ def test_moments_are_those_of_a_truncated_normal(z: float, s: float) -> None:
 @pytest.mark.parametrize("above", [False, True])
 def test_far_outside_the_box(away: float, above: bool) -> None:
     """Where the normal density itself is zero in floating point: 40 deviations and more."""
-    s = 0.5
-    z = 1.0 + away * s if above else -away * s
-    mean, variance = within(z, s, 0.0, 1.0)
-    expected = by_quadrature(z, s, 0.0, 1.0)
-    border = 1.0 if above else 0.0
+    border, z = (1.0, 1.0 + away * 0.5) if above else (0.0, -away * 0.5)
+    mean, variance = within(z, 0.5, 0.0, 1.0)
+    expected = by_quadrature(z, 0.5, 0.0, 1.0)
     assert abs(mean - border) == pytest.approx(abs(expected[0] - border), rel=1e-6)
     # The variance is a small difference of large numbers there; it must not be overstated wildly.
     assert variance == pytest.approx(expected[1], rel=max(1e-6, 1e-12 * away**4))
@@ -90,22 +89,6 @@ def test_the_two_tails_mirror_each_other() -> None:
     right = RowBeliefs.within(1.0 - z, 0.4, [0.0], [1.0])
     np.testing.assert_allclose(left.mean, 1.0 - right.mean, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(left.variance, right.variance, rtol=1e-8)
-
-
-def test_wide_noise_leaves_the_flat_prior_and_narrow_noise_the_point() -> None:
-    mean, variance = within(0.2, 1e3, 0.0, 1.0)
-    assert mean == pytest.approx(0.5, abs=1e-5)
-    assert variance == pytest.approx(1.0 / 12.0, rel=1e-4)
-    mean, variance = within(0.2, 1e-6, 0.0, 1.0)
-    assert mean == pytest.approx(0.2, abs=1e-9)
-    assert variance == pytest.approx(1e-12, rel=1e-6)
-
-
-def test_the_border_moves_the_mean_inwards_and_lowers_the_variance() -> None:
-    mean, variance = within(0.0, 0.1, 0.0, 1.0)
-    # Half a normal distribution.
-    assert mean == pytest.approx(0.1 * math.sqrt(2.0 / math.pi), rel=1e-9)
-    assert variance == pytest.approx(0.01 * (1.0 - 2.0 / math.pi), rel=1e-9)
 
 
 def test_every_column_has_its_own_interval() -> None:
@@ -139,82 +122,15 @@ def test_posterior_of_simulated_rows_is_right_on_average() -> None:
         assert rows[near].var() == pytest.approx(variance, rel=0.15)
 
 
-def test_exact_and_noisy_rows() -> None:
-    points = np.array([[1.0, 2.0], [3.0, 4.0]])
-    exact, noisy = RowBeliefs.exact(points), RowBeliefs.noisy(points, 0.5)
-    assert (exact.count, exact.columns) == (2, 2)
-    np.testing.assert_array_equal(exact.variance, [[0.0, 0.0]])
-    np.testing.assert_array_equal(noisy.variance, [[0.25, 0.25]])
-    np.testing.assert_array_equal(noisy.mean, points)
-
-
-def test_no_noise_in_a_box_is_an_exact_row_moved_into_it() -> None:
-    found = RowBeliefs.within([[-1.0, 0.5]], 0.0, [0.0, 0.0], [1.0, 1.0])
-    np.testing.assert_array_equal(found.mean, [[0.0, 0.5]])
-    np.testing.assert_array_equal(found.variance, [[0.0, 0.0]])
-
-
-def test_beliefs_cannot_be_changed_and_leave_their_source_alone() -> None:
-    points = np.array([[1.0, 2.0]])
-    found = RowBeliefs.exact(points)
-    with pytest.raises(ValueError, match="read-only"):
-        found.mean[0, 0] = 5.0
-    points[0, 0] = 9.0  # the caller's array stays theirs to write
-
-
-@pytest.mark.parametrize(
-    ("points", "scale", "message"),
-    [
-        ([[math.nan]], 1.0, "NaN"),
-        ([[math.inf]], 1.0, "NaN"),
-        ([1.0, 2.0], 1.0, "shape"),
-        (np.empty((0, 2)), 1.0, "empty"),
-        ([[1.0]], -1.0, "0 or more"),
-        ([[1.0]], math.nan, "scale of the noise"),
-        ([[1.0]], "1", "scale of the noise"),
-        ([[1.0]], True, "scale of the noise"),
-    ],
-)
-def test_bad_rows_and_scales(points: object, scale: object, message: str) -> None:
-    for make in (
-        lambda: RowBeliefs.noisy(points, scale),  # type: ignore[arg-type]
-        lambda: RowBeliefs.within(points, scale, 0.0, 1.0),  # type: ignore[arg-type]
-    ):
-        with pytest.raises(InvalidInput, match=message):
-            make()
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper"), [([1.0], [1.0]), ([2.0], [1.0]), ([math.nan], [1.0]), ([0.0], [math.inf])]
-)
-def test_bad_intervals(lower: list[float], upper: list[float]) -> None:
-    with pytest.raises(InvalidInput, match="bounds of the rows"):
-        RowBeliefs.within([[0.5]], 1.0, lower, upper)
-
-
-@pytest.mark.parametrize(
-    ("mean", "variance", "message"),
-    [
-        (np.zeros((2, 1)), np.zeros((3, 1)), "variances had shape"),
-        (np.zeros((2, 1)), np.zeros(1), "variances had shape"),
-        (np.zeros((2, 1)), np.full((2, 1), -1e-300), "negative"),
-        (np.zeros((2, 1)), np.full((1, 1), math.nan), "not finite"),
-        (np.zeros((0, 1)), np.zeros((1, 1)), "rows had shape"),
-        (np.zeros(3), np.zeros((1, 1)), "rows had shape"),
-        (np.full((1, 1), math.nan), np.zeros((1, 1)), "rows had shape"),
-    ],
-)
-def test_bad_beliefs(mean: np.ndarray, variance: np.ndarray, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        RowBeliefs(mean, variance)
-
-
 @pytest.mark.parametrize(
     ("point", "scale", "mean", "variance"),
     [
-        # Noise much wider than the box: flat, with a slight slope.
+        # Half a normal distribution.
+        (0.0, 0.1, 0.1 * math.sqrt(2.0 / math.pi), 0.01 * (1.0 - 2.0 / math.pi)),
+        # Noise much wider than the box: flat, with a slight slope. Hardly any noise: the point.
         (0.3, 1e5, 0.5, 1.0 / 12.0),
         (0.3, 50.0, 0.4999933334, 0.0833322222),
+        (0.2, 1e-6, 0.2, 1e-12),
         # Far outside: an exponential that falls off from the border, by 50-digit integration.
         (29.0, 1.0, 0.9643762465, 0.0012658511),
         (31.0, 1.0, 0.9667403326, 0.0011037715),
@@ -227,11 +143,69 @@ def test_bad_beliefs(mean: np.ndarray, variance: np.ndarray, message: str) -> No
 def test_extremes_keep_their_digits(
     point: float, scale: float, mean: float, variance: float
 ) -> None:
-    found = RowBeliefs.within([[point]], scale, [0.0], [1.0])
-    assert found.mean[0, 0] == pytest.approx(mean, rel=2.5e-3)
-    assert found.variance[0, 0] == pytest.approx(variance, rel=1e-2)
+    assert within(point, scale, 0.0, 1.0) == (
+        pytest.approx(mean, rel=2.5e-3),
+        pytest.approx(variance, rel=1e-2),
+    )
 
 
-def test_text_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="could not be read as numbers"):
-        RowBeliefs.exact([["a"]])
+def test_exact_and_noisy_rows() -> None:
+    points = np.array([[1.0, 2.0], [3.0, 4.0]])
+    exact, noisy = RowBeliefs.exact(points), RowBeliefs.noisy(points, 0.5)
+    assert (exact.count, exact.columns) == (2, 2)
+    np.testing.assert_array_equal(exact.variance, [[0.0, 0.0]])
+    np.testing.assert_array_equal(noisy.variance, [[0.25, 0.25]])
+    np.testing.assert_array_equal(noisy.mean, points)
+    with pytest.raises(ValueError, match="read-only"):
+        exact.mean[0, 0] = 5.0
+    points[0, 0] = 9.0  # the caller's array stays theirs to write
+    # Without noise rows are known, and moved into the box.
+    inside = RowBeliefs.within([[-1.0, 0.5]], 0.0, [0.0, 0.0], [1.0, 1.0])
+    np.testing.assert_array_equal((inside.mean, inside.variance), [[[0.0, 0.5]], [[0.0, 0.0]]])
+
+
+@pytest.mark.parametrize(
+    ("points", "scale", "message"),
+    [
+        ([[math.nan]], 1.0, "NaN"),
+        ([[math.inf]], 1.0, "NaN"),
+        ([1.0, 2.0], 1.0, "shape"),
+        (np.empty((0, 2)), 1.0, "empty"),
+        ([["a"]], 1.0, "could not be read as numbers"),
+        ([[1.0]], -1.0, "at least 0"),
+        ([[1.0]], math.nan, "scale of the noise"),
+        ([[1.0]], "1", "scale of the noise"),
+        ([[1.0]], True, "scale of the noise"),
+    ],
+)
+def test_bad_rows_and_scales(points: Any, scale: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        RowBeliefs.noisy(points, scale)
+    with pytest.raises(InvalidInput, match=message):
+        RowBeliefs.within(points, scale, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0), (0.0, math.inf)]
+)
+def test_bad_intervals(lower: float, upper: float) -> None:
+    with pytest.raises(InvalidInput, match="bounds of the rows"):
+        RowBeliefs.within([[0.5]], 1.0, [lower], [upper])
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "message"),
+    [
+        (np.zeros((2, 1)), np.zeros((3, 1)), "rows had shape"),
+        (np.zeros((2, 1)), np.zeros((2, 2)), "variance had shape"),
+        (np.zeros((2, 1)), np.zeros(1), "variance had shape"),
+        (np.zeros((2, 1)), np.full((2, 1), -1e-300), "variance had -1e-300"),
+        (np.zeros((2, 1)), np.full((1, 1), math.nan), "variance had nan"),
+        (np.zeros((0, 1)), np.zeros((1, 1)), "rows had shape"),
+        (np.zeros(3), np.zeros((1, 1)), "mean had shape"),
+        (np.full((1, 1), math.nan), np.zeros((1, 1)), "mean had nan"),
+    ],
+)
+def test_bad_beliefs(mean: np.ndarray, variance: np.ndarray, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        RowBeliefs(mean, variance)

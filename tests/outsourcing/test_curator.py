@@ -1,4 +1,4 @@
-"""The curator: one draw for one wish, whatever is repeated, lost or damaged meanwhile."""
+"""The curator: what is proposed, and one draw for one wish, whatever is repeated or lost."""
 
 from __future__ import annotations
 
@@ -9,49 +9,79 @@ import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import Answer, AnswerRules, Question
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator, Proposal
 from discreet.outsourcing.exchange import Format, ReleasedTable
-from discreet.outsourcing.key import read_key, state_of
-from discreet.outsourcing.proposal import Allowed
+from discreet.outsourcing.key import state_of
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
-from tests.learners.spy import Spy
-from tests.outsourcing.cases import BUDGET, PROTECTED, bounds, contents, release, table
+from tests.outsourcing.cases import (
+    BUDGET,
+    PROTECTED,
+    Untouchable,
+    answers_to,
+    ask,
+    bounds,
+    contents,
+    everything,
+    kept,
+    order_of,
+    publish,
+    refused,
+    release,
+    table,
+)
+
+UNTOUCHED = Untouchable(7)
+STRONG = replace(BUDGET, epsilon=20.0)
 
 
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    return tmp_path / "key"
+def proposed(key: Path, **wish: Any) -> Proposal:
+    """A proposal whose noise cannot be drawn."""
+    settings = {"seed": 7, "answers": PROTECTED, **wish}
+    return Curator(key).propose(table(), bounds(), BUDGET, UNTOUCHED, **settings)
 
 
-def publish(key: Path, certificate: Certificate, out: Path) -> bool:
-    return Curator(key).publish(certificate.release, out)
+class TestProposals:
+    @pytest.mark.parametrize("projected", [None, 1])
+    def test_what_is_shown_is_what_is_promised(
+        self, key: Path, tmp_path: Path, projected: int | None
+    ) -> None:
+        before = proposed(key, projected=projected)
+        assert list(tmp_path.iterdir()) == []
+        made = release(key, answers=PROTECTED, projected=projected)
+        assert not before.drawn
+        assert before.certificate.sentences == made.sentences
+        assert before.certificate.mechanism.scale == pytest.approx(made.mechanism.scale)
 
+    def test_nothing_is_written_beside_earlier_releases(self, key: Path, tmp_path: Path) -> None:
+        made = release(key, answers=PROTECTED)
+        before = everything(tmp_path)
+        same = proposed(key)
+        assert same.drawn
+        assert same.certificate.to_json() == made.to_json()
+        both = proposed(key, projected=1, allowed=Allowed(again=True))
+        assert both.certificate.earlier == (made.mechanism,)
+        assert everything(tmp_path) == before
 
-def ask(key: Path, certificate: Certificate, *rows: int, first: int = 1) -> list[Answer]:
-    """Answers to questions about rows, numbered from `first`."""
-    questions = [Question(first + i, row) for i, row in enumerate(rows)]
-    return Curator(key).answer(certificate.release, questions)
-
-
-def person(key: Path, certificate: Certificate, row: int) -> int:
-    """Which of the people, in the order of their ids, a released row is."""
-    found = read_key(key)
-    assert found is not None
-    return int(found.find(certificate.release).order[row])
-
-
-def outcome_of(key: Path, certificate: Certificate, row: int) -> float:
-    return float(table()["expense"][person(key, certificate, row)])
+    def test_what_changed_meanwhile_is_seen_when_it_is_drawn(self, key: Path) -> None:
+        """Another process may release the table between a proposal and its draw."""
+        first = Curator(key).propose(table(), bounds(), BUDGET, SimulatedNoise(7), seed=7)
+        made = release(key)
+        assert Curator(key).draw(first).release == made.release
+        other = Curator(key.with_name("two"))
+        late = other.propose(table(), bounds(), BUDGET, SimulatedNoise(8), seed=8)
+        release(other.folder)
+        with refused("released before"):
+            other.draw(late)
 
 
 class TestReleases:
@@ -60,13 +90,11 @@ class TestReleases:
     ) -> None:
         made = release(key)
         publish(key, made, tmp_path / "out")
-        found = ReleasedTable.read(tmp_path / "out")
-        order = [person(key, made, row) for row in range(12)]
-        assert sorted(order) == list(range(12))
-        assert order != list(range(12))
-        off = found.points - table()[["a", "b"]].to_numpy()[order]
+        arrived, order = ReleasedTable.read(tmp_path / "out"), order_of(key, made)
+        assert sorted(order) == list(range(12)) != order.tolist()
+        off = arrived.points - table()[["a", "b"]].to_numpy()[order]
         assert 0.3 * made.mechanism.scale < off.std() < 2.0 * made.mechanism.scale
-        assert found.certificate.to_json() == made.to_json()
+        assert arrived.certificate.to_json() == made.to_json()
 
     def test_the_same_wish_gives_the_same_bytes_and_draws_nothing(
         self, key: Path, tmp_path: Path
@@ -74,40 +102,29 @@ class TestReleases:
         first = release(key)
         publish(key, first, tmp_path / "one")
         before = contents(key)
-        spy = Spy(99)
-        again = release(key, noise=spy)
-        publish(key, again, tmp_path / "two")
-        assert spy.given == []
-        assert again.to_json() == first.to_json()
+        # In any order of rows and columns; outcomes follow their people.
+        shuffled = table().sample(frac=1.0, random_state=3)[["b", "expense", "a", "citizen"]]
+        for frame in (table(), shuffled):
+            assert release(key, frame, noise=UNTOUCHED).to_json() == first.to_json()
+        publish(key, first, tmp_path / "two")
         assert contents(tmp_path / "two") == contents(tmp_path / "one")
         assert contents(key) == before
+        apart = key.with_name("apart")
+        made = release(apart, shuffled)
+        outcomes = table()["expense"].to_numpy()[order_of(apart, made)]
+        assert answers_to(apart, made, *range(12)) == outcomes.tolist()
 
     def test_a_lost_release_is_written_out_again(self, key: Path, tmp_path: Path) -> None:
-        made = release(key)
-        out = tmp_path / "out"
+        made, out = release(key), tmp_path / "out"
         assert publish(key, made, out)
         written = contents(out)
         assert not publish(key, made, out)
         (out / "rows.csv").write_text("row,a\n")
         assert publish(key, made, out)
-        assert contents(out) == written
         shutil.rmtree(out)
         out.mkdir()
         assert publish(key, made, out)
         assert contents(out) == written
-
-    def test_a_table_is_known_in_any_order_of_rows_and_columns(self, key: Path) -> None:
-        made = release(key)
-        shuffled = table().sample(frac=1.0, random_state=3)[["b", "expense", "a", "citizen"]]
-        spy = Spy(1)
-        assert release(key, shuffled, noise=spy).release == made.release
-        assert spy.given == []
-
-    def test_outcomes_follow_their_people_in_any_order(self, key: Path) -> None:
-        shuffled = table().sample(frac=1.0, random_state=3)
-        made = release(key, shuffled)
-        for answer in ask(key, made, *range(12)):
-            assert answer.value == outcome_of(key, made, answer.question.row)
 
     @pytest.mark.parametrize(
         "change",
@@ -116,51 +133,50 @@ class TestReleases:
             {"budget": replace(BUDGET, delta=1e-6)},
             {"budget": replace(BUDGET, radius=None)},
             {"projected": 1},
+            {"form": "parquet"},
             {"answers": AnswerRules(2)},
-            {"seed": 8, "noise": Spy(8)},
+            {"seed": 8},
         ],
+        ids=str,
     )
     def test_another_wish_is_refused_with_what_both_would_cost(
-        self, key: Path, change: dict
+        self, key: Path, change: dict[str, Any]
     ) -> None:
+        if "form" in change:
+            pytest.importorskip("pyarrow")
         release(key)
-        before = contents(key)
-        spy = change.pop("noise", None) or Spy(7)
-        with pytest.raises(InvalidInput, match="released before") as refusal:
-            release(key, **{"noise": spy, **change})
-        assert spy.given == []
-        assert contents(key) == before
+        with refused("released before", key) as refusal:
+            release(key, noise=UNTOUCHED, **change)
         # What would be promised is what is promised if it is done nevertheless.
-        both = release(key, **{"noise": Spy(7), **change}, allowed=Allowed(True, False, True))
+        both = release(key, **change, allowed=Allowed(True, False, True))
         assert f"epsilon = {both.guarantee.epsilon:.3g}"[:-1] in str(refusal.value)
         assert both.guarantee.epsilon > both.alone.epsilon
 
-    def test_new_releases_compose(self, key: Path) -> None:
+    def test_new_releases_compose(self, key: Path, tmp_path: Path) -> None:
         made = [release(key)]
         for epsilon in (1.0, 3.0):
             made.append(release(key, budget=Outsourced(epsilon, 1e-5, 1.0), again=True))
-        assert [len(one.earlier) for one in made] == [0, 1, 2]
+        assert len({each.release for each in made}) == 3
         assert made[2].earlier == (made[0].mechanism, made[1].mechanism)
-        assert len({one.release for one in made}) == 3
-        total = math.sqrt(sum((one.mechanism.event(1.0).noise_multiplier) ** -2 for one in made))
+        total = math.sqrt(sum(each.mechanism.event(1.0).noise_multiplier ** -2 for each in made))
         expected = gaussian_epsilon(1.0 / total, 1e-5)
         assert made[2].guarantee.epsilon == pytest.approx(expected)
+        # The earlier ones stay available.
+        assert release(key, noise=UNTOUCHED).release == made[0].release
+        assert publish(key, made[0], tmp_path / "out")
 
     def test_noise_and_order_of_a_new_release_are_new(self, key: Path, tmp_path: Path) -> None:
-        first = release(key, noise=SimulatedNoise(1), seed=1)
-        publish(key, first, tmp_path / "one")
-        second = release(key, noise=SimulatedNoise(2), seed=2, again=True)
-        publish(key, second, tmp_path / "two")
+        first, second = release(key, seed=1), release(key, seed=2, again=True)
+        for name, made in (("one", first), ("two", second)):
+            publish(key, made, tmp_path / name)
         one, two = (ReleasedTable.read(tmp_path / name).points for name in ("one", "two"))
-        orders = [[person(key, made, row) for row in range(12)] for made in (first, second)]
-        assert orders[0] != orders[1]
+        assert order_of(key, first).tolist() != order_of(key, second).tolist()
         assert not np.isin(one, two).any()
 
     def test_a_new_release_that_nobody_has_seen_is_not_drawn_again(
         self, key: Path, tmp_path: Path
     ) -> None:
-        first = release(key)
-        publish(key, first, tmp_path / "one")
+        publish(key, release(key), tmp_path / "one")
         second = release(key, again=True)
         # Stopped before it was written out: the same command means the same release.
         assert release(key, again=True).release == second.release
@@ -171,20 +187,11 @@ class TestReleases:
         # And without the wish for a new one, the last of this wish.
         assert release(key).release == third.release
 
-    def test_earlier_releases_stay_available(self, key: Path, tmp_path: Path) -> None:
-        first = release(key)
-        publish(key, first, tmp_path / "one")
-        release(key, budget=Outsourced(1.0, 1e-5, 1.0), again=True)
-        assert release(key).release == first.release
-        publish(key, first, tmp_path / "copy")
-        assert contents(tmp_path / "copy") == contents(tmp_path / "one")
-
     def test_parquet(self, key: Path, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
-        made = release(key, form="parquet")
-        publish(key, made, tmp_path / "out")
-        release(tmp_path / "other")
-        publish(tmp_path / "other", release(tmp_path / "other"), tmp_path / "csv")
+        publish(key, release(key, form="parquet"), tmp_path / "out")
+        other = tmp_path / "other"
+        publish(other, release(other), tmp_path / "csv")
         assert sorted(contents(tmp_path / "out")) == ["certificate.json", "rows.parquet"]
         np.testing.assert_array_equal(
             ReleasedTable.read(tmp_path / "out").points, ReleasedTable.read(tmp_path / "csv").points
@@ -198,90 +205,64 @@ class TestReleases:
         assert ReleasedTable.read(tmp_path / "out").certificate.to_json() == made.to_json()
         assert made.guarantee.noise == (SecureNoise.name,)
         assert made.guarantee.epsilon <= BUDGET.epsilon * (1.0 + 1e-9)
-        (answer,) = ask(key, made, 3)
-        assert answer.value is not None
-        assert ask(key, made, 3) == [answer]
+        assert ask(key, made, 3) == ask(key, made, 3)
 
-
-class TestWhatTheMechanismMayDependOn:
     @pytest.mark.parametrize("projected", [None, 1])
     def test_other_data_with_the_same_chance_give_the_same_certificate(
         self, tmp_path: Path, projected: int | None
     ) -> None:
-        """All facts but the name and the digest of what was drawn."""
-        frames = [table(), table(seed=1), table().assign(a=0.0, b=10.0, expense=0.0)]
-        found = []
-        for place, frame in enumerate(frames):
+        """All facts but the name, which is chance, and the digest of what was drawn."""
+        facts, names = [], set()
+        for place, frame in enumerate([table(), table(seed=1), table().assign(a=0.0, expense=0.0)]):
             made = release(tmp_path / f"key{place}", frame, projected=projected, answers=PROTECTED)
-            fields = json.loads(made.to_json())
-            del fields["release"], fields["sha256"]
-            found.append(fields)
-        assert found[0] == found[1] == found[2]
-
-    def test_names_of_files_and_releases_tell_nothing(self, tmp_path: Path) -> None:
-        made = [release(tmp_path / f"key{i}") for i in range(5)]
-        names = {one.release for one in made}
-        # Chance, not the table or the seed.
-        assert len(names) == 5
-        for place, one in enumerate(made):
-            publish(tmp_path / f"key{place}", one, tmp_path / f"out{place}")
-            assert sorted(contents(tmp_path / f"out{place}")) == ["certificate.json", "rows.csv"]
+            names.add(made.release)
+            facts.append({**json.loads(made.to_json()), "release": "", "sha256": ""})
+        assert facts[0] == facts[1] == facts[2]
+        assert len(names) == 3
 
 
 class TestNothingSecretLeaves:
-    @pytest.mark.parametrize("form", ["csv", "parquet"])
-    @pytest.mark.parametrize("projected", [None, 2])
+    @pytest.mark.parametrize(("form", "projected"), [("csv", None), ("csv", 2), ("parquet", None)])
     def test_nothing_secret_is_in_the_release(
         self, key: Path, tmp_path: Path, form: Format, projected: int | None
     ) -> None:
         if form == "parquet":
             pytest.importorskip("pyarrow")
-        frame = table(30)
+        frame, out = table(30), tmp_path / "out"
         made = release(key, frame, projected=projected, form=form, seed=424242)
-        out = tmp_path / "out"
         publish(key, made, out)
         ask(key, made, 1, 2, 3)
-        found = read_key(key)
-        assert found is not None
         secrets: list[bytes] = [b"citizen", b"expense", b"Secret", b"Mrs", b"424242"]
-        secrets += [found.fingerprint.encode(), str(tmp_path).encode()]
-        order = found.find(made.release).order
+        secrets += [kept(key).roster.fingerprint.encode(), str(tmp_path).encode()]
+        order = order_of(key, made)
         secrets += [order.tobytes(), order.astype(np.int32).tobytes(), str(order.tolist()).encode()]
-        for column in ("a", "b", "expense"):
-            for value in frame[column]:
-                secrets += [repr(float(value)).encode(), np.float64(value).tobytes()]
-        everything = b"".join(contents(out).values())
-        for name in [path.name for path in out.rglob("*")]:
-            everything += name.encode()
-        for secret in secrets:
-            assert secret not in everything, secret
+        for value in frame[["a", "b", "expense"]].to_numpy().ravel():
+            secrets += [repr(float(value)).encode(), np.float64(value).tobytes()]
+        public = b"".join(contents(out).values())
+        assert sorted(contents(out)) == ["certificate.json", f"rows.{form}"]
+        assert not [secret for secret in secrets if secret in public]
         # The search for secrets finds them where they are.
         inside = b"".join(contents(key).values())
-        assert all(one in inside for one in (b"Mrs Secret-0003", b"424242", b"expense"))
+        assert all(secret in inside for secret in (b"Mrs Secret-0003", b"424242", b"expense"))
 
-    def test_only_the_owner_can_read_the_key(self, key: Path, tmp_path: Path) -> None:
-        before = os.umask(0)
+    @pytest.mark.parametrize(("mask", "file", "folder"), [(0, 0o666, 0o777), (0o027, 0o640, 0o750)])
+    def test_only_the_owner_can_read_the_key(
+        self, key: Path, tmp_path: Path, mask: int, file: int, folder: int
+    ) -> None:
+        def mode(path: Path) -> int:
+            return stat.S_IMODE(path.stat().st_mode)
+
+        before = os.umask(mask)
         try:
             made = release(key, answers=PROTECTED)
             publish(key, made, tmp_path / "out")
             ask(key, made, 1)
         finally:
-            os.umask(before)
+            assert os.umask(before) == mask
         for path in [key, *key.rglob("*")]:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            assert mode == (0o700 if path.is_dir() else 0o600), path
+            assert mode(path) == (0o700 if path.is_dir() else 0o600), path
         # What is for others has the permissions that the user's umask leaves.
-        assert stat.S_IMODE((tmp_path / "out" / "rows.csv").stat().st_mode) == 0o666
-
-    def test_the_umask_is_respected_and_left_alone(self, key: Path, tmp_path: Path) -> None:
-        before = os.umask(0o027)
-        try:
-            publish(key, release(key), tmp_path / "out")
-            assert os.umask(0o027) == 0o027
-        finally:
-            os.umask(before)
-        assert stat.S_IMODE((tmp_path / "out" / "rows.csv").stat().st_mode) == 0o640
-        assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o750
+        assert (mode(tmp_path / "out" / "rows.csv"), mode(tmp_path / "out")) == (file, folder)
 
 
 class TestRefusals:
@@ -297,22 +278,22 @@ class TestRefusals:
             ({"citizen": [*map(str, range(11)), "  "]}, "is empty in row 11"),
             ({"expense": [math.inf, *[1.0] * 11]}, "is infinite"),
             ({"expense": ["dear", *[1.0] * 11]}, "held text"),
+            ("a", "'a' is not in the table"),
+            ("citizen", "'citizen' is not in the table"),
+            ("expense", "'expense' is not in the table"),
+            (None, "no rows"),
         ],
     )
     def test_tables(
-        self, key: Path, tmp_path: Path, change: dict[str, list[object]], message: str
+        self, key: Path, tmp_path: Path, change: dict[str, Any] | str | None, message: str
     ) -> None:
-        spy = Spy(0)
-        with pytest.raises(InvalidInput, match=message):
-            release(key, table().assign(**change), noise=spy)
-        assert list(tmp_path.iterdir()) == []
-        assert spy.given == []
-
-    @pytest.mark.parametrize("column", ["a", "citizen", "expense"])
-    def test_columns_that_are_not_there(self, key: Path, tmp_path: Path, column: str) -> None:
-        with pytest.raises(InvalidInput, match=f"'{column}' is not in the table"):
-            release(key, table().drop(columns=column))
-        assert list(tmp_path.iterdir()) == []
+        frame = table(0 if change is None else 12)
+        if isinstance(change, dict):
+            frame = frame.assign(**change)
+        elif change:
+            frame = frame.drop(columns=change)
+        with refused(message, tmp_path):
+            release(key, frame, noise=UNTOUCHED)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -324,43 +305,42 @@ class TestRefusals:
             ({"noise": Unprotected(), "seed": None}, "the noise was none"),
             ({"answers": AnswerRules(1, 1.0, 0.1, (3.0, 1.0))}, "must be below"),
             ({"answers": AnswerRules(1, 1.0, 0.1, (-1e308, 1e308))}, "must be below"),
+            # What is hardly ever meant must be asked for by name.
+            ({"budget": replace(BUDGET, delta=0.09)}, r"above 1 / 12 = 0\.083 .*--allow-large-d"),
+            ({"answers": AnswerRules(1, 1.0, 0.2, (0.0, 10.0))}, "the delta of the answers was"),
+            ({"budget": replace(BUDGET, epsilon=1e9)}, r"protects nobody.*--protects-nobody"),
+            ({"answers": AnswerRules(1, 80.0, 1e-6, (0.0, 10.0))}, "protects nobody"),
         ],
     )
-    def test_wishes(
-        self, key: Path, tmp_path: Path, change: dict[str, object], message: str
-    ) -> None:
-        with pytest.raises(InvalidInput, match=message):
-            release(key, **change)  # type: ignore[arg-type]
-        assert list(tmp_path.iterdir()) == []
+    def test_wishes(self, key: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+        with refused(message, tmp_path):
+            release(key, **{"noise": UNTOUCHED, **change})
 
-    def test_an_empty_table(self, key: Path, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInput, match="no rows"):
-            release(key, table(0))
-        assert list(tmp_path.iterdir()) == []
+    def test_what_is_asked_for_by_name_is_done_and_said(self, key: Path, tmp_path: Path) -> None:
+        large = replace(BUDGET, delta=0.09)  # 1 / 12 = 0.083
+        made = release(key, budget=large, allowed=Allowed(large_delta=True))
+        assert any("above 1 / 12" in sentence for sentence in made.sentences)
+        # What was drawn is given without the word, as nothing is decided any more.
+        assert release(key, budget=large).release == made.release
+        assert not any("above 1 /" in each for each in release(tmp_path / "other").sentences)
+        rules = AnswerRules(1, 1.0, 0.2, (0.0, 10.0))
+        release(tmp_path / "answers", answers=rules, allowed=Allowed(large_delta=True))
+        huge = replace(BUDGET, epsilon=1e9)
+        made = release(tmp_path / "huge", budget=huge, allowed=Allowed(protects_nobody=True))
+        assert made.sentences[0].startswith("This protects nobody (epsilon = 1")
+        assert "10^" not in " ".join(made.sentences)
+
+    def test_many_releases_that_protect_nobody_together(self, key: Path) -> None:
+        """Each alone is within the limit; what counts is the promise of all together."""
+        release(key, budget=STRONG)
+        with refused("above 30 it protects nobody"):
+            release(key, budget=replace(STRONG, epsilon=19.0), noise=UNTOUCHED, again=True)
 
     def test_secure_noise_with_a_seed(self, key: Path, tmp_path: Path) -> None:
         """Or answers would be simulated under a certificate that calls them secure."""
         pytest.importorskip("opendp")
-        with pytest.raises(InvalidInput, match=r"SecureNoise\(\) and no seed"):
+        with refused(r"SecureNoise\(\) and no seed", tmp_path):
             release(key, noise=SecureNoise(), seed=3, answers=PROTECTED)
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"repeats": 0}, "repeats was 0"),
-            ({"repeats": 1.0}, "repeats was 1.0"),
-            ({"epsilon": 1.0}, "no delta and no bounds; protected answers need all three"),
-            ({"epsilon": 1.0, "delta": 0.1}, "need all three"),
-            ({"bounds": (0.0, 1.0)}, "need all three"),
-            ({"epsilon": -1.0, "delta": 0.1, "bounds": (0.0, 1.0)}, "epsilon of answers was -1"),
-            ({"epsilon": 1.0, "delta": 1.0, "bounds": (0.0, 1.0)}, "delta of answers was 1"),
-            ({"epsilon": 1.0, "delta": 0.1, "bounds": (0.0, math.nan)}, "bound of answers was nan"),
-        ],
-    )
-    def test_rules_for_answers(self, change: dict[str, object], message: str) -> None:
-        with pytest.raises(InvalidInput, match=message):
-            AnswerRules(**change)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("frame", "public", "message"),
@@ -368,6 +348,7 @@ class TestRefusals:
             (table(seed=1), bounds(), "belongs to another table"),
             (table(13), bounds(), "belongs to another table"),
             (table().assign(citizen=list("abcdefghijkl")), bounds(), "belongs to another table"),
+            (table().replace({"a": table()["a"][3]}, 0.5), bounds(), "belongs to another table"),
             (table(), bounds(width=11.0), "made with other bounds"),
             (table(), bounds(columns=1), "made with other bounds"),
             (table(), bounds(outcome=None), "made with other bounds"),
@@ -378,37 +359,70 @@ class TestRefusals:
         self, key: Path, frame: pd.DataFrame, public: PublicBounds, message: str, again: bool
     ) -> None:
         release(key)
-        before = contents(key)
-        spy = Spy(0)
-        with pytest.raises(InvalidInput, match=message):
-            release(key, frame, public=public, noise=spy, again=again)
-        assert spy.given == []
-        assert contents(key) == before
+        with refused(message, key):
+            release(key, frame, public=public, noise=UNTOUCHED, again=again)
 
-    def test_one_value_that_changed_makes_another_table(self, key: Path) -> None:
-        release(key)
-        changed = table()
-        changed.loc[3, "a"] += 1e-4
-        with pytest.raises(InvalidInput, match="belongs to another table"):
-            release(key, changed)
+    @pytest.mark.parametrize(
+        ("change", "counts"),
+        [
+            ({0: 3.25}, "1 of 12 outcomes are .*1 changed, 0 new, 0 now empty"),
+            ({0: None, 5: 1.0}, "2 of 12 outcomes are .*1 changed, 0 new, 1 now empty"),
+            ({11: 2.0}, "1 of 12 outcomes are .*0 changed, 1 new, 0 now empty"),
+        ],
+    )
+    @pytest.mark.parametrize("again", [False, True])
+    def test_outcomes_that_changed_are_refused_with_how_many_and_what_to_do(
+        self, key: Path, tmp_path: Path, change: dict[int, float | None], counts: str, again: bool
+    ) -> None:
+        frame = table()
+        frame.loc[11, "expense"] = None
+        made = release(key, frame)
+        publish(key, made, tmp_path / "out")
+        other = frame.copy()
+        for row, value in change.items():
+            other.loc[row, "expense"] = value
+        with refused(f"{counts}.*--outcomes TABLE", tmp_path) as refusal:
+            release(key, other, noise=UNTOUCHED, again=again)
+        # How many, not which: nobody is named.
+        assert "Secret-" not in str(refusal.value)
+        # The table as it was gives what was drawn, and the advice works.
+        assert release(key, frame).release == made.release
+        first = next(iter(change))
+        row = order_of(key, made).tolist().index(first)
+        new = other.loc[[first], ["citizen", "expense"]]
+        (answer,) = answers_to(key, made, row, outcomes=new)
+        assert answer == (None if new["expense"].isna().all() else new["expense"].iloc[0])
 
 
 class TestFolders:
     @pytest.mark.chance(0)
-    def test_a_release_does_not_overwrite_other_things(self, key: Path, tmp_path: Path) -> None:
+    def test_simulated_and_real_releases_stand_apart(self, tmp_path: Path) -> None:
         pytest.importorskip("opendp")
-        made = release(key, noise=SecureNoise(), seed=None)
-        out = tmp_path / "out"
-        out.mkdir()
-        (out / "thesis.txt").write_text("ten years of work")
-        with pytest.raises(InvalidInput, match="holds something other"):
-            publish(key, made, out)
-        assert contents(out) == {"thesis.txt": b"ten years of work"}
-        publish(key, made, tmp_path / "other")
-        second = release(key, noise=SecureNoise(), seed=None, again=True)
-        with pytest.raises(InvalidInput, match="holds something other"):
-            publish(key, second, tmp_path / "other")
-        assert ReleasedTable.read(tmp_path / "other").certificate.release == made.release
+        tried, real, out = (tmp_path / name for name in ("tried", "real", "out"))
+        publish(tried, release(tried), out)
+        made = release(real, noise=SecureNoise(), seed=None)
+        for again in (False, True):
+            with refused("belongs to simulated releases", tmp_path):
+                release(tried, noise=SecureNoise(), seed=None, again=again)
+            with refused("belongs to real releases", tmp_path):
+                release(real, again=again)
+        # A real release replaces a simulated one, and nothing replaces a real one.
+        assert publish(real, made, out)
+        with refused("holds something other", out):
+            publish(tried, release(tried), out)
+        with refused("holds something other", out):
+            publish(real, release(real, noise=SecureNoise(), seed=None, again=True), out)
+        assert ReleasedTable.read(out).certificate.release == made.release
+
+    @pytest.mark.parametrize("name", ["rows.csv", "notes.txt"])
+    def test_a_release_does_not_overwrite_other_things(self, tmp_path: Path, name: str) -> None:
+        """Not even beside a simulated release, which may be replaced."""
+        tried, out, other = tmp_path / "tried", tmp_path / "out", tmp_path / "two"
+        publish(tried, release(tried), out)
+        (out / name).write_text("ten years of work")
+        made = release(other, budget=replace(BUDGET, epsilon=1.0))
+        with refused("holds something other", out):
+            publish(other, made, out)
 
     def test_where_a_release_cannot_go(self, key: Path, tmp_path: Path) -> None:
         made = release(key)
@@ -420,40 +434,36 @@ class TestFolders:
             (key / "out", "inside the other"),
             (tmp_path, "inside the other"),
         ):
-            with pytest.raises(InvalidInput, match=message):
+            with refused(message):
                 publish(key, made, out)
-        with pytest.raises(InvalidInput, match="is not one of the 1"):
-            Curator(key).publish("f" * 32, tmp_path / "out")
-        with pytest.raises(InvalidInput, match="is not one of the 1"):
-            Curator(key).publish("../key", tmp_path / "out")
+        for name in ("f" * 32, "../key"):
+            with refused("is not one of the 1"):
+                Curator(key).publish(name, tmp_path / "out")
 
     def test_the_working_folder_itself(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = release(tmp_path / "key")
-        out = tmp_path / "out"
+        made, out = release(key), tmp_path / "out"
         out.mkdir()
         monkeypatch.chdir(out)
-        assert Curator(tmp_path / "key").publish(made.release, ".")
+        assert publish(key, made, Path())
         assert ReleasedTable.read(out).certificate.release == made.release
 
     def test_a_key_is_not_made_among_other_things(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.txt").write_text("x")
-        with pytest.raises(InvalidInput, match="other things and no key"):
-            release(tmp_path)
-        with pytest.raises(InvalidInput, match="is a file"):
-            release(tmp_path / "thesis.txt")
-        with pytest.raises(InvalidInput, match="does not exist"):
-            release(tmp_path / "no" / "key")
-        assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+        for key, message in (
+            (tmp_path, "other things and no key"),
+            (tmp_path / "thesis.txt", "is a file"),
+            (tmp_path / "no" / "key", "does not exist"),
+        ):
+            with refused(message, tmp_path):
+                release(key)
 
     def test_things_of_the_users_in_the_key_folder_stay(self, key: Path) -> None:
         release(key)
-        (key / "backup").mkdir()
-        (key / "backup" / "note.txt").write_text("mine")
-        release(key)
+        (key / "note.txt").write_text("mine")
         release(key, again=True, budget=Outsourced(1.0, 1e-5, 1.0))
-        assert (key / "backup" / "note.txt").read_text() == "mine"
+        assert (key / "note.txt").read_text() == "mine"
 
     def test_one_process_at_a_time(self, key: Path, tmp_path: Path) -> None:
         made = release(key)
@@ -467,12 +477,11 @@ class TestFolders:
                     act()
         assert publish(key, made, tmp_path / "out")
 
-    def test_no_key(self, key: Path) -> None:
+    def test_no_key(self, key: Path, tmp_path: Path) -> None:
         for act in (
             lambda: Curator(key).answer("f" * 32, [Question(1, 0)]),
-            lambda: Curator(key).publish("f" * 32, key.parent / "out"),
+            lambda: Curator(key).publish("f" * 32, tmp_path / "out"),
             lambda: Curator(key).outcome_columns(),
         ):
-            with pytest.raises(InvalidInput, match="there is no key"):
+            with refused("there is no key", tmp_path):
                 act()
-        assert not key.exists()

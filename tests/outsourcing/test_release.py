@@ -14,7 +14,6 @@ from discreet.audit.lower_bound import attack
 from discreet.outsourcing.bounds import GRID, PublicBounds
 from discreet.outsourcing.release import (
     AT_ONCE,
-    DrawnRows,
     Mechanism,
     RowProjection,
     draw_rows,
@@ -27,15 +26,14 @@ from discreet.privacy.accounting import composed_epsilon, gaussian_epsilon
 from discreet.validation import InvalidInput
 from tests.chance import check_law
 from tests.learners.spy import Spy
-from tests.outsourcing.cases import bounds, table
+from tests.outsourcing.cases import KINDS, bounds, projection, table
 
 BUDGET = Outsourced(2.0, 1e-5, 1.0)
 UNLUCKY = 1e-6  # with words from a seed, so that such a test fails always or never
 
 
 def projections(columns: int) -> list[RowProjection | None]:
-    rng = np.random.default_rng(3)
-    return [None, *(RowProjection.draw(columns, 2, rng, k) for k in ("orthonormal", "gaussian"))]
+    return [None, *(projection(columns, 2, kind, seed=4) for kind in KINDS)]
 
 
 def mechanism(
@@ -62,17 +60,18 @@ def moved(values: np.ndarray, row: int, distance: float, rng: np.random.Generato
 
 def given(
     values: np.ndarray, public: PublicBounds, made: Mechanism, projection: RowProjection | None
-) -> tuple[np.ndarray, DrawnRows]:
-    """What the noise source is handed for a table of these values, in the order of the table."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the noise source is handed for a table of these values, in the order of the table; and
+    the order of the release."""
     frame = table(len(values), values.shape[1])
     for place, column in enumerate(public.columns):
         frame[column.name] = values[:, place]
     spy = Spy(5)
-    drawn = draw_rows(public.coordinates(frame), made, projection, spy)
+    _, order = draw_rows(public.coordinates(frame), made, projection, spy)
     handed_in = np.vstack(spy.given)
     back = np.empty_like(handed_in)
-    back[drawn.order] = handed_in
-    return back, drawn
+    back[order] = handed_in
+    return back, order
 
 
 class TestSensitivity:
@@ -95,7 +94,7 @@ class TestSensitivity:
             # A step that is rounded down, so that the radius is not overstepped by rounding.
             near = moved(values, row, radius * (1.0 - 1e-12), rng)
             two, second = given(near, public, made, projection)
-            np.testing.assert_array_equal(first.order, second.order)
+            np.testing.assert_array_equal(first, second)
             differs = (one != two).any(axis=1)
             assert np.flatnonzero(differs).tolist() in ([row], [])
             gap = [
@@ -210,17 +209,15 @@ class TestDrawing:
         public = bounds(3)
         made = mechanism(public, rows, noise=source)
         coordinates = np.random.default_rng(0).random((rows, 3)) * 10.0
-        drawn = draw_rows(coordinates, made, None, source)
-        noise = drawn.points - coordinates[drawn.order]
+        points, order = draw_rows(coordinates, made, None, source)
+        noise = points - coordinates[order]
         for column in noise.T:
             check_law(column / made.scale, stats.norm.cdf)
         error = made.scale / math.sqrt(rows)
         assert (np.abs(noise.mean(axis=0)) < 6.0 * error).all()
         np.testing.assert_allclose(noise.std(axis=0), made.scale, rtol=6.0 / math.sqrt(2.0 * rows))
         # Uncorrelated with the rows, between columns, and from one row to the next.
-        every = np.corrcoef(
-            np.hstack([noise, np.roll(noise, 1, axis=0), coordinates[drawn.order]]).T
-        )
+        every = np.corrcoef(np.hstack([noise, np.roll(noise, 1, axis=0), coordinates[order]]).T)
         np.fill_diagonal(every, 0.0)
         assert np.abs(every[:3]).max() < 6.0 / math.sqrt(rows)
 
@@ -230,7 +227,7 @@ class TestDrawing:
         public = bounds(2)
         made = replace(mechanism(public, 60, noise=source), numbers=40)
         coordinates = np.full((60, 2), 5.0)
-        drawn = [draw_rows(coordinates, made, None, source).points for _ in range(2)]
+        drawn = [draw_rows(coordinates, made, None, source)[0] for _ in range(2)]
         values = np.concatenate(drawn).ravel()
         assert len(np.unique(values)) == values.size
 
@@ -238,11 +235,11 @@ class TestDrawing:
         public, spy, done = bounds(3), Spy(1), []
         made = replace(mechanism(public, 10), numbers=12)
         coordinates = np.random.default_rng(0).random((10, 3))
-        drawn = draw_rows(coordinates, made, None, spy, done.append)
+        points, order = draw_rows(coordinates, made, None, spy, done.append)
         assert [len(block) for block in spy.given] == [4, 4, 2]
         assert done == [4, 8, 10]
-        np.testing.assert_array_equal(np.vstack(spy.given), coordinates[drawn.order])
-        np.testing.assert_array_equal(np.vstack(spy.handed), drawn.points)
+        np.testing.assert_array_equal(np.vstack(spy.given), coordinates[order])
+        np.testing.assert_array_equal(np.vstack(spy.handed), points)
 
     @pytest.mark.parametrize("rows", [1, 5, 40_000])
     @pytest.mark.parametrize("columns", [1, 3])
@@ -256,13 +253,12 @@ class TestDrawing:
         assert made.numbers == AT_ONCE + 5
 
     def test_noise_is_added_to_the_projected_rows(self) -> None:
-        projection = projections(5)[1]
-        assert projection is not None
+        matrix = projection(5, 2)
         public, spy = bounds(5), Spy(2)
         coordinates = np.random.default_rng(1).random((20, 5))
-        drawn = draw_rows(coordinates, mechanism(public, 20, projection), projection, spy)
-        np.testing.assert_allclose(spy.given[0], (coordinates @ projection.matrix)[drawn.order])
-        assert drawn.points.shape == (20, 2)
+        points, order = draw_rows(coordinates, mechanism(public, 20, matrix), matrix, spy)
+        np.testing.assert_allclose(spy.given[0], (coordinates @ matrix.matrix)[order])
+        assert points.shape == (20, 2)
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
     def test_rows_must_be_finite(self, bad: float) -> None:
@@ -283,7 +279,7 @@ class TestOrder:
         for _ in range(times):
             # The keys of this source; the noise itself is of no interest here.
             watching.keys = source.keys  # type: ignore[method-assign]
-            order = draw_rows(np.zeros((4, 1)), made, None, watching).order
+            order = draw_rows(np.zeros((4, 1)), made, None, watching)[1]
             counts[tuple(order.tolist())] = counts.get(tuple(order.tolist()), 0) + 1
         assert len(counts) == 24
         assert stats.chisquare(list(counts.values())).pvalue > UNLUCKY
@@ -292,7 +288,7 @@ class TestOrder:
         public = bounds(1)
         made = mechanism(public, 50)
         rows = np.linspace(0.0, 10.0, 50)[:, None]
-        one, two = (draw_rows(r, made, None, SimulatedNoise(4)).order for r in (rows, rows[::-1]))
+        one, two = (draw_rows(r, made, None, SimulatedNoise(4))[1] for r in (rows, rows[::-1]))
         np.testing.assert_array_equal(one, two)
         assert sorted(one.tolist()) == list(range(50))
         assert one.tolist() != list(range(50))
@@ -315,11 +311,11 @@ class TestAttack:
         seed: int,
     ) -> np.ndarray:
         """Rows of one release have independent noise, so as many equal rows are as many trials."""
-        drawn = draw_rows(np.tile(row, (trials, 1)), made, projection, SimulatedNoise(seed))
+        points, _ = draw_rows(np.tile(row, (trials, 1)), made, projection, SimulatedNoise(seed))
         line, middle = self.line(projection), HERE
         if projection is not None:
             line, middle = line @ projection.matrix, middle @ projection.matrix
-        return (drawn.points - middle) @ line / np.linalg.norm(line)
+        return (points - middle) @ line / np.linalg.norm(line)
 
     def line(self, projection: RowProjection | None) -> np.ndarray:
         """The direction in which neighbours lie furthest apart."""
@@ -362,6 +358,6 @@ class TestAttack:
         found = []
         for rows, source in ((there, SimulatedNoise(1)), (here, SimulatedNoise(2))):
             drawn = [draw_rows(rows, made, None, source) for _ in range(60_000)]
-            found.append(np.array([one.points[one.order == 0][0, 0] - HERE[0] for one in drawn]))
+            found.append(np.array([points[order == 0][0, 0] - HERE[0] for points, order in drawn]))
         proved = attack(found[0], found[1], self.threshold(1.0, made), 0.01, confidence=0.999)
         assert 0.7 < proved.epsilon <= 1.0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import Answer, AnswerRules, Question
+from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import (
     ReleasedTable,
@@ -28,7 +27,7 @@ from discreet.outsourcing.search import Search, SearchSettings, Turn
 from discreet.privacy import Outsourced
 from discreet.validation import InvalidInput
 from tests.chance import RARE
-from tests.outsourcing.cases import contents, release, table
+from tests.outsourcing.cases import contents, refused, release, table
 from tests.outsourcing.stopping import WAYS
 
 ROWS, ROUNDS, BATCH = 40, 12, 4
@@ -105,13 +104,23 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Parties:
     return Parties.begin(tmp_path_factory.mktemp("fresh"))
 
 
+@pytest.fixture(scope="module")
+def begun_once(fresh: Parties, tmp_path_factory: pytest.TempPathFactory) -> Parties:
+    """A search of which two batches were asked and answered, the last not yet read."""
+    begun = fresh.twin(tmp_path_factory.mktemp("begun") / "work")
+    for _ in range(2):
+        begun.model()
+        begun.curate()
+    return begun
+
+
 @pytest.fixture
 def parties(fresh: Parties, tmp_path: Path) -> Parties:
     return fresh.twin(tmp_path / "work")
 
 
 def story(turn: Turn) -> list[tuple[int, int, str, float | None]]:
-    return [(one.question.number, one.question.row, one.status, one.answer) for one in turn.asked]
+    return [(one.number, one.row, one.status, one.answer) for one in turn.asked]
 
 
 class TestTheWholeSearch:
@@ -131,8 +140,8 @@ class TestTheWholeSearch:
         assert turn.done
         assert (turn.answered, turn.waiting) == (ROUNDS, 0)
         assert f"all {ROUNDS} questions" in turn.reason
-        assert [one.question.number for one in turn.asked] == list(range(1, ROUNDS + 1))
-        rows = [one.question.row for one in turn.asked]
+        assert [one.number for one in turn.asked] == list(range(1, ROUNDS + 1))
+        rows = [one.row for one in turn.asked]
         assert len(set(rows)) == ROUNDS
         assert turn.best is not None
         assert turn.best.answer == max(one.answer for one in turn.asked if one.answer is not None)
@@ -161,7 +170,7 @@ class TestTheWholeSearch:
         frame = hills(3)
         parties = Parties.begin(tmp_path, AnswerRules(2), frame)
         turn = parties.play(rounds=50, batch=5)
-        rows = [one.question.row for one in turn.asked]
+        rows = [one.row for one in turn.asked]
         assert sorted(rows) == [0, 0, 1, 1, 2, 2]
         assert "as often as is allowed" in turn.reason
 
@@ -188,19 +197,13 @@ class TestTheWholeSearch:
         assert lost
         assert all(one.answer is None for one in lost)
         assert turn.answered == ROUNDS - len(lost)
-        assert len({one.question.row for one in turn.asked}) == ROUNDS
+        assert len({one.row for one in turn.asked}) == ROUNDS
 
     def test_parquet_files(self, parties: Parties, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
         other = parties.twin(tmp_path / "other")
         other.ask, other.answers = (other.folder / f"{n}.parquet" for n in ("ask", "answers"))
         assert story(other.play()) == story(parties.play())
-
-    def test_compressed_files(self, parties: Parties) -> None:
-        parties.ask, parties.answers = (
-            parties.folder / name for name in ("ask.csv.gz", "answers.csv.gz")
-        )
-        assert parties.play().answered == ROUNDS
 
 
 class TestInterruptions:
@@ -268,22 +271,17 @@ class TestInterruptions:
                 break
         assert 4 < step < 59
 
-    def test_a_lost_answers_file_is_made_good_by_the_next(self, parties: Parties) -> None:
-        parties.model()
-        parties.curate()
-        parties.answers.unlink()
-        # Nothing came, so the same questions wait; the curator gives the same answers.
-        turn = parties.model()
-        assert turn.waiting == BATCH
-        parties.curate()
-        assert parties.model().answered == BATCH
-
-    def test_a_lost_ask_file_is_written_again(self, parties: Parties) -> None:
+    def test_lost_files_are_made_good(self, parties: Parties) -> None:
         parties.model()
         written = parties.ask.read_bytes()
+        parties.curate()
         parties.ask.unlink()
-        parties.model()
+        parties.answers.unlink()
+        # Nothing came, so the same questions wait; the curator gives the same answers.
+        assert parties.model().waiting == BATCH
         assert parties.ask.read_bytes() == written
+        parties.curate()
+        assert parties.model().answered == BATCH
 
     def test_a_lost_state_costs_no_question(self, parties: Parties) -> None:
         for _ in range(2):
@@ -292,7 +290,7 @@ class TestInterruptions:
         parties.state.unlink()
         turn = parties.model()
         assert turn.new_answers == 2 * BATCH
-        assert [one.question.number for one in turn.asked] == list(range(1, 3 * BATCH + 1))
+        assert [one.number for one in turn.asked] == list(range(1, 3 * BATCH + 1))
         # What is asked next does not clash with what was asked before.
         parties.curate()
         assert parties.model().answered == 3 * BATCH
@@ -325,7 +323,7 @@ class TestInterruptions:
         assert (turn.new_answers, turn.new_questions, turn.waiting) == (2, 0, 2)
         # Only what still waits is asked for.
         _, questions = read_questions(parties.ask)
-        assert questions == [asked.asked[1].question, asked.asked[3].question]
+        assert questions == [asked.asked[1], asked.asked[3]]
         parties.curate()
         assert parties.model().answered == BATCH
 
@@ -361,17 +359,9 @@ class TestInterruptions:
 
 
 class TestRefusals:
-    def refused(self, parties: Parties, message: str, act: Callable[[], object]) -> None:
-        before = contents(parties.folder)
-        with pytest.raises(InvalidInput, match=message):
-            act()
-        assert contents(parties.folder) == before
-
-    def begun(self, parties: Parties) -> None:
-        parties.model()
-        parties.curate()
-        parties.model()
-        parties.curate()
+    @pytest.fixture
+    def begun(self, begun_once: Parties, tmp_path: Path) -> Parties:
+        return begun_once.twin(tmp_path / "work")
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -390,24 +380,22 @@ class TestRefusals:
             (lambda f: f.drop(columns="row"), "has release, question, row, answer"),
             (lambda f: f.rename(columns={"answer": "outcome"}), "has the columns"),
             (lambda f: f[:0], "has no rows"),
-            (
-                lambda f: f.assign(release=["f" * 32, *f["release"][1:]]),
-                "is about 2 releases",
-            ),
+            (lambda f: f.assign(release=["f" * 32, *f["release"][1:]]), "is about 2 releases"),
         ],
     )
     def test_answers(
-        self, parties: Parties, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
+        self, begun: Parties, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
     ) -> None:
-        self.begun(parties)
-        parties.rewrite(change)
-        self.refused(parties, message, parties.model)
+        begun.rewrite(change)
+        with refused(message, begun.folder):
+            begun.model()
 
     def test_answers_about_rows_that_there_are_not(self, parties: Parties) -> None:
         """Where no question is known, answers are taken over, but not any."""
         name = parties.table.certificate.release
-        write_answers(name, [Answer(Question(1, ROWS), 1.0)], parties.answers)
-        self.refused(parties, "every entry must be", parties.model)
+        write_answers(name, [Question(1, ROWS).answered(1.0)], parties.answers)
+        with refused("every entry must be", parties.folder):
+            parties.model()
 
     @pytest.mark.parametrize(
         "other",
@@ -419,81 +407,78 @@ class TestRefusals:
             SearchSettings(prior=RowPrior(1.0)),
         ],
     )
-    def test_other_settings(self, parties: Parties, other: SearchSettings) -> None:
-        parties.model(SearchSettings())
-        self.refused(parties, "begun with other settings", lambda: parties.model(other))
+    def test_other_settings(self, begun: Parties, other: SearchSettings) -> None:
+        with refused("begun with other settings", begun.folder):
+            begun.model(other)
         # Without settings those of the state are kept.
-        assert parties.search().settings == SearchSettings()
+        assert begun.search().settings == SearchSettings()
 
     def test_settings_come_back(self, parties: Parties) -> None:
-        mine = SearchSettings(
-            "gp_ucb", "matern52", True, RowPrior((1.0, 2.0), 3.0, 0.1, -4.0, "matern52"), 5
-        )
-        parties.model(mine)
-        assert parties.search().settings == mine
-        parties.model(replace(mine))
+        prior = RowPrior((1.0, 2.0), 3.0, 0.1, -4.0, "matern52")
+        settings = SearchSettings("gp_ucb", "matern52", True, prior, 5)
+        parties.model(settings)
+        assert parties.search().settings == settings
+        parties.model(replace(settings))
 
-    def test_another_release(self, parties: Parties, tmp_path: Path) -> None:
-        self.begun(parties)
+    def test_another_release(self, begun: Parties, tmp_path: Path) -> None:
         (tmp_path / "other").mkdir()
         other = Parties.begin(tmp_path / "other")
-        other.state = parties.state
-        self.refused(parties, "is about release", other.model)
-        other.state = other.folder / "search.sqlite"
-        other.answers = parties.answers
-        with pytest.raises(InvalidInput, match="the answers belong to release"):
+        other.state = begun.state
+        with refused("is about release", begun.folder, other.folder):
             other.model()
-        assert not other.state.exists()
-        other.ask = parties.ask
-        self.refused(parties, "is not one of the 1", other.curate)
+        other.state, other.answers = other.folder / "search.sqlite", begun.answers
+        with refused("the answers belong to release", begun.folder, other.folder):
+            other.model()
+        other.ask = begun.ask
+        with refused("is not one of the 1", begun.folder):
+            other.curate()
 
     @pytest.mark.parametrize("text", ["{", "[]", "ten years of work", "SQLite format 3\0"])
     def test_state_files_that_are_none(self, parties: Parties, text: str) -> None:
         parties.state.write_text(text)
-        self.refused(parties, "is damaged|is not a search", parties.model)
+        with refused("is damaged|is not a search", parties.folder):
+            parties.model()
 
     def test_the_key_is_no_search(self, parties: Parties) -> None:
         parties.state = parties.key / "key.sqlite"
-        self.refused(parties, "is not a search", parties.model)
+        with refused("is not a search", parties.folder):
+            parties.model()
 
-    def test_damaged_states(self, parties: Parties) -> None:
-        self.begun(parties)
-        whole = parties.state.read_bytes()
-        settings = json.dumps(asdict(SearchSettings()))
-        for statement in (
+    @pytest.mark.parametrize(
+        "statement",
+        [
             "DROP TABLE asked",
             "DROP TABLE search",
             "UPDATE search SET settings = '{}'",
             "UPDATE search SET settings = 'x'",
-            f"UPDATE search SET settings = '{settings.replace('rbf', 'cubic')}'",
-            f"UPDATE search SET settings = '{settings[:-1]}, \"more\": 1}}'",
+            "UPDATE search SET settings = replace(settings, 'rbf', 'cubic')",
+            "UPDATE search SET settings = replace(settings, '}', ', \"more\": 1}')",
             f"UPDATE asked SET row = {ROWS} WHERE question = 1",
-        ):
-            parties.state.write_bytes(whole)
-            with closing(sqlite3.connect(parties.state)) as state, state:
-                state.execute(statement)
-            message = "damaged|it must be|every entry|could not be read"
-            self.refused(parties, message, parties.search)
+        ],
+    )
+    def test_damaged_states(self, begun: Parties, statement: str) -> None:
+        with closing(sqlite3.connect(begun.state)) as state, state:
+            state.execute(statement)
+        message = "damaged|it must|every entry|could not be read"
+        with refused(message, begun.folder):
+            begun.search()
 
     @pytest.mark.parametrize("name", ["thesis.csv", "thesis.parquet", "thesis.txt"])
     def test_other_peoples_files_are_not_overwritten(self, parties: Parties, name: str) -> None:
         if name.endswith("parquet"):
             pytest.importorskip("pyarrow")
-        thesis = parties.folder / name
+        thesis, usual = parties.folder / name, parties.ask
         thesis.write_text("a,b\n1,2\n")
         parties.ask = thesis
-        self.refused(parties, "is not a file with the columns|must end in", parties.model)
-        parties.ask = parties.folder / "ask.csv"
+        with refused("is not a file with the columns|must end in", parties.folder):
+            parties.model()
+        parties.ask = usual
         parties.model()
         parties.answers = thesis
-        release_, questions = read_questions(parties.ask)
-        given = Curator(parties.key).answer(release_, questions)
-        self.refused(
-            parties,
-            "is not a file with the columns|must end in",
-            lambda: write_answers(release_, given, thesis),
-        )
-        self.refused(parties, "has the columns|must end in|could not be read", parties.model)
+        with pytest.raises(InvalidInput, match=r"is not a file with the columns|must end in"):
+            parties.curate()
+        with refused("has the columns|must end in|could not be read", parties.folder):
+            parties.model()
 
     def test_a_foreign_ask_file_stays_when_the_search_is_over(self, parties: Parties) -> None:
         parties.play()
@@ -502,12 +487,11 @@ class TestRefusals:
         parties.model()
         assert parties.ask.read_bytes() == written
 
-    def test_folders_that_are_not_there(self, parties: Parties) -> None:
-        parties.ask = parties.folder / "no" / "ask.csv"
-        self.refused(parties, "does not exist", parties.model)
-        parties.ask = parties.folder / "ask.csv"
-        parties.state = parties.folder / "no" / "search.json"
-        self.refused(parties, "does not exist", parties.model)
+    @pytest.mark.parametrize("file", ["ask", "state"])
+    def test_folders_that_are_not_there(self, parties: Parties, file: str) -> None:
+        setattr(parties, file, parties.folder / "no" / "file.csv")
+        with refused("does not exist", parties.folder):
+            parties.model()
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -519,7 +503,8 @@ class TestRefusals:
         ],
     )
     def test_bad_wishes(self, parties: Parties, change: dict[str, object], message: str) -> None:
-        self.refused(parties, message, lambda: parties.model(**change))  # type: ignore[arg-type]
+        with refused(message, parties.folder):
+            parties.model(**change)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("change", "message"),

@@ -167,11 +167,11 @@ def test_answers(tmp_path: Path, stopped: Stopped, protected: bool) -> None:
         ) -> list[float | None]:
             given = Curator(key).answer(name, [Question(1 + i, r) for i, r in enumerate(rows)])
             write_answers(name, given, out)
-            return [one.value for one in given]
+            return [one.answer for one in given]
 
         first = answer(4, 0)
         reached = stopped(step, lambda answer=answer: answer(4, 0, 7, 4, 2))  # type: ignore[misc]
-        visible = [one.value for one in read_answers(out)[1]]
+        visible = [one.answer for one in read_answers(out)[1]]
         assert visible[:2] == first
         assert len(visible) in (2, 5)
         noted = [one.value for one in key_log(key)]
@@ -180,7 +180,7 @@ def test_answers(tmp_path: Path, stopped: Stopped, protected: bool) -> None:
         assert final[: len(visible)] == visible
         assert final[: len(noted)] == noted
         assert answer(4, 0, 7, 4, 2) == final
-        assert [one.value for one in read_answers(out)[1]] == final
+        assert [one.answer for one in read_answers(out)[1]] == final
         if protected:
             assert len(set(final)) == 5
         else:
@@ -242,7 +242,7 @@ def test_answers_of_a_process_that_is_killed_at_any_time(
         if child == 0:
             for number in range(60):
                 given = Curator(key).answer(made.release, [Question(1 + number, number)])
-                write_bytes(seen_file, repr([answer.value for answer in given]).encode())
+                write_bytes(seen_file, repr([answer.answer for answer in given]).encode())
             os._exit(0)
         known = seen_file.stat().st_mtime_ns if seen_file.exists() else 0
         while not seen_file.exists() or seen_file.stat().st_mtime_ns == known:

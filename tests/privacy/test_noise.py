@@ -100,19 +100,11 @@ class TestCoins:
         shown = noise.coins(Fraction(1, 4), (200, 200))
         assert shown.mean() == pytest.approx(0.25, abs=6.5 * math.sqrt(0.1875 / 40_000))
 
-    def test_a_tiny_probability_still_has_one_word(self) -> None:
-        assert achieved(1e-30) == Fraction(1, 2**64)
-        assert shows(1e-30, 0)
-        assert not shows(1e-30, 1)
-
     def test_0_is_never_and_1_is_always(self, noise: NoiseSource) -> None:
         assert not noise.coins(0.0, 10_000).any()
         assert noise.coins(1.0, 10_000).all()
         assert achieved(0.0) == 0
-        assert achieved(1.0) == 1
-
-    def test_a_probability_that_rounding_took_above_1_is_always(self) -> None:
-        assert achieved(1.0 + 2.0**-52) == 1
+        assert achieved(1.0) == achieved(1.0 + 2.0**-52) == 1
 
     def test_one_probability_for_each_coin(self, noise: NoiseSource) -> None:
         p = np.array([0.0, 0.2, 0.7, 1.0])
@@ -253,10 +245,6 @@ class TestSources:
             np.testing.assert_array_equal(one, two)
         assert any((one != two).any() for one, two in zip(draws(7), draws(8), strict=True))
 
-    def test_simulated_noise_takes_a_seed_sequence(self) -> None:
-        one, two = (SimulatedNoise(np.random.SeedSequence(3)) for _ in range(2))
-        np.testing.assert_array_equal(one.keys(4), two.keys(4))
-
     @pytest.mark.chance(0)
     def test_secure_noise_is_not_reproducible(self) -> None:
         assert (SecureNoise().keys(4) != SecureNoise().keys(4)).any()
@@ -264,12 +252,6 @@ class TestSources:
             SecureNoise().add_gaussian(np.zeros(4), 1.0)
             != SecureNoise().add_gaussian(np.zeros(4), 1.0)
         ).any()
-
-    def test_names_say_which_is_which(self) -> None:
-        assert SecureNoise.secure
-        assert not SimulatedNoise.secure
-        assert "simulation only" in SimulatedNoise.name
-        assert "simulation only" not in SecureNoise.name
 
     def test_simulated_noise_is_pickled_with_its_state(self) -> None:
         noise = SimulatedNoise(5)
@@ -356,11 +338,6 @@ class TestByName:
         # The promise of a policy, before anybody drew: the closed form.
         assert gaussian_multiplier(NO_NOISE, sensitivity, scale, size) == scale / sensitivity
         assert laplace_epsilon(NO_NOISE, sensitivity, scale, size) == sensitivity / scale
-
-    def test_secure_reports_never_cost_less_than_the_closed_form(self) -> None:
-        for scale in (1e-3, 1.0, 1e3):
-            secure = gaussian_multiplier(SecureNoise.name, 1.0, scale, 300)
-            assert secure <= scale * (1.0 + 1e-15)
 
     @pytest.mark.parametrize("size", [1, 300, 10**6])
     @pytest.mark.parametrize("scale", [1e-9, 1e-3, 0.3, 1.0, 8.0, 1e6])

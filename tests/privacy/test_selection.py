@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.validation import InvalidInput
 
@@ -88,9 +87,6 @@ class TestPrivacy:
         narrow = ExponentialMechanism(1.0).log_probabilities(scores, 1.0)
         assert wide[0, 1] - wide[0, 0] == pytest.approx(0.5, abs=1e-9)
         assert narrow[0, 1] - narrow[0, 0] == pytest.approx(1.0, abs=1e-9)
-
-    def test_event(self) -> None:
-        assert ExponentialMechanism(0.7).event() == PureEvent(0.7)
 
 
 class TestProbabilities:
@@ -170,9 +166,6 @@ class TestSelect:
         assert set(chosen.tolist()) == {1, 3}
         assert mechanism.log_probabilities(scores[:1], 1.0)[0, 0] == -np.inf
 
-    def test_one_option(self, noise: NoiseSource) -> None:
-        assert ExponentialMechanism(1.0).select([[3.0], [-3.0]], 1.0, noise).tolist() == [0, 0]
-
     def test_nobody(self, noise: NoiseSource) -> None:
         assert ExponentialMechanism(1.0).select(np.empty((0, 3)), 1.0, noise).shape == (0,)
 
@@ -201,10 +194,10 @@ class TestRefusals:
             ([[0.0, math.nan]], 1.0, "NaN or"),
             ([[0.0, math.inf]], 1.0, "NaN or"),
             ([[0.0, 1.0], [-math.inf, -math.inf]], 1.0, "without any option"),
-            ([[0.0, 1.0]], 0.0, "score_range had an entry"),
-            ([[0.0, 1.0]], -1.0, "score_range had an entry"),
-            ([[0.0, 1.0]], math.inf, "score_range had an entry"),
-            ([[0.0, 1.0]], math.nan, "score_range had an entry"),
+            ([[0.0, 1.0]], 0.0, "score_range had"),
+            ([[0.0, 1.0]], -1.0, "score_range had"),
+            ([[0.0, 1.0]], math.inf, "score_range had"),
+            ([[0.0, 1.0]], math.nan, "score_range had"),
             ([[0.0, 1.0]], [1.0, 1.0], "score_range had shape"),
             ([[0.0, 1.0]], [[1.0]], "score_range had shape"),
             ([[0.0, 1.0]], "1", "score_range had type"),

@@ -9,12 +9,12 @@ import pandas as pd
 
 from discreet.domain import Box
 from discreet.problems.columns import Column, box_of
-from discreet.problems.tables import RowCounts, encode_columns
+from discreet.problems.tables import encode_columns, kept_rows
 
 
 def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[np.ndarray, Box]:
     """The contexts (m, d) of the people who fit the declared columns, and their domain."""
     domain = box_of(columns)
-    encoded = encode_columns(frame, columns)
-    RowCounts.of(encoded)
-    return encoded.values[encoded.kept], domain
+    values, rows = encode_columns(frame, columns)
+    rows.check_any()
+    return values[kept_rows(values)], domain

@@ -18,7 +18,7 @@ from discreet.problems.classification import (
     TableProblem,
 )
 from discreet.problems.functions import FunctionProblem, Michalewicz
-from discreet.problems.kernel_grid import KernelGridProblem, beta_weights
+from discreet.problems.kernel_grid import BetaWeights, KernelGridProblem
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
@@ -115,7 +115,7 @@ def test_kernel_grid_options() -> None:
     assert (problem.arms, problem.domain.levels) == (5, (4,))
     assert (problem.smoothness, problem.length_scale) == ("matern52", 1.0)
     assert (problem.bound, problem.noise) == (2.0, 0.5)
-    np.testing.assert_array_equal(problem.context_weights, beta_weights(4, 2, 5))
+    np.testing.assert_array_equal(problem.context_weights, BetaWeights([2, 5]).of(4))
     uniform = load_problem("kernel_grid", {"context_weights": "uniform"})
     assert isinstance(uniform, KernelGridProblem)
     assert set(uniform.context_weights) == {1 / 30}

@@ -149,7 +149,7 @@ def test_a_grid_covers_the_box_corner_to_corner() -> None:
     assert {tuple(row) for row in points} == {(a, b) for a in (-2, 0, 2) for b in (-1, 0, 1)}
     box.to_unit(points)
     for make in NAMED:
-        problem = make(grid=5) if make is camelback else make(2, grid=5)
+        problem = make(grid=5) if make is camelback else make(grid=5, dimension=2)
         assert len(problem.space.points) == 25
         problem.domain.to_unit(problem.space.array)
 
@@ -207,9 +207,9 @@ def test_functions_that_break_their_promise_are_refused(rng) -> None:
     [
         (lambda: styblinski_tang(grid=3), r"grid was 3 for 20 columns, which makes 3\^20 points"),
         (lambda: camelback(grid=1), "grid was 1"),
-        (lambda: styblinski_tang(0), "dimension was 0"),
-        (lambda: michalewicz(2.5), "dimension was 2.5"),
-        (lambda: michalewicz(2, steepness=0), "steepness was 0"),
+        (lambda: styblinski_tang(dimension=0), "dimension was 0"),
+        (lambda: michalewicz(dimension=2.5), "dimension was 2.5"),
+        (lambda: michalewicz(steepness=0), "steepness was 0"),
     ],
 )
 def test_named_functions_that_are_refused(make, message) -> None:

@@ -11,9 +11,9 @@ from scipy.stats import beta as beta_law
 
 from discreet.action_space import ArmPoints
 from discreet.problems.kernel_grid import (
+    BetaWeights,
     GridCrowd,
     KernelGridProblem,
-    beta_weights,
     matern52,
     point_names,
     squared_exponential,
@@ -124,13 +124,11 @@ def test_regret_and_references_by_hand() -> None:
 
 
 def test_context_weights(rng) -> None:
-    weights = beta_weights(5, 2, 5)
-    np.testing.assert_allclose(weights, np.diff(beta_law(2, 5).cdf(np.linspace(0, 1, 6))))
-    problem = small(context_weights=10.0 * weights)
+    problem = small(context_weights=BetaWeights([2, 5]))
+    weights = np.diff(beta_law(2, 5).cdf(np.linspace(0, 1, 6)))
     np.testing.assert_allclose(problem.context_weights, weights)
     cells = problem.sample(20_000, rng).cells
     np.testing.assert_allclose(np.bincount(cells, minlength=5) / 20_000, weights, atol=0.02)
-    assert 0 not in small(context_weights=[0, 1, 1, 1, 1]).sample(200, rng).cells
 
 
 def test_a_million_people_take_little_room(rng) -> None:
@@ -154,9 +152,6 @@ def test_it_can_be_sent_to_another_process(rng) -> None:
         ({"length_scale": 0}, "length_scale was 0"),
         ({"bound": -1}, "bound was -1"),
         ({"noise": -0.1}, "noise was -0.1"),
-        ({"context_weights": [1, 1]}, "context_weights had shape"),
-        ({"context_weights": [1, 1, 1, 1, -1]}, "smallest value -1"),
-        ({"context_weights": [0] * 5}, "sum 0"),
     ],
 )
 def test_arguments_that_are_refused(changes, message) -> None:

@@ -9,7 +9,7 @@ from tests.problems.cases import read_contexts
 
 from discreet.problems.columns import Column, box_of
 from discreet.problems.table_files import read_table
-from discreet.problems.tables import RowCounts, encode_columns
+from discreet.problems.tables import RowCounts, encode_columns, kept_rows
 from discreet.validation import InvalidInput
 
 AGE = Column("age", 21, 64, 44)
@@ -107,9 +107,9 @@ def test_outside_rules() -> None:
 @pytest.mark.parametrize("gap", [None, np.nan, "", "?", "NA"])
 def test_missing_rules(gap) -> None:
     frame = pd.DataFrame({"age": pd.Series([30, gap, 40], dtype=object)})
-    encoded = encode_columns(frame, [Column("age", 21, 64, missing="drop")])
-    np.testing.assert_array_equal(encoded.kept, [True, False, True])
-    np.testing.assert_array_equal(encoded.values[:, 0], [30, np.nan, 40])
+    values, _ = encode_columns(frame, [Column("age", 21, 64, missing="drop")])
+    np.testing.assert_array_equal(kept_rows(values), [True, False, True])
+    np.testing.assert_array_equal(values[:, 0], [30, np.nan, 40])
     with pytest.raises(InvalidInput, match=r"no value in 1 of 3 rows, first in row 1.*\"drop\""):
         encode_columns(frame, [Column("age", 21, 64)])
 
@@ -181,7 +181,7 @@ def test_people_who_are_left_out_are_counted() -> None:
     frame = pd.DataFrame({"age": [30, None, 99, 40], "sex": ["m", None, "f", "x"]})
     age = Column("age", 21, 64, outside="drop", missing="drop")
     sex = Column.category("sex", ("f", "m"), outside="drop", missing="drop")
-    rows = RowCounts.of(encode_columns(frame, [age, sex]))
+    _, rows = encode_columns(frame, [age, sex])
     assert rows == RowCounts(4, 1, (("age", 1), ("sex", 1)), (("age", 1), ("sex", 1)))
     assert rows.sentence == (
         "1 of 4 rows; 1 lacks age, 1 lacks sex, 1 outside the declared age, 1 outside the declared "

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answers import Answer, AnswerRules
+from discreet.outsourcing.answers import AnswerRules
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import ReleasedTable, read_questions, write_answers
@@ -125,10 +125,7 @@ def play(
             break
         release, questions = read_questions(ask)
         given = curator.answer(release, questions)
-        changed = [
-            Answer(one.question, None if one.question.number <= impossible else one.value)
-            for one in given
-        ]
+        changed = [one.answered(None if one.number <= impossible else one.answer) for one in given]
         write_answers(release, changed, tell)
         turn = search.step(ask, tell, rounds=rounds, batch=batch)
     return Played(search, turn, curator, rounds)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 
-from discreet.audit.exact import Claim
-from discreet.audit.runner import Finding
+from discreet.records import Finding
 from discreet.reporting.audit import render_audit_report
 
 HONEST = Finding(
-    *("gp_ucb, joint", "learner", "joint", "holds", Claim(8.0, 1e-5)),
+    *("gp_ucb, joint", "learner", "joint", "holds", 8.0, 1e-5),
     exact=7.99,
     replayed="a run; (0, 0), reward 1 or (1, 1), reward 0",
-    epsilon=3.1,
+    lower_bound=3.1,
     bound="gaussian",
     attack="likelihood ratio",
     trials=200,
@@ -22,7 +21,7 @@ HONEST = Finding(
     about="a run of 24 people",
 )
 BROKEN = Finding(
-    *("mine & yours", "learner", "local", "BROKEN", Claim(1.0)),
+    *("mine & yours", "learner", "local", "BROKEN", 1.0, 0.0),
     exact=math.inf,
     replayed="taught; reward 1 or reward 0",
     fault="whether a report is refused depends on the data",

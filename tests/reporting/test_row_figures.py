@@ -71,7 +71,7 @@ def test_rows_of_the_map_have_the_colour_of_what_is_expected(tmp_path: Path) -> 
     view = view_of(play(tmp_path / "search"))
     axes = rows_figure(view, WIDE).axes[0]
     dots = next(one for one in axes.collections if isinstance(one, PathCollection))
-    others = np.setdiff1d(np.arange(60), [one.question.row for one in view.turn.asked])
+    others = np.setdiff1d(np.arange(60), [one.row for one in view.turn.asked])
     np.testing.assert_allclose(np.asarray(dots.get_array()), view.predicted[0][others])
     east = [2.0 * view.search.beliefs.mean[row, 0] for row in others]
     np.testing.assert_allclose(np.asarray(dots.get_offsets())[:, 0], east)

@@ -75,7 +75,7 @@ def test_the_table_shows_the_best_answers_where_they_lie(tmp_path: Path) -> None
     played = play(tmp_path / "search", rounds=14)
     body = report(played).partition("The best answers")[2].partition("</table>")[0]
     rows = re.findall(r"<tr><td>(\d+)</td><td>([\d.]+)</td>", body)
-    told = {one.question.row: one.answer for one in played.turn.asked}
+    told = {one.row: one.answer for one in played.turn.asked}
     answers = sorted((answer for answer in told.values() if answer is not None), reverse=True)
     assert len(rows) == 10
     assert [float(answer) for _, answer in rows] == pytest.approx(answers[:10], rel=1e-4)

@@ -31,7 +31,7 @@ from discreet.reproduction.kharkovskii2020.settings import (
     TABLES,
 )
 from discreet.validation import FloatArray, InvalidInput
-from tests.reproduction.outsourced_tables import write_tables
+from tests.reproduction.tables import write_search_tables
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return write_tables(tmp_path)
+    return write_search_tables(tmp_path)
 
 
 def test_the_papers_settings() -> None:

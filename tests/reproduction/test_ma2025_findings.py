@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import ttest_1samp, wilcoxon
 
 from discreet.experiments import frame_of
-from discreet.reproduction.ma2025.figures import FIGURE_9A, FIGURE_9C
-from discreet.reproduction.ma2025.grid import TransferFigure
+from discreet.reproduction.ma2025.figures import FIGURE_9A, FIGURE_9C, TransferFigure
 
 
 def regrets(what: TransferFigure, wish: dict[str, list[float]], trials: int) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,24 +25,22 @@ from discreet.reproduction.ma2025.real_data import (
 )
 from discreet.reproduction.ma2025.table import (
     ABSE,
+    METHODS,
     TABLE_2,
     cases_of,
-    cells_of,
-    check_wish,
-    methods,
     p_value,
+    printed,
     ratio_of,
 )
-from discreet.validation import InvalidInput
-from tests.reproduction.transfer_tables import write_tables
+from tests.reproduction.tables import write_transfer_tables
 
-CELLS = cells_of([2.0])
-QUICK = {"method": ["ours", "published"], "rounds": 80}
+CELLS = [(2.0, 1.0), (2.0, 4.0)]
+QUICK: dict[str, Any] = {"methods": ["ours", "published"], "rounds": 80}
 
 
 @pytest.fixture(scope="module")
 def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Split]:
-    folder = write_tables(tmp_path_factory.mktemp("data"))
+    folder = write_transfer_tables(tmp_path_factory.mktemp("data"))
     return {name: load(name, folder) for name in DATA_SETS}
 
 
@@ -56,10 +54,10 @@ def test_targets_and_sources_share_nobody(splits: dict[str, Split]) -> None:
             assert source.domain == domain
             assert source.arm_names == split.target.arm_names
     # Rows with a question mark are left out, all others are somewhere.
-    people = adult.target.size + sum(one.size for one in adult.sources.values())
+    people = adult.target.size + sum(source.size for source in adult.sources.values())
     assert 0.9 * 600 < people < 600
     for name in (JOBS, TAXI):
-        sizes = [one.size for one in splits[name].sources.values()]
+        sizes = [source.size for source in splits[name].sources.values()]
         assert splits[name].target.size + sum(sizes) == 400
 
 
@@ -86,18 +84,34 @@ def test_both_times_are_measured(splits: dict[str, Split]) -> None:
 
 
 def test_every_method_runs_with_and_without(splits: dict[str, Split]) -> None:
-    cases = cases_of([splits[ADULT]], cells_of())
-    assert {"ours", "published"} <= set(methods())
-    for method in methods():
+    cells = list(product((1.0, 2.0), (1.0, 4.0)))
+    cases = list(cases_of(splits[ADULT], cells))
+    for method in METHODS:
         mine = [case for case in cases if case.method == method]
         settings = [(c.budget.epsilon, c.setting["epsilon_auxiliary"]) for c in mine]
-        assert {one for one in settings if one[1] is None} == {(1.0, None), (2.0, None)}
-        assert {(1.0, 1.0), (1.0, 4.0), (2.0, 1.0), (2.0, 4.0)} <= set(settings)
+        assert settings == [(1.0, None), (2.0, None), *cells]
     assert [case.budget for case in cases if case.method == ABSE] == [NonPrivate()]
 
 
+@pytest.mark.parametrize(
+    ("name", "epsilons", "method", "with_data", "at", "ratio"),
+    [
+        (ADULT, (1.0, 1.0), "published", True, AT_QUARTER, 1.459),
+        (ADULT, (2.0, 4.0), "published", True, AT_END, 1.210),
+        (JOBS, (1.0, 4.0), "linear", False, AT_QUARTER, 0.804),
+        (TAXI, (2.0, 1.0), "neural", False, AT_END, 0.999),
+        (TAXI, (2.0, 1.0), "ours", False, AT_END, None),
+        (TAXI, (3.0, 1.0), "neural", False, AT_END, None),
+    ],
+)
+def test_table_2_as_printed(
+    name: str, epsilons: tuple[float, float], method: str, with_data: bool, at: str, ratio: Any
+) -> None:
+    assert printed(name, *epsilons, method, with_data, at) == ratio
+
+
 def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) -> None:
-    cases = cases_of([splits[ADULT]], CELLS, **QUICK)  # type: ignore[arg-type]
+    cases = list(cases_of(splits[ADULT], CELLS, **QUICK))
     plan = TABLE_2.planned([splits[ADULT]], CELLS, 7, **QUICK)
     done = list(plan.run())
     frame, results = frame_of(done), plan.finish(done)
@@ -163,17 +177,3 @@ def test_p_values_are_those_of_wilcoxon() -> None:
     one, two = rng.random((2, 20))
     assert p_value(one, two) == pytest.approx(wilcoxon(one, two).pvalue)
     assert p_value(one, one) == 1.0
-
-
-def test_bad_wishes_and_files_are_refused(tmp_path: Path) -> None:
-    for name, message in ((ADULT, "adult.data"), (JOBS, "not a file"), (TAXI, "not a file")):
-        with pytest.raises(InvalidInput, match=message):
-            load(name, tmp_path)
-    with pytest.raises(InvalidInput, match="the data set was 'census'"):
-        load("census", tmp_path)
-    with pytest.raises(InvalidInput, match="method was 'theirs'"):
-        check_wish(method=["theirs"])
-    with pytest.raises(InvalidInput, match="epsilon was 0"):
-        cells_of([0.0])
-    with pytest.raises(InvalidInput, match="rounds was 4"):
-        check_wish(rounds=4)

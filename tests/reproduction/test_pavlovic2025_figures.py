@@ -1,15 +1,10 @@
-"""The two commands on small grids, their cases and their figure."""
+"""The cases of both figures, on small grids, and how they are drawn."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from discreet.cli import app
 from discreet.experiments import Seed
 from discreet.learners.epochs.capri import BernsteinElimination, Capri
 from discreet.privacy import Joint, Local, SimulatedNoise
@@ -17,20 +12,18 @@ from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.reporting.reproduction import trade_off_figure
 from discreet.reproduction.cases import Case, serve
 from discreet.reproduction.pavlovic2025.calibration import PublishedElimination
-from discreet.reproduction.pavlovic2025.figures import CAPRI_REGRET, USCA_ERROR_RATE
-from discreet.reproduction.pavlovic2025.settings import (
-    ERROR_RATE,
+from discreet.reproduction.pavlovic2025.figures import (
+    CAPRI_REGRET,
+    CHANCE,
     SQUARED_EXPONENTIAL,
     SURFACES,
+    USCA_ERROR_RATE,
     WRONG,
     Surface,
     share_wrong,
 )
-from discreet.reproduction.registry import REPRODUCTIONS
 from discreet.validation import InvalidInput
 from tests.reporting.cases import overlapping
-
-runner = CliRunner()
 
 
 @pytest.fixture(autouse=True)
@@ -43,15 +36,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Surface, "problem", problem)
 
 
-def reproduce(name: str, *arguments: object) -> tuple[int, str, str]:
-    words = ["reproduce", name, "--jobs", "1", *map(str, arguments)]
-    result = runner.invoke(app, words)
-    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
-
-
 def test_the_settings() -> None:
-    assert REPRODUCTIONS["capri-regret"] is CAPRI_REGRET
-    assert REPRODUCTIONS["usca-error-rate"] is USCA_ERROR_RATE
     assert CAPRI_REGRET.sizes == (10_000, 100_000)
     assert USCA_ERROR_RATE.sizes == (1_000, 10_000, 100_000)
     assert SURFACES[0].setting(5)["function"] != SURFACES[1].setting(5)["function"]
@@ -68,8 +53,8 @@ def test_the_settings() -> None:
     assert all(isinstance(rule, PublishedElimination) for rule in rules)
     assert len({case.panel for case in CAPRI_REGRET.planned()}) == 4
     errors = USCA_ERROR_RATE.planned()
-    assert {case.budget.epsilon for case in errors if case.private} == {0.1, 1.0, 10.0}
-    assert {case.budget.delta for case in errors if case.private} == {0.0}
+    assert {case.budget.epsilon for case in errors if case.budget.private} == {0.1, 1.0, 10.0}
+    assert {case.budget.delta for case in errors if case.budget.private} == {0.0}
 
 
 def test_rigorous_elimination_runs_when_it_is_named_or_wished() -> None:
@@ -80,9 +65,9 @@ def test_rigorous_elimination_runs_when_it_is_named_or_wished() -> None:
     }
     named = CAPRI_REGRET.planned(rounds=[100], method=["elimination, rigorous", "uniform"])
     assert {case.method for case in named} == {"elimination, rigorous", "uniform"}
-    rules = [case.arguments["calibration"] for case in named if case.private]
+    rules = [case.arguments["calibration"] for case in named if case.budget.private]
     assert {type(rule) for rule in rules} == {BernsteinElimination}
-    assert all(case.panel == "" for case in named if case.private)
+    assert all(case.panel == "" for case in named if case.budget.private)
 
 
 def test_every_number_of_rounds_has_its_own_cases() -> None:
@@ -95,51 +80,24 @@ def test_every_number_of_rounds_has_its_own_cases() -> None:
     assert (few.function == many.function).all()  # type: ignore[attr-defined]
 
 
-def test_capri_regret_prints_a_table_and_writes_files(tmp_path: Path) -> None:
-    records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
-    code, out, err = reproduce(
-        "capri-regret", "--trials", 1, "--rounds", 300, "--rounds", 400,
-        "--json", records, "--plot", plot,
-    )  # fmt: skip
-    assert code == 0, err
-    for word in ("300 people", "400 people", "Share wrong", "promised", "held", "published"):
-        assert word in out
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    assert {line["metric"] for line in lines} == {"regret", WRONG}
-    assert {(line["rounds"], line["function"]) for line in lines} == {
-        (rounds, surface.name) for rounds in (300, 400) for surface in SURFACES
-    }
-    for line in lines:
-        if line["metric"] == WRONG:
-            assert 0.0 <= line["mean"] <= 1.0
-        if line["method"] == "published":
-            assert 0.0 < line["true_epsilon"] < 0.1 * line["epsilon"]
-            assert line["excess_noise"] > 5.0
-        if line["method"] == "elimination":
-            assert line["true_epsilon"] == pytest.approx(line["epsilon"], rel=1e-6)
-        assert line["method"] != "uniform" or line["metric"] == "regret"
-
-
-def test_usca_error_rate_prints_a_table_and_writes_files(tmp_path: Path) -> None:
-    records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
-    code, out, err = reproduce(
-        "usca-error-rate", "--trials", 2, "--rounds", 300, "--json", records, "--plot", plot
+def test_error_rates_fall_with_epsilon_and_stay_below_chance() -> None:
+    ends = USCA_ERROR_RATE.plan(2, rounds=[300]).results().ends
+    means = dict(zip(zip(ends["method"], ends["epsilon"], strict=True), ends["mean"], strict=True))
+    chance, free = (
+        ends.loc[ends["method"] == method, "mean"].item() for method in (CHANCE, "non-private")
     )
-    assert code == 0, err
-    assert "error rate" in out
-    assert "Error rate of 300 people" not in out
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    assert {line["metric"] for line in lines} == {ERROR_RATE}
-    means = {(line["method"], line["epsilon"]): line for line in lines}
-    for epsilon in (0.1, 1.0, 10.0):
-        assert means["ours", epsilon]["true_epsilon"] == pytest.approx(epsilon)
-        held = means["published", epsilon]["true_epsilon"]
-        assert 0.4 * epsilon < held < 0.8 * epsilon
-        assert means["ours", epsilon]["mean"] < means["random choice", None]["mean"]
-    assert means["ours", 10.0]["mean"] < means["ours", 0.1]["mean"]
-    assert means["non-private", None]["mean"] < means["published", 0.1]["mean"]
+    assert means["ours", 10.0] < means["ours", 0.1] < chance
+    assert means["ours", 1.0] < chance
+    assert free < means["published", 0.1]
+
+
+def test_the_share_of_wrong_contexts_is_a_share_of_every_learner() -> None:
+    results = CAPRI_REGRET.plan(1, rounds=[300], method=["ours", "published", "uniform"]).results()
+    wrong = [record for record in results.records if record["metric"] == WRONG]
+    assert {record["method"] for record in wrong} == {"ours", "published"}
+    assert all(0.0 <= record["mean"] <= 1.0 for record in wrong)
+    published = [record for record in results.records if record["method"] == "published"]
+    assert all(record["excess_noise"] > 5.0 for record in published)
 
 
 def test_the_share_of_wrong_contexts_counts_arms_that_are_left() -> None:
@@ -175,18 +133,6 @@ def test_panels_share_their_axes_by_row_and_labels_stay_apart() -> None:
         assert len(axes.texts) == 3
 
 
-def test_bad_wishes_are_refused() -> None:
-    code, _, err = reproduce("usca-error-rate", "--delta", 1e-5)
-    assert code == 2
-    assert "needs none" in err
-    code, _, err = reproduce("capri-regret", "--method", "theirs")
-    assert code == 2
-    assert "'elimination, rigorous'" in err
-    assert reproduce("capri-regret", "--rounds", 100, "--rounds", 1)[0] == 2
-    assert reproduce("usca-error-rate", "--published")[0] == 2
-    # The first epoch of a learner takes more people than these.
-    code, _, err = reproduce("capri-regret", "--rounds", 2)
-    assert code == 2
-    assert "horizon" in err
+def test_every_number_of_rounds_is_checked() -> None:
     with pytest.raises(InvalidInput, match="rounds"):
         CAPRI_REGRET.planned(rounds=[100, 1])

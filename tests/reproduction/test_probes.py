@@ -13,8 +13,7 @@ from discreet.learners.partition.published import PublishedPolicy
 from discreet.learners.partition.tree import Bins
 from discreet.privacy import Local, NonPrivate
 from discreet.problems.synthetic import exponential, symmetric
-from discreet.reproduction.cases import Case, plan_of, serve
-from discreet.reproduction.probes import Probe
+from discreet.reproduction.cases import Case, Probe, plan_of, serve
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()

@@ -6,15 +6,15 @@ the guarantee, or the code, is wrong.
 
 | module                       | what it holds                                                    |
 |------------------------------|------------------------------------------------------------------|
-| ledger.py, losses.py         | runs recorded and played back, and their exact loss              |
+| ledger.py                    | runs recorded and played back, and their exact loss              |
+| laws.py                      | the exact law of code that draws, and of what sources draw       |
 | exact.py                     | promises, and the worst neighbours of code in a state            |
-| enumeration.py               | the exact law of code with finitely many outcomes                |
-| games.py, classifier.py      | checks; games of trials, and trained scores                      |
+| games.py                     | checks, designs, and games of trials                             |
 | lower_bound.py               | from counts of guesses to a bound on epsilon                     |
-| mechanisms.py, samplers.py   | mechanisms that are used once, and whether draws have their law  |
-| releases.py, outsourced.py   | streams and composition; the curator                             |
-| people.py, joint.py, local.py| who takes part; runs of learners, and reports to them            |
-| learners.py                  | all learners, and the states that they are attacked in           |
+| mechanisms.py, releases.py   | mechanisms that are used once; streams and composition           |
+| outsourced.py                | the curator                                                      |
+| people.py, runs.py           | who takes part; runs of learners, reports to them, and rules     |
+| learners.py                  | all learners, their states, and policies that are forged         |
 | specimens.py                 | designs that are known to be broken                              |
 | runner.py                    | all checks by name; exact replay, trials and verdicts            |
 """

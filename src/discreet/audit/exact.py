@@ -7,7 +7,7 @@ ledger recording, and on every neighbour with the same outcomes played back. The
   lengths, certificates, and whether anything was refused; what differs tells the two apart;
 * noise must be drawn afresh for every number, or losses would not add;
 * what was handed to each draw must move by no more than the sensitivity on record;
-* the loss follows from how far it moved (losses.py).
+* the loss follows from how far it moved (ledger.py).
 
 Since all neighbours were run with one public past, every two of them can be compared. The worst two
 are the start of a search nearby.
@@ -15,17 +15,19 @@ are the start of a search nearby.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib.util import find_spec
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.audit.ledger import Ledger
-from discreet.audit.losses import AddedNoise, Draw, Loss, loss_between, shared_noise
-from discreet.privacy import Release
+from discreet.audit.ledger import AddedNoise, Ledger, Loss, loss_between, shared_noise
+from discreet.learners.schema import Message, encode
+from discreet.privacy import NoiseSource, Release, SecureNoise
 from discreet.privacy.accounting import Event, composed_epsilon
 from discreet.validation import InvalidInput
 
@@ -34,6 +36,8 @@ ROUNDING = 1e-9
 # Scales and sensitivities on record are equal to what is drawn but for rounding.
 _RECORDED = 1e-8
 _ROUNDS, _TRIED = 3, 6
+# Whether SecureNoise can be attacked here.
+SECURE = find_spec("opendp") is not None
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,6 @@ class Exact:
         """Whether the promise is."""
         return bool(self.fault) or self.claim.exceeded_by(self.epsilon)
 
-    @property
     def order(self) -> tuple[bool, bool, float]:
         """What worse findings are larger in: the share of the promise that is used up. Of shares
         that are alike to a hundredth the one that was found first is shown."""
@@ -97,6 +100,13 @@ class Exact:
 
 class NotAudited(InvalidInput):
     """There is nothing to audit: no promise, or no such noise here. Anything else is a failure."""
+
+
+def secure(seed: object = None) -> NoiseSource:
+    """The deployed source; what it draws cannot be repeated, whatever the seed."""
+    if not SECURE:
+        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
+    return SecureNoise()
 
 
 class NothingToAttack(InvalidInput):
@@ -206,37 +216,34 @@ class Subject(ABC):
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class _Ran:
+class _Ran(NamedTuple):
     """One run."""
 
     person: Any
     facts: Facts
-    draws: Sequence[Draw]
-    astray: str
     promise: Promise
-    ledger: Ledger = field(repr=False)
+    ledger: Ledger
 
 
-def worst_of(subjects: Sequence[Subject], others: int = 4) -> Exact:
+def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
     """The worst neighbours over several states: those of the first, found by a search, are tried in
     all of them, with so many `others`.
 
     Raises:
         InvalidInput: if one of them cannot be replayed, or nobody's data enters any.
     """
-    findings = [worst_neighbours(subjects[0])]
-    for subject in subjects[1:]:
-        known = max(findings, key=_order)
-        if known.broken:
+    first, *more = subjects
+    worst = worst_neighbours(first)
+    for subject in more:
+        if worst.broken:
             break
         crowd = next(iter(subject.groups()))
-        tried = (*known.pair, *crowd[:: max(1, len(crowd) // others)])
+        tried = (*worst.pair, *crowd[:: max(1, len(crowd) // others)])
         try:
-            findings.append(worst_neighbours(replace(subject, tried=tried)))
+            worst = max(worst, worst_neighbours(replace(subject, tried=tried)), key=Exact.order)
         except NothingToAttack:
             continue  # a person of the last batch enters no release
-    return max(findings, key=_order)
+    return worst
 
 
 def worst_neighbours(subject: Subject) -> Exact:
@@ -252,7 +259,7 @@ def worst_neighbours(subject: Subject) -> Exact:
         for group in groups
         for base in range(min(subject.bases, len(group)))
     ]
-    worst = max(findings, key=_order)
+    worst = max(findings, key=Exact.order)
     if not worst.fault and worst.loss == Loss():
         raise NothingToAttack(
             f"nobody's data entered what {subject.state or 'the code'} draws or shows, so there is "
@@ -266,7 +273,7 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
     for _ in range(2):
         first = _ran(subject, people[0], None, seed)
         again = _ran(subject, people[0], first.ledger)
-        difference = first.facts.difference(again.facts) or again.astray
+        difference = first.facts.difference(again.facts) or again.ledger.astray
         if not difference:
             break
     if first.ledger.own_noise:
@@ -283,8 +290,8 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
             f"{subject.state or 'the code'} refused everybody whom the audit tried; give people "
             "whom it takes."
         )
-    fault = first.facts.fault or first.promise.fault or shared_noise(first.draws)
-    loss, pair = _worst_pair(runs)
+    fault = first.facts.fault or first.promise.fault or shared_noise(first.ledger.draws)
+    loss, pair = _worst_pair(runs, first)
     rng = np.random.default_rng(3)
     for _ in range(0 if loss.reason or fault or subject.tried else _ROUNDS):
         near = [subject.near(pair[turn % 2].person, rng) for turn in range(_TRIED)]
@@ -304,25 +311,23 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
     return Exact(claim, epsilon, attack, fault or loss.reason, subject, persons, loss)
 
 
-def _order(exact: Exact) -> tuple[bool, bool, float]:
-    return exact.order
-
-
 def _ran(subject: Subject, person: Any, recorded: Ledger | None, seed: int = 0) -> _Ran:
     ledger, facts = Ledger(seed), Facts()
     with ledger.recording() if recorded is None else ledger.playing(recorded):
         promise = subject.run(person, facts)
-    return _Ran(person, facts, ledger.draws, ledger.astray, promise, ledger)
+    return _Ran(person, facts, promise, ledger)
 
 
-def _worst_pair(runs: Sequence[_Ran], first: _Ran | None = None) -> tuple[Loss, tuple[_Ran, _Ran]]:
+def _worst_pair(runs: Sequence[_Ran], first: _Ran) -> tuple[Loss, tuple[_Ran, _Ran]]:
     """All runs have the same public past, that of the first, or are told from it for sure."""
-    base = first or runs[0]
     for run in runs:
-        difference = base.facts.difference(run.facts) or run.astray
+        difference = first.facts.difference(run.facts) or run.ledger.astray
         if difference:
-            return Loss(reason=f"{difference} depends on the data"), (base, run)
-    pairs = [(loss_between(a.draws, b.draws), (a, b)) for a, b in combinations(runs, 2)]
+            return Loss(reason=f"{difference} depends on the data"), (first, run)
+    pairs = [
+        (loss_between(one.ledger.draws, other.ledger.draws), (one, other))
+        for one, other in combinations(runs, 2)
+    ]
     return max(pairs, key=lambda pair: pair[0].order)
 
 
@@ -330,26 +335,23 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
     """Whether something moved further than the sensitivity on record, or has another scale."""
     if releases is None:
         return ""
-    declared: dict[float, float] = {}
-    for release in releases:
-        declared[release.scale] = max(declared.get(release.scale, 0.0), release.sensitivity)
-    for number, draws in enumerate(zip(*(run.draws for run in runs), strict=True)):
+    for number, draws in enumerate(zip(*(run.ledger.draws for run in runs), strict=True)):
         first = draws[0]
         if not isinstance(first, AddedNoise):
             continue
         scale = first.mechanism
-        known = [
-            sensitivity
-            for recorded, sensitivity in declared.items()
-            if abs(recorded - scale) <= _RECORDED * scale
+        recorded = [
+            release.sensitivity
+            for release in releases
+            if abs(release.scale - scale) <= _RECORDED * scale
         ]
-        if not known:
+        if not recorded:
             return f"draw {number + 1} has noise of scale {scale:.6g}, which no record has"
         moved = max(first.distance(draw) for draw in draws[1:])
-        if moved > max(known) * (1.0 + _RECORDED):
+        if moved > max(recorded) * (1.0 + _RECORDED):
             return (
                 f"draw {number + 1} moves by {moved:.6g}, more than the sensitivity of "
-                f"{max(known):.6g} on record"
+                f"{max(recorded):.6g} on record"
             )
     return ""
 
@@ -357,14 +359,8 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
 # Subjects that are one function of one value, for mechanisms and designs that are broken.
 
 
-@dataclass(frozen=True, eq=False)
-class Value:
-    """One data set.
-
-    Attributes:
-        label: in a few words.
-        data: as the code takes it.
-    """
+class Value(NamedTuple):
+    """One data set, with a few words for it."""
 
     label: str
     data: Any
@@ -387,22 +383,18 @@ class Values(Subject):
     """
 
     code: Code
-    neighbours: tuple[Sequence[Value], ...]
+    neighbours: Sequence[Sequence[Value]]
 
-    def groups(self) -> Iterator[Sequence[Value]]:
-        yield from self.neighbours
+    def groups(self) -> Iterable[Sequence[Value]]:
+        return self.neighbours
 
     def run(self, person: Value, facts: Facts) -> Promise:
-        try:
-            return self.code(person.data, facts)
-        except InvalidInput as error:
-            facts.refusal("it", error)
-            raise
+        return self.code(person.data, facts)
 
 
 def exact_of(code: Code, *groups: Sequence[tuple[str, Any]], state: str = "") -> Exact:
     """The exact loss between the worst two values of a group."""
-    neighbours = tuple([Value(*entry) for entry in group] for group in groups)
+    neighbours = [[Value(*value) for value in group] for group in groups]
     return worst_neighbours(Values(state=state, code=code, neighbours=neighbours))
 
 
@@ -411,3 +403,55 @@ def promised(
 ) -> Promise:
     """A budget, and what the accounting says of these events at its delta."""
     return Promise(asked, Claim(composed_epsilon(events, asked.delta), asked.delta), releases)
+
+
+# What code shows.
+
+
+def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
+    """Everything that an object shows under a name without an underscore: attributes, properties,
+    and what methods return that need no argument. Names in `but` are left out."""
+    for name in dir(thing):
+        if name.startswith("_") or name in but:
+            continue
+        try:
+            value = getattr(thing, name)
+            if inspect.ismethod(value):
+                if inspect.isclass(value.__self__) or _needs_arguments(value):
+                    continue
+                value = value()
+        except Exception as error:
+            value = type(error).__name__
+        yield name, fingerprint(value)
+
+
+def _needs_arguments(method: Callable[..., Any]) -> bool:
+    return any(
+        parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        for parameter in inspect.signature(method).parameters.values()
+    )
+
+
+def fingerprint(value: Any) -> bytes:
+    """Bytes that are equal for equal values; of objects their public attributes."""
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        return repr(value).encode()
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}".encode() + value.tobytes()
+    if isinstance(value, Message):
+        return encode(value).encode()
+    if isinstance(value, dict):
+        return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
+    if isinstance(value, list | tuple):
+        return b"[" + b",".join(map(fingerprint, value)) + b"]"
+    name = type(value).__name__.encode()
+    if inspect.isroutine(value) or inspect.isclass(value):
+        return name
+    if is_dataclass(value):
+        shown = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+    else:
+        attributes = getattr(value, "__dict__", {})
+        shown = {key: item for key, item in attributes.items() if not key.startswith("_")}
+    return name + fingerprint(shown)

@@ -10,14 +10,12 @@ adversary a score of everything that the trust model lets them see:
 | outsourced  | the release, with the place of the row that may have moved                      |
 
 A high score means "the first data set". Neighbours come from exact replay, and classifiers and
-thresholds from trials of their own, before the trials that count.
+thresholds from trials of their own, before the trials that count. A score is
 
-| class       | score of a trial                                                            |
-|-------------|-----------------------------------------------------------------------------|
-| `AdditiveGame`  | the likelihood ratio, for code that adds noise; many trials in one run      |
-| `Runs`      | the likelihood ratio of a whole run of a subject                            |
-| `ReportGame`   | a classifier trained on everything in a report                              |
-| `Stated`    | a statistic of what comes out, which a function computes                    |
+- the likelihood ratio, for code that adds noise, many trials in one run (`ratios`), and for whole
+  runs of a subject (`run_game`);
+- a statistic of what a design releases, where a simple one is as good or more telling (`Design`);
+- a classifier trained on everything in a report (`report_game`).
 
 A likelihood ratio is worked out from what was handed to the noise on one data set, what came out,
 and what is handed in on the other when that is played back:
@@ -32,61 +30,71 @@ Ratios are rounded to 10^-9: what the last bits of noise show that was added in 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.audit.classifier import Arrays, Classifier, arrays_of
-from discreet.audit.exact import Claim, Exact, Facts
+from discreet.audit.exact import (
+    Claim,
+    Exact,
+    Facts,
+    Promise,
+    Value,
+    exact_of,
+    fingerprint,
+)
 from discreet.audit.ledger import Ledger
-from discreet.audit.losses import Draw
+from discreet.audit.lower_bound import Bound
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.budget import TrustModel
-from discreet.validation import FloatArray
-
-if TYPE_CHECKING:
-    from discreet.audit.joint import JointRun
-    from discreet.audit.local import LocalReport
+from discreet.validation import FloatArray, IntArray
 
 Kind = Literal["mechanism", "learner", "specimen"]
-Bound = Literal["counts", "gaussian"]
 Seed = np.random.SeedSequence
-# Runs so many independent trials on the first or the second data set, with this noise.
-Side = Callable[[bool, int, NoiseSource], Any]
+Score = Callable[[bool, int, Seed], FloatArray]
+# Of data, so many independent trials, with this noise.
+Release = Callable[[Any, int, NoiseSource], Any]
+Arrays = Mapping[str, NDArray[np.generic]]
 
 _DIGITS = 9
 # A classifier is trained on so many reports of each.
 _TRAINING = 10_000
+# Whole numbers of more values than this are read as numbers.
+_MOST_TOKENS = 4096
+_LEFT_OUT = ("tickets",)
+# Steps of the regression.
+_STEPS = 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class Game(ABC):
+@dataclass(frozen=True)
+class Game:
     """Two neighbouring data sets, and an adversary (see the module).
 
     Attributes:
         claim: what is promised.
-        attack: the neighbours and the score, in a few words.
+        attack: the score and the neighbours, in a few words.
+        scores: (trials,) scores of so many independent trials on the first data set, or on the
+            second, with that seed.
         bound: what counts of guesses are turned into: `counts` for any promise, `gaussian` for one
             of Gaussian DP (lower_bound.py).
-        threshold: above which "first" is guessed, where it is known beforehand; None to choose it
-            on trials of their own.
     """
 
     claim: Claim
     attack: str
+    scores: Score
     bound: Bound = "counts"
-    threshold: float | None = None
 
-    def prepared(self, seed: Seed) -> Game:
-        """The game that is played, its classifier trained."""
-        return self
+    @property
+    def threshold(self) -> float | None:
+        """Above which "first" is guessed; None to choose it on trials of their own.
 
-    @abstractmethod
-    def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-        """(trials,) scores of independent trials on the first data set, or on the second."""
+        A log-ratio of 0 parts two Gaussian laws evenly (Neyman and Pearson).
+        """
+        return 0.0 if self.bound == "gaussian" else None
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,8 @@ class Check:
         trust_model: who sees what.
         exact: replays it exactly; None where only trials can tell. Called in the process that
             prepares the check, as is `game`.
-        game: makes the game of the second line, trials, from what exact replay said; None for none.
+        game: makes the game of the second line, trials, from what exact replay said and a seed of
+            its own; None for none.
         cost: how many trials of the usual kind one of these counts for; whole runs are dear.
         about: what is audited, in one line.
     """
@@ -108,157 +117,243 @@ class Check:
     kind: Kind
     trust_model: TrustModel
     exact: Callable[[], Exact] | None = field(default=None, repr=False)
-    game: Callable[[Any], Game] | None = field(default=None, repr=False)
+    game: Callable[[Any, Seed], Game] | None = field(default=None, repr=False)
     cost: int = 1
     about: str = ""
 
 
-def log_ratio(seen: Sequence[Draw], other: Sequence[Draw], rows: int = 1) -> FloatArray:
-    """(rows,) log p(seen | own data) - log p(seen | other data).
+# Likelihood ratios.
+
+
+def log_ratio(
+    mine: Callable[[], object],
+    theirs: Callable[[], object],
+    rows: int = 1,
+    axis: int = 0,
+    seed: int | Seed = 0,
+) -> FloatArray:
+    """(rows,) log p(what comes out of `mine` | own data) - log p(the same | data of `theirs`).
 
     Args:
-        seen: the draws of the run that happened.
-        other: the draws of the run on the other data set with the same outcomes.
-        rows: how many independent trials the first axis of every draw holds.
+        mine: the run that happens.
+        theirs: the run on the other data set, for which the same outcomes are played back.
+        rows: how many independent trials that axis of every draw holds.
+        axis: the first or the last.
+        seed: of what the ledger draws itself.
 
     Returns:
         Infinity where the runs differ in the number, the kind or the shape of what was drawn.
     """
-
-    def outline(draws: Sequence[Draw]) -> list[tuple[str, tuple[int, ...]]]:
-        return [(draw.kind, draw.value.shape) for draw in draws]
-
-    if outline(seen) != outline(other):
+    seen, other = Ledger(seed), Ledger(seed)
+    with seen.recording():
+        mine()
+    with other.playing(seen):
+        theirs()
+    if other.astray:
         return np.full(rows, np.inf)
     ratio = np.zeros(rows)
-    for mine, theirs in zip(seen, other, strict=True):
-        ratio += mine.log_density(rows) - theirs.log_density(rows)
+    for draw, played in zip(seen.draws, other.draws, strict=True):
+        ratio += draw.log_density(rows, axis) - played.log_density(rows, axis)
     return np.round(ratio, _DIGITS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdditiveGame(Game):
-    """Code that adds Gaussian or Laplace noise, many trials at once (see the module).
+def ratios(release: Release, pair: Sequence[Any], axis: int = 0) -> Score:
+    """Likelihood ratios of what is released of two data sets, trials along that axis."""
 
-    For Gaussian noise the threshold is 0, by symmetry.
-
-    Attributes:
-        side: runs trials on the first or the second data set.
-        trials_last: whether trials are the last axis of what is handed to the noise.
-    """
-
-    side: Side
-    trials_last: bool = False
-    bound: Bound = "gaussian"
-    threshold: float | None = 0.0
-
-    def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-        mine, theirs, noise = Ledger(), Ledger(), SimulatedNoise(seed)
-        with mine.recording():
-            self.side(first, trials, noise)
-        with theirs.playing(mine):
-            self.side(not first, trials, noise)
-        ratio = log_ratio(self._rows(mine.draws), self._rows(theirs.draws), trials)
+    def scores(first: bool, trials: int, seed: Seed) -> FloatArray:
+        mine, theirs = pair if first else pair[::-1]
+        noise = SimulatedNoise(seed)
+        ratio = log_ratio(
+            lambda: release(mine, trials, noise),
+            lambda: release(theirs, trials, noise),
+            trials,
+            axis,
+        )
         return ratio if first else -ratio
 
-    def _rows(self, draws: list[Draw]) -> list[Draw]:
-        """The draws with trials as their first axis."""
+    return scores
 
-        def first(values: Any) -> FloatArray:
-            return np.moveaxis(np.asarray(values), -1, 0)
 
-        if not self.trials_last:
-            return draws
-        return [
-            replace(draw, value=first(draw.value), outcome=first(draw.outcome)) for draw in draws
-        ]
+def run_game(exact: Exact, seed: Seed, bound: Bound = "gaussian") -> Game:
+    """Likelihood ratios of whole runs on the worst neighbours; `gaussian` where all noise is."""
+
+    def scores(first: bool, trials: int, seed: Seed) -> FloatArray:
+        ratio = np.empty(trials)
+        mine, theirs = exact.pair if first else exact.pair[::-1]
+        for trial, child in enumerate(seed.spawn(trials)):
+            subject = replace(exact.subject, seed=int(child.generate_state(1)[0]))
+            run = partial(subject.run, facts=Facts(wanted=False))
+            ratio[trial] = log_ratio(partial(run, mine), partial(run, theirs), seed=child)[0]
+        return ratio if first else -ratio
+
+    words = f"likelihood ratio of whole runs; {exact.pair[0]} or {exact.pair[1]}"
+    return Game(exact.claim, words, scores, bound)
+
+
+# Designs.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runs(Game):
-    """Whole runs under joint privacy (see the module).
-
-    By Neyman and Pearson a log-ratio of 0 parts two Gaussian laws evenly.
+class Design:
+    """A mechanism, or a design that is known to be broken: a function of data and noise.
 
     Attributes:
-        subject: the run.
-        pair: of people.
+        name: see `Check`, as for `kind`, `trust_model`, `cost` and `about`.
+        release: runs it; trials lie along the first axis of what is handed to the noise.
+        promise: of data and what was released of it (None if nothing was).
+        neighbours: groups of data sets, with words, of which every two are neighbours; empty for
+            trials alone.
+        pair: the data sets of trials; those that exact replay found worst if left out.
+        score: of the trials, in words; empty for no trials.
+        statistic: (trials,) scores of what was released; None for the likelihood ratio.
+        bound: see `Game`; `gaussian` only where the score is normal with one variance on either
+            side, and symmetrical.
+        source: makes the noise of a portion of trials.
+        axis: of the trials, in what is handed to the noise.
+        shown: what is released, in words.
     """
 
-    subject: JointRun
-    pair: tuple[Any, Any]
-    bound: Bound = "gaussian"
-    threshold: float | None = 0.0
+    name: str
+    kind: Kind = "mechanism"
+    trust_model: TrustModel
+    release: Release
+    promise: Callable[[Any, Any], Promise]
+    neighbours: Sequence[Sequence[tuple[str, Any]]] = ()
+    pair: Sequence[tuple[str, Any]] = ()
+    score: str = ""
+    statistic: Callable[[Any], FloatArray] | None = None
+    bound: Bound = "counts"
+    source: Callable[[Seed], NoiseSource] = SimulatedNoise
+    axis: int = 0
+    shown: str = "the release"
+    cost: int = 1
+    about: str = ""
+
+    @property
+    def check(self) -> Check:
+        """By exact replay and by trials."""
+        exact = self.exact if self.neighbours else None
+        game = self.game if self.score else None
+        return Check(self.name, self.kind, self.trust_model, exact, game, self.cost, self.about)
+
+    def exact(self) -> Exact:
+        """The exact loss between the worst neighbours."""
+        return exact_of(self._run, *self.neighbours)
+
+    def _run(self, data: Any, facts: Facts) -> Promise:
+        released = self.release(data, 1, self.source(Seed(1)))
+        facts.add(self.shown, fingerprint(released))
+        return self.promise(data, released)
+
+    def game(self, exact: Exact | None, seed: Seed) -> Game:
+        """The trials."""
+        pair: Sequence[Value] = [Value(*value) for value in self.pair] or exact.pair  # type: ignore[union-attr]
+        # A source that cannot be had is refused before any trial.
+        self.source(seed)
+        claim = exact.claim if exact else self.promise(pair[0].data, None).claim
+        words = f"{self.score}; {pair[0]} or {pair[1]}"
+        data = [value.data for value in pair]
+        if self.statistic is None:
+            return Game(claim, words, ratios(self.release, data, self.axis), self.bound)
+        return Game(claim, words, partial(self._statistics, data), self.bound)
+
+    def _statistics(self, pair: Sequence[Any], first: bool, trials: int, seed: Seed) -> FloatArray:
+        assert self.statistic is not None
+        noise = self.source(seed)
+        return self.statistic(self.release(pair[0 if first else 1], trials, noise))
+
+
+# Trained scores.
+
+
+def report_game(exact: Exact, seed: Seed) -> Game:
+    """A classifier of reports of the worst neighbours, with simulated noise."""
+    subject = replace(exact.subject, terms=None, secure=False)
+
+    def drawn(first: bool, trials: int, seed: Seed) -> Arrays:
+        person = exact.pair[0 if first else 1]
+        return arrays_of(subject.copies(person, trials, SimulatedNoise(seed)))
+
+    classifier = Classifier.trained(
+        *(drawn(first, _TRAINING, seed.spawn(1)[0]) for first in (True, False))
+    )
+    words = f"trained classifier of a report; {exact.pair[0]} or {exact.pair[1]}"
+    return Game(exact.claim, words, lambda *trials: classifier.scores(drawn(*trials)))
+
+
+def arrays_of(report: Any) -> dict[str, NDArray[np.generic]]:
+    """The arrays of a batch of reports by name, without tickets, which are public."""
+    arrays = {name: getattr(report, name) for name in (field.name for field in fields(report))}
+    return {
+        name: value
+        for name, value in arrays.items()
+        if name not in _LEFT_OUT and isinstance(value, np.ndarray)
+    }
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A logistic regression on everything in a report, as features (n, p).
+
+    Arrays of whole numbers with the same shape are read together, so a reported bin with its sign
+    is one token, with a feature for each. Other arrays are read as numbers. For reports over a
+    finite alphabet whose log-likelihood ratio is a sum over tokens, as it is for subset selection
+    and randomised response, the best linear score is that ratio.
+
+    Attributes:
+        numbers: the names of the arrays that are read as numbers.
+        tokens: of each group of whole-number arrays their names and the sorted token codes.
+        weights: (p,) of the features.
+    """
+
+    numbers: Sequence[str]
+    tokens: Sequence[tuple[Sequence[str], IntArray]]
+    weights: FloatArray
 
     @classmethod
-    def of(cls, exact: Exact, gaussian: bool = True) -> Runs:
-        """On the neighbours of exact replay; `gaussian` where all noise is."""
-        words = f"likelihood ratio of whole runs; {exact.pair[0]} or {exact.pair[1]}"
-        runs = cls(claim=exact.claim, attack=words, subject=exact.subject, pair=exact.pair)
-        return runs if gaussian else replace(runs, bound="counts", threshold=None)
+    def trained(cls, first: Arrays, second: Arrays) -> Classifier:
+        """A score that is high for reports like `first` and low for those like `second`."""
+        from sklearn.linear_model import LogisticRegression
 
-    def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-        scores = np.empty(trials)
-        sides = self.pair if first else self.pair[::-1]
-        for trial, child in enumerate(seed.spawn(trials)):
-            subject = replace(self.subject, seed=int(child.generate_state(1)[0]))
-            mine, theirs = Ledger(child), Ledger(child)
-            with mine.recording():
-                subject.run(sides[0], Facts(wanted=False))
-            with theirs.playing(mine):
-                subject.run(sides[1], Facts(wanted=False))
-            ratio = np.inf if theirs.astray else float(log_ratio(mine.draws, theirs.draws)[0])
-            scores[trial] = ratio if first else -ratio
+        joined = {name: np.concatenate([first[name], second[name]]) for name in first}
+        whole = [name for name, values in joined.items() if values.dtype.kind in "iub"]
+        shapes = dict.fromkeys(joined[name].shape[1:] for name in whole)
+        groups = [[name for name in whole if joined[name].shape[1:] == shape] for shape in shapes]
+        coded = [(names, np.unique(_codes(joined, names))) for names in groups]
+        tokens = [(names, codes) for names, codes in coded if len(codes) <= _MOST_TOKENS]
+        read = {name for names, _ in tokens for name in names}
+        untrained = cls([name for name in joined if name not in read], tokens, np.empty(0))
+        features = untrained._features(joined)
+        count = len(next(iter(first.values())))
+        truth = np.repeat([1, 0], [count, len(features) - count])
+        spread = features.std(axis=0)
+        scale = 1.0 / np.where(spread > 0.0, spread, 1.0)
+        fitted = LogisticRegression(max_iter=_STEPS).fit(features * scale, truth)
+        return replace(untrained, weights=fitted.coef_[0] * scale)
+
+    def scores(self, arrays: Arrays) -> FloatArray:
+        """(n,) scores of reports."""
+        scores: FloatArray = self._features(arrays) @ self.weights
         return scores
 
-
-@dataclass(frozen=True, kw_only=True)
-class ReportGame(Game):
-    """One person's report under local privacy, by any mechanism (see the module).
-
-    Attributes:
-        subject: the report.
-        pair: of people.
-        classifier: None until prepared.
-    """
-
-    subject: LocalReport
-    pair: tuple[Any, Any]
-    classifier: Classifier | None = None
-
-    @classmethod
-    def of(cls, exact: Exact) -> ReportGame:
-        """On the neighbours of exact replay, with simulated noise."""
-        words = f"trained classifier of a report; {exact.pair[0]} or {exact.pair[1]}"
-        subject = replace(exact.subject, terms=None, secure=False)
-        return cls(claim=exact.claim, attack=words, subject=subject, pair=exact.pair)
-
-    def prepared(self, seed: Seed) -> Game:
-        first, second = (self._drawn(side, _TRAINING, seed.spawn(1)[0]) for side in (True, False))
-        return replace(self, classifier=Classifier.trained(first, second))
-
-    def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-        assert self.classifier is not None
-        return self.classifier.scores(self._drawn(first, trials, seed))
-
-    def _drawn(self, first: bool, trials: int, seed: Seed) -> Arrays:
-        person = self.pair[0 if first else 1]
-        return arrays_of(self.subject.copies(person, trials, SimulatedNoise(seed)))
+    def _features(self, arrays: Arrays) -> FloatArray:
+        rows = len(next(iter(arrays.values())))
+        parts = [
+            np.asarray(arrays[name], dtype=np.float64).reshape(rows, -1) for name in self.numbers
+        ]
+        for names, known in self.tokens:
+            codes = _codes(arrays, names).reshape(rows, -1)
+            places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+            hit = known[places] == codes
+            counted = np.zeros((rows, len(known)))
+            np.add.at(counted, (np.nonzero(hit)[0], places[hit]), 1.0)
+            parts.append(counted)
+        return np.hstack(parts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stated(Game):
-    """A mechanism with a statistic for its score.
-
-    The bound is `gaussian` only where the statistic is normal with one variance on either side.
-
-    Attributes:
-        statistic: (trials,) scores of a run.
-        source: makes the noise of a portion of trials.
-    """
-
-    statistic: Callable[[bool, int, NoiseSource], FloatArray]
-    source: Callable[[Seed], NoiseSource] = SimulatedNoise
-
-    def scores(self, first: bool, trials: int, seed: Seed) -> FloatArray:
-        return self.statistic(first, trials, self.source(seed))
+def _codes(arrays: Arrays, names: Sequence[str]) -> IntArray:
+    """One code for the values that several whole-number arrays have in a place."""
+    code = np.zeros(arrays[names[0]].shape, dtype=np.int64)
+    for name in names:
+        code = code * 1_000_003 + np.asarray(arrays[name], dtype=np.int64)
+    return code

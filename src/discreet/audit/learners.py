@@ -10,15 +10,25 @@ runs can tell apart grows with it.
 Learners are attacked new, taught, saved and loaded, and under secure noise. Under local privacy a
 learner is taught by people whose best arm is plain, so that within a few thousand reports bins are
 cut and resolved, arms are given up and kernels have several cells.
+
+**A dishonest server.** A policy reaches a device as JSON. In `forgeries` every number, list and
+array in it is forged, one after the other: halved, doubled, a hundred times as large or as small (a
+narrow domain, a norm that is false), set to 0 (so that all choices tie), made the same everywhere;
+and all numbers of a part are halved together (a scale with its sensitivity). What the reader
+accepts is a policy that a device may meet. A server may also send the honest policy to act with and
+a forged one, of the same identity and version, to report under. Under terms that were agreed
+before, either the device refuses it whoever the person is, or the report costs no more than the
+terms say.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +43,7 @@ from discreet.action_space import (
     arm_count,
 )
 from discreet.audit.exact import (
+    SECURE,
     AllRefused,
     Claim,
     Exact,
@@ -41,16 +52,16 @@ from discreet.audit.exact import (
     worst_neighbours,
     worst_of,
 )
-from discreet.audit.games import Check, ReportGame, Runs
-from discreet.audit.joint import AnyLearner, JointRun, broken_rule
-from discreet.audit.local import LocalReport, forgeries
+from discreet.audit.games import Check, report_game, run_game
 from discreet.audit.people import Maker
+from discreet.audit.runs import AnyLearner, JointRun, LocalReport, broken_rule
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
 from discreet.learners.messages import Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
-from discreet.learners.sources import SourceLearner
+from discreet.learners.schema import decode, encode
+from discreet.learners.sources import SourceLearner, SourcePolicy
 from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
 from discreet.problems.base import Problem
 from discreet.validation import FloatArray, InvalidInput
@@ -78,6 +89,11 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 _PREDICTIONS = 3
 # Reports are cheap, so that many people can be compared in every state.
 _OTHERS = 30
+_REPORT = "a report under a policy learnt from others"
+# Lists longer than this are forged as a whole, never entry by entry.
+_FEW = 2
+_FACTORS = (0.01, 0.5, 2.0, 100.0)
+_QUIETER = 0.5
 # So many of the people of an honest report meet every forged policy.
 _PEOPLE = 9
 SOURCE = "auxiliary"
@@ -111,45 +127,45 @@ def _checks_of(name: str) -> Iterator[Check]:
     for model in promising:
         for label, space in spaces:
             full = ", ".join(part for part in (name, model, label) if part)
-            maker = _maker(name, model, space)
-            yield learner_check(full, maker)
-            if model == "local":
-                yield _forged(full, maker, False)
+            yield from _with_forged(full, _maker(name, model, space))
         if model == "local" and issubclass(kind, SourceLearner):
-            maker = _maker(name, model, spaces[0][1])
-            yield Check(
-                f"{name}, sources",
-                "learner",
-                "local",
-                partial(_local, maker, True),
-                ReportGame.of,
-                REPORT_COST,
-                "a report of an auxiliary source",
-            )
-            yield _forged(f"{name}, sources", maker, True)
+            yield from _with_forged(f"{name}, sources", _maker(name, model, spaces[0][1]), True)
     if name == "usca":
         maker = _maker(name, "joint", _ARMS, {"predictions": _PREDICTIONS}, delta=0.0)
-        yield Check(
-            "usca, predictions",
-            "learner",
-            "joint",
-            partial(_joint, maker, _PREDICTIONS),
-            partial(Runs.of, gaussian=False),
-            RUN_COST,
-            "several predictions from one run",
+        check = learner_check("usca, predictions", maker)
+        yield replace(
+            check,
+            exact=lambda: worst_of(joint_states(maker, _PREDICTIONS)),
+            game=partial(run_game, bound="counts"),
+            about="several predictions from one run",
         )
 
 
-def learner_check(name: str, maker: Maker) -> Check:
-    """The check of one learner as it is made."""
+def _with_forged(name: str, maker: Maker, source: bool = False) -> Iterator[Check]:
+    yield learner_check(name, maker, source)
+    if maker.budget.protects_reports:
+        about = "a report under policies that are forged"
+        exact = partial(forged_exact, maker, source)
+        yield Check(f"{name}, forged", "learner", "local", exact, about=about)
+
+
+def learner_check(name: str, maker: Maker, source: bool = False) -> Check:
+    """The check of one learner as it is made, or of its auxiliary source."""
     if maker.budget.protects_releases:
         about = f"a run of {maker.people} people"
-        exact, game = partial(_joint, maker), Runs.of
-        return Check(name, "learner", "joint", exact, game, RUN_COST, about)
-    about = "a report under a policy learnt from others"
-    return Check(
-        name, "learner", "local", partial(_local, maker, False), ReportGame.of, REPORT_COST, about
-    )
+        exact = partial(_worst_run, maker)
+        return Check(name, "learner", "joint", exact, run_game, RUN_COST, about)
+    about = "a report of an auxiliary source" if source else _REPORT
+    exact = partial(_worst_report, maker, source)
+    return Check(name, "learner", "local", exact, report_game, REPORT_COST, about)
+
+
+def _worst_run(maker: Maker) -> Exact:
+    return worst_of(joint_states(maker))
+
+
+def _worst_report(maker: Maker, source: bool) -> Exact:
+    return worst_of(local_states(_with_delta(maker), source), _OTHERS)
 
 
 def deployed_check(setting: Setting, problem: Problem, rounds: int) -> Check:
@@ -211,26 +227,15 @@ def _maker(
     )
 
 
-def _joint(maker: Maker, predictions: int = 0) -> Exact:
-    return worst_of(list(joint_states(maker, predictions)))
-
-
-def _local(maker: Maker, source: bool) -> Exact:
-    return worst_of(list(local_states(_with_delta(maker), source)), _OTHERS)
-
-
-def _forged(name: str, maker: Maker, source: bool) -> Check:
-    exact, about = partial(forged_exact, maker, source), "a report under policies that are forged"
-    return Check(f"{name}, forged", "learner", "local", exact, about=about)
-
-
 def forged_exact(maker: Maker, source: bool) -> Exact:
     """The worst report under any forged policy, against the terms."""
     maker = _with_delta(maker)
     honest = next(iter(local_states(maker, source)))
     crowd = next(iter(honest.groups()))
     tried = tuple(crowd[:: max(1, len(crowd) // _PEOPLE)])
-    base = replace(honest, terms=maker.terms(source), forged=True, broken="", tried=tried, bases=1)
+    base = replace(
+        honest, terms=maker.terms(source), certified=None, broken="", tried=tried, bases=1
+    )
     findings: list[Exact] = []
     for words, policy in forgeries(honest.policy):
         met = [replace(base, state=words, policy=policy)]
@@ -244,7 +249,57 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
                 continue
             if findings[-1].broken:
                 return findings[-1]
-    return max(findings, key=lambda exact: exact.order)
+    return max(findings, key=Exact.order)
+
+
+def forgeries(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
+    """Forged policies that a reader accepts, with what was forged."""
+    kind = SourcePolicy if isinstance(policy, SourcePolicy) else Policy
+    content = json.loads(encode(policy))
+    for words, forged in _forged(content, ""):
+        if forged == content:
+            continue
+        try:
+            yield words, decode(json.dumps(forged), kind)
+        except ValueError:
+            continue  # refused by the reader, before anybody's data is there
+
+
+def _forged(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """(words, other value) of all forgeries of a part of the message with that name."""
+    if isinstance(value, dict):
+        numbers = {key: item for key, item in value.items() if isinstance(item, float)}
+        if len(numbers) > 1:
+            quieter = {key: _QUIETER * item for key, item in numbers.items()}
+            yield f"all numbers of {name} halved", {**value, **quieter}
+        for key, item in value.items():
+            for words, other in _forged(item, f"{name}.{key}".removeprefix(".")):
+                yield words, {**value, key: other}
+    elif isinstance(value, float):
+        for factor in _FACTORS:
+            yield f"{name} times {factor:g}", factor * value
+    elif isinstance(value, list) and value:
+        leaves = list(_leaves(value))
+        if all(isinstance(item, bool) for item in leaves):
+            yield f"all of {name} true", _each(value, lambda item: True)
+        elif all(isinstance(item, int | float) for item in leaves):
+            for factor in _FACTORS:
+                yield f"{name} times {factor:g}", _each(value, partial(mul, factor))
+            yield f"{name} all 0", _each(value, lambda item: 0 * item)
+            yield f"{name} all the same", _each(value, lambda item: leaves[0])
+        elif len(value) <= _FEW:
+            for place, item in enumerate(value):
+                for words, other in _forged(item, f"{name}.{place}"):
+                    yield words, [*value[:place], other, *value[place + 1 :]]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    for item in value:
+        yield from _leaves(item) if isinstance(item, list) else (item,)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    return [_each(item, change) for item in value] if isinstance(value, list) else change(value)
 
 
 def _with_delta(maker: Maker) -> Maker:
@@ -265,64 +320,53 @@ def _no_promise() -> Exact:
 # The states of a learner.
 
 
-def secure() -> bool:
-    """Whether SecureNoise can be attacked here."""
-    return find_spec("opendp") is not None
-
-
-def _with_epsilon(maker: Maker, epsilon: float) -> Maker:
-    return replace(maker, budget=maker.budget.at(epsilon))
-
-
 def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     """Runs of a learner under joint privacy; the first is searched for the worst people."""
-    last = maker.people - 1
     plain = JointRun(state="a run", maker=maker, predictions=predictions)
+    quarter, last = maker.people // 4, maker.people - 1
+
+    def other(state: str, **changed: Any) -> JointRun:
+        return replace(plain, state=state, **changed)
+
     yield plain
     for place in (maker.people // 2, last):
-        yield replace(plain, state=f"a run, person {place + 1}", place=place)
-    for place in (maker.people // 4, last):
+        yield other(f"a run, person {place + 1}", place=place)
+    for place in (quarter, last):
         state = f"half of every batch reports late, person {place + 1}"
-        yield replace(plain, state=state, variant="late", place=place)
-    place = maker.people // 4
-    state = f"saved and loaded, person {place + 1}"
-    yield replace(plain, state=state, variant="saved", place=place)
-    if secure():
-        yield replace(plain, state="under SecureNoise", variant="secure")
+        yield other(state, variant="late", place=place)
+    yield other(f"saved and loaded, person {quarter + 1}", variant="saved", place=quarter)
+    if SECURE:
+        yield other("under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:
-        yield replace(plain, state=f"epsilon {epsilon:g}", maker=_with_epsilon(maker, epsilon))
+        budget = maker.budget.at(epsilon)
+        yield other(f"epsilon {epsilon:g}", maker=replace(maker, budget=budget))
     longer = replace(maker, people=_LONG, horizon=None)
     for place in (0, _LONG // 3):
-        state = f"a run of {_LONG} people, person {place + 1}"
-        yield replace(plain, state=state, maker=longer, place=place)
+        yield other(f"a run of {_LONG} people, person {place + 1}", maker=longer, place=place)
     for name, options in _OTHER_OPTIONS.get(maker.learner, {}).items():
-        other = replace(maker, options={**maker.options, **options})
-        yield replace(plain, state=name, maker=other)
+        yield other(name, maker=replace(maker, options={**maker.options, **options}))
     if maker.learner in _SAMPLED:
         # Rows are bounded over the sample; whoever lies elsewhere may have a longer one.
         options = {**maker.options, "contexts": _SAMPLE}
-        other = replace(maker, domain=unit_cube(2), options=options)
-        yield replace(plain, state="contexts far from the public sample", maker=other)
+        sampled = replace(maker, domain=unit_cube(2), options=options)
+        yield other("contexts far from the public sample", maker=sampled)
     if predictions:
         for point in maker.crowd().points(np.random.default_rng(_SEED))[:4]:
-            state = f"{predictions} predictions for {point}"
-            yield replace(plain, state=state, asked_at=point)
+            yield other(f"{predictions} predictions for {point}", asked_at=point)
 
 
 def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     """Reports under policies of a learner in several states."""
     taught = _taught(maker, source, _TAUGHT)
     yield from _reports(taught, maker, source, "taught", tickets=2)
-    yield from _reports(_loaded(taught), maker, source, "saved and loaded", tickets=1)
-    yield from _reports(_taught(maker, source, 0), maker, source, "new", tickets=1)
-    if secure():
-        yield from _reports(taught, maker, source, "under SecureNoise", tickets=1, safe=True)
+    yield from _reports(_loaded(taught), maker, source, "saved and loaded")
+    yield from _reports(_taught(maker, source, 0), maker, source, "new")
+    if SECURE:
+        yield from _reports(taught, maker, source, "under SecureNoise", safe=True)
     for epsilon in _EPSILONS:
-        other = _with_epsilon(maker, epsilon)
-        count = 0 if epsilon < 1.0 else _TAUGHT
-        yield from _reports(
-            _taught(other, source, count), other, source, f"epsilon {epsilon:g}", tickets=2
-        )
+        other = replace(maker, budget=maker.budget.at(epsilon))
+        learner = _taught(other, source, 0 if epsilon < 1.0 else _TAUGHT)
+        yield from _reports(learner, other, source, f"epsilon {epsilon:g}", tickets=2)
 
 
 def _reports(
@@ -330,7 +374,7 @@ def _reports(
     maker: Maker,
     source: bool,
     state: str,
-    tickets: int,
+    tickets: int = 1,
     safe: bool = False,
 ) -> Iterator[LocalReport]:
     if source:
@@ -340,21 +384,21 @@ def _reports(
     else:
         policy = learner.policy()
         held = learner.guarantee()
-    broken = broken_rule(maker, learner, policy)
     release = policy.release(SecureNoise.name if safe else SimulatedNoise.name)
     words = f"{state}, version {policy.version}, {release.mechanism}"
-    for ticket in range(tickets):
-        yield LocalReport(
-            state=f"{words}, ticket {ticket}" if tickets > 1 else words,
-            people=maker.crowd(),
-            policy=policy,
-            asked=maker.asked(source),
-            certified=Claim(held.epsilon, held.delta),
-            terms=maker.terms(source) if safe else None,
-            secure=safe,
-            ticket=ticket,
-            broken=broken,
-        )
+    report = LocalReport(
+        state=words,
+        people=maker.crowd(),
+        policy=policy,
+        asked=maker.asked(source),
+        certified=Claim(held.epsilon, held.delta),
+        terms=maker.terms(source) if safe else None,
+        secure=safe,
+        broken=broken_rule(maker, learner, policy),
+    )
+    yield replace(report, state=f"{words}, ticket 0") if tickets > 1 else report
+    for ticket in range(1, tickets):
+        yield replace(report, state=f"{words}, ticket {ticket}", ticket=ticket)
 
 
 def _loaded(learner: AnyLearner) -> AnyLearner:
@@ -382,12 +426,12 @@ def _teach(learner: AnyLearner, maker: Maker, count: int) -> None:
     while came < count:
         policy = learner.policy()
         step = min(max(learner.batch_size, count // _BATCHES), count - came)
-        contexts = people.crowd(step, rng)
+        contexts = people.contexts(people.crowd(step, rng))
         actions, _ = policy.act(contexts, rng)
-        if arm_count(maker.space) is None:
-            rewards = people.rewards(people.table(step, rng), actions)
-        else:
+        if people.arms:
             rewards = people.in_units(_plain(maker, contexts, actions.arms))
+        else:
+            rewards = people.rewards(people.table(step, rng), actions)
         learner.update(policy.report(contexts, actions, rewards, noise))
         came += step
     learner.policy()
@@ -398,7 +442,7 @@ def _teach_source(learner: Any, maker: Maker, count: int) -> None:
     for start in range(0, count, max(1, count // _BATCHES)):
         step = min(count // _BATCHES, count - start)
         policy = learner.source_policy(SOURCE)
-        contexts = people.crowd(step, rng)
+        contexts = people.contexts(people.crowd(step, rng))
         arms = rng.integers(policy.arms, size=step)
         rewards = people.in_units(_plain(maker, contexts, arms))
         learner.update_source(policy.report(contexts, arms, rewards, noise))

@@ -1,10 +1,11 @@
-"""A run of any code with all that it hands to noise written down, and the same on a neighbour.
+"""A run of any code with all that it hands to noise written down, the same on a neighbour, and the
+exact privacy loss between the two.
 
 While a `Ledger` is open, noise sources and mechanisms write down what they are given, wherever the
 code got them from. Played back, they hand out the same outcomes again while the code runs on
 another data set, so both runs have the same public past, and what was handed in on either tells the
-exact privacy loss (losses.py). This is record and replay as in Re:cord-play (Cebere, Erb,
-Desfontaines, Bellet and Fitzsimons 2026, arXiv 2602.17454).
+exact loss. This is record and replay as in Re:cord-play (Cebere, Erb, Desfontaines, Bellet and
+Fitzsimons 2026, arXiv 2602.17454).
 
 | what is drawn                  | recorded               | played back                           |
 |--------------------------------|------------------------|---------------------------------------|
@@ -18,45 +19,266 @@ Conditional on coins, whole numbers and keys, which have the same law on either 
 of a run is that of its mechanisms; so a loss that is never above epsilon proves epsilon for these
 two data sets, and where these numbers are public, or do not matter, it is exact.
 
+| mechanism        | loss between the values x and x'                                              |
+|------------------|-------------------------------------------------------------------------------|
+| Gaussian noise   | mu = |x - x'|_2 / scale; mu^2 adds (Dong, Roth and Su 2022, Corollary 2)      |
+| Laplace noise    | |x - x'|_1 / scale; these and all below add as they are                       |
+| subset selection | log of the largest ratio of its classes, if (bin, sign) differ                |
+| PrivUnit         | log of the largest ratio of the two mixtures of caps                          |
+| exponential      | log of the largest ratio of the probabilities of an option                    |
+
+Together (epsilon, delta) is, for Gaussian noise alone,
+
+    delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
+
+(Balle and Wang 2018, Theorem 8), solved here without the library's accounting. With other losses
+besides, the larger of the two is a lower bound, and is used.
+
 A seed from which a source is made while a ledger is open must not depend on data: whoever guesses
 the data would take the noise off.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Self
 from unittest.mock import patch
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
 
-from discreet.audit.losses import (
-    Draw,
-    GaussianDraw,
-    LaplaceDraw,
-    SelectionDraw,
-    SubsetDraw,
-    VectorDraw,
-)
+from discreet.audit.laws import subset_ratio, vector_ratio
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, IntArray, InvalidInput
+
+# Noise of two numbers is the same if it differs by the rounding of either at most.
+_SAME = 1e-13
+_NUMBERS = 64
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What tells two runs apart.
+
+    Attributes:
+        squared: mu^2 of all Gaussian noise.
+        pure: the sum of all other losses.
+        reason: what tells them apart with certainty; empty if nothing does.
+    """
+
+    squared: float = 0.0
+    pure: float = 0.0
+    reason: str = ""
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon at `delta` of the two data sets."""
+        if self.reason:
+            return math.inf
+        if self.squared == 0.0:
+            return self.pure
+        if delta == 0.0:
+            return math.inf
+        return max(self.pure, gaussian_epsilon(math.sqrt(self.squared), delta))
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """What larger losses are larger in."""
+        return bool(self.reason), self.pure + math.sqrt(self.squared)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Epsilon at `delta` of N(0, 1) against N(mu, 1) (see the module)."""
+
+    def excess(epsilon: float) -> float:
+        first = log_ndtr(0.5 * mu - epsilon / mu)
+        second = epsilon + log_ndtr(-0.5 * mu - epsilon / mu)
+        return float(math.exp(first) * -math.expm1(min(second - first, 0.0))) - delta
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    highest = 1.0
+    while excess(highest) > 0.0:
+        highest *= 2.0
+        if highest > 1e6:
+            return math.inf
+    return float(brentq(excess, 0.0, highest, xtol=1e-12, rtol=1e-14))
 
 
 @dataclass(frozen=True, eq=False)
-class _Chance:
-    """Something that was drawn without looking at data."""
+class Draw(ABC):
+    """One mechanism, applied once.
 
-    name: str
-    asked: tuple[Any, ...]
+    Attributes:
+        kind: what it is called.
+        mechanism: the scale of additive noise; else the mechanism itself.
+        value: (n, ...) what was private: values before noise, (bin, sign), vectors, or scores.
+        outcome: what came back.
+        public: what the mechanism was told besides, as the ranges of scores.
+        secure: whether noise came from SecureNoise, whose grid makes equal numbers by chance.
+    """
+
+    kind: ClassVar[str]
+    mechanism: Any
+    value: FloatArray
     outcome: Any
+    public: Sequence[float] | FloatArray = ()
+    secure: bool = False
+
+    def __str__(self) -> str:
+        return str(self.mechanism)
+
+    @abstractmethod
+    def loss(self, other: Self) -> Loss:
+        """What the same mechanism loses between this value and the other one."""
+
+    def log_density(self, rows: int, axis: int) -> FloatArray:
+        """(rows,) the log-likelihood of the outcome, of trials along the first or last axis."""
+        raise InvalidInput(f"the audit knows no likelihood of {self}; attack it by a statistic.")
+
+    def moved(self, other: Self) -> IntArray:
+        """The rows in which two values differ."""
+        apart = (self.value != other.value).reshape(len(self.value), -1)
+        return np.flatnonzero(apart.any(axis=1))
+
+
+class AddedNoise(Draw):
+    """Noise on every number; `norm` is that in which its sensitivity is measured."""
+
+    norm: ClassVar[int]
+
+    def __str__(self) -> str:
+        return f"{self.kind} noise of scale {self.mechanism!r}"
+
+    def distance(self, other: Draw) -> float:
+        """How far apart two values are."""
+        return float(np.linalg.norm((self.value - other.value).ravel(), self.norm))
+
+    def log_density(self, rows: int, axis: int) -> FloatArray:
+        away = np.moveaxis(np.asarray(self.outcome) - self.value, axis, 0).reshape(rows, -1)
+        density: FloatArray = -self._lost(away) - away.shape[1] * np.log(self.mechanism)
+        return density
+
+    @abstractmethod
+    def _lost(self, away: FloatArray) -> FloatArray:
+        """(rows,) minus the log-density of noise (rows, numbers), but for a constant."""
+
+
+class GaussianDraw(AddedNoise):
+    """mu = |x - x'|_2 / scale."""
+
+    kind, norm = "gaussian", 2
+
+    def loss(self, other: Self) -> Loss:
+        return Loss(squared=self.distance(other) ** 2 / self.mechanism**2)
+
+    def _lost(self, away: FloatArray) -> FloatArray:
+        lost: FloatArray = np.square(away).sum(axis=1) / (2.0 * self.mechanism**2)
+        return lost
+
+
+class LaplaceDraw(AddedNoise):
+    """|x - x'|_1 / scale."""
+
+    kind, norm = "laplace", 1
+
+    def loss(self, other: Self) -> Loss:
+        return Loss(pure=self.distance(other) / self.mechanism)
+
+    def _lost(self, away: FloatArray) -> FloatArray:
+        lost: FloatArray = np.abs(away).sum(axis=1) / self.mechanism
+        return lost
+
+
+class SubsetDraw(Draw):
+    """Signed subset selection of (bin, sign)."""
+
+    kind = "subset"
+
+    def loss(self, other: Self) -> Loss:
+        return Loss(pure=len(self.moved(other)) * subset_ratio(self.mechanism))
+
+
+class VectorDraw(Draw):
+    """PrivUnit of vectors."""
+
+    kind = "vector"
+
+    def loss(self, other: Self) -> Loss:
+        moved = self.moved(other)
+        pairs = zip(self.value[moved], other.value[moved], strict=True)
+        return Loss(pure=sum(vector_ratio(self.mechanism, *pair) for pair in pairs))
+
+
+class SelectionDraw(Draw):
+    """The exponential mechanism on scores."""
+
+    kind = "selection"
+
+    def loss(self, other: Self) -> Loss:
+        with np.errstate(invalid="ignore"):
+            away = np.abs(self._logs() - other._logs())
+        return Loss(pure=float(np.where(np.isnan(away), 0.0, away).max(axis=1).sum()))
+
+    def log_density(self, rows: int, axis: int) -> FloatArray:
+        logs = self._logs()
+        chosen: FloatArray = logs[np.arange(len(logs)), self.outcome].reshape(rows, -1).sum(axis=1)
+        return chosen
+
+    def _logs(self) -> FloatArray:
+        logs: FloatArray = self.mechanism.log_probabilities(self.value, self.public)
+        return logs
+
+
+def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
+    """The loss of everything that two runs drew, the one with the other's outcomes."""
+    squared = pure = 0.0
+    if len(mine) != len(theirs):
+        return Loss(reason=f"there are {len(mine)} draws on one, {len(theirs)} on the other")
+    for number, (draw, other) in enumerate(zip(mine, theirs, strict=True)):
+        if (draw.kind, draw.mechanism) != (other.kind, other.mechanism):
+            return Loss(reason=f"draw {number + 1} is {draw} on one, {other} on the other")
+        if not np.array_equal(draw.public, other.public):
+            return Loss(reason=f"the ranges of draw {number + 1} differ")
+        if not np.array_equal(draw.value, other.value):
+            loss = draw.loss(other)
+            squared, pure = squared + loss.squared, pure + loss.pure
+    return Loss(squared, pure)
+
+
+def shared_noise(draws: Sequence[Draw]) -> str:
+    """How noise that should be independent is not; empty if nothing shows.
+
+    Losses add because each number has noise of its own. Noise that is 0, or that two numbers share,
+    is found in the recorded run itself: the difference of two such numbers has no noise. (Of
+    SecureNoise no two calls share anything, and laws.py tests that it draws.)
+    """
+    noises, tolerances = [], []
+    for draw in draws:
+        if draw.secure or not isinstance(draw, AddedNoise):
+            continue
+        value, outcome = draw.value.ravel()[:_NUMBERS], np.ravel(draw.outcome)[:_NUMBERS]
+        noises.append(np.abs(outcome - value) / draw.mechanism)
+        tolerances.append(_SAME + 4e-16 * (np.abs(value) + np.abs(outcome)) / draw.mechanism)
+    if not noises:
+        return ""
+    noise, tolerance = np.concatenate(noises), np.concatenate(tolerances)
+    if (noise <= tolerance).any():
+        return "a number was released without noise"
+    order = np.argsort(noise)
+    if (np.diff(noise[order]) <= np.maximum(tolerance[order][1:], tolerance[order][:-1])).any():
+        return "two released numbers have the same noise"
+    return ""
 
 
 class Ledger:
@@ -70,8 +292,9 @@ class Ledger:
 
     def __init__(self, seed: int | np.random.SeedSequence = 0) -> None:
         self._rng = np.random.default_rng(seed)
-        self._entries: list[Draw | _Chance] = []
-        self._played: list[Draw | _Chance] | None = None
+        # What was drawn: its kind, what else was asked for that is public, and what came back.
+        self._entries: list[tuple[str, tuple[Any, ...], Any]] = []
+        self._played: list[tuple[str, tuple[Any, ...], Any]] | None = None
         self._open = False
         self.draws: list[Draw] = []
         self.astray = ""
@@ -80,21 +303,6 @@ class Ledger:
     @contextmanager
     def recording(self) -> Iterator[Ledger]:
         """Write down what happens inside, with fresh noise."""
-        self._played = None
-        with self._watching():
-            yield self
-
-    @contextmanager
-    def playing(self, recorded: Ledger) -> Iterator[Ledger]:
-        """Hand out inside what the other ledger recorded."""
-        self._played = recorded._entries
-        with self._watching():
-            yield self
-        if len(self._entries) < len(self._played):
-            self._strays("it drew less")
-
-    @contextmanager
-    def _watching(self) -> Iterator[None]:
         self._entries, self.draws, self.astray, self.own_noise = [], [], "", False
         with ExitStack() as stack:
             for owner, name, wrap in self._seams():
@@ -102,9 +310,18 @@ class Ledger:
                 stack.enter_context(patch.object(owner, name, self._seam(original, wrap)))
             self._open = True
             try:
-                yield
+                yield self
             finally:
                 self._open = False
+
+    @contextmanager
+    def playing(self, recorded: Ledger) -> Iterator[Ledger]:
+        """Hand out inside what the other ledger recorded."""
+        self._played = recorded._entries
+        with self.recording():
+            yield self
+        if len(self._entries) < len(self._played):
+            self._strays("it drew less")
 
     def _seam(self, original: Any, wrap: Callable[..., Any]) -> Callable[..., Any]:
         """A stand-in that writes down, and while it does lets everything inside be as it is."""
@@ -135,27 +352,30 @@ class Ledger:
         yield os, "urandom", self._bytes
         yield random, "_urandom", self._bytes
 
-    def _next(self, name: str, asked: tuple[Any, ...]) -> Any | None:
-        """What was recorded in this place, if it was the same; None to draw afresh."""
-        if self._played is None:
-            return None
+    def _taken(self, name: str, asked: tuple[Any, ...], fresh: Callable[[], Any]) -> Any:
+        """What was recorded in this place if it was asked for in the same way, else a fresh draw;
+        a copy, which the code may change."""
         place = len(self._entries)
-        if place >= len(self._played):
+        if self._played is None:
+            outcome = fresh()
+        elif place >= len(self._played):
             self._strays(f"it drew {name} besides")
-            return None
-        before = self._played[place]
-        theirs: tuple[str, tuple[Any, ...]]
-        if isinstance(before, Draw):
-            theirs = before.kind, (before.value.shape,)
+            outcome = fresh()
+        elif self._played[place][:2] == (name, asked):
+            outcome = self._played[place][2]
         else:
-            theirs = before.name, before.asked
-        if theirs != (name, asked):
-            self._strays(f"it drew {name} {asked} in place of {theirs[0]} {theirs[1]}")
-            return None
-        return before
+            before, other, _ = self._played[place]
+            self._strays(f"it drew {name} {asked} in place of {before} {other}")
+            outcome = fresh()
+        self._entries.append((name, asked, outcome))
+        if isinstance(outcome, tuple):
+            return tuple(part.copy() for part in outcome)
+        return outcome.copy() if isinstance(outcome, np.ndarray) else outcome
 
     def _strays(self, how: str) -> None:
         self.astray = self.astray or how
+
+    # Draws whose law has data.
 
     def _drawn(
         self,
@@ -163,54 +383,23 @@ class Ledger:
         mechanism: Any,
         value: FloatArray,
         fresh: Callable[[], Any],
-        public: FloatArray | None = None,
+        public: Sequence[float] | FloatArray = (),
         secure: bool = False,
     ) -> Any:
         exact = np.array(value, dtype=np.float64)
-        before = self._next(kind.kind, (exact.shape,))
-        outcome = fresh() if before is None else before.outcome
-        draw = kind(mechanism, exact, outcome, public, secure)
-        self._entries.append(draw)
-        self.draws.append(draw)
-        return _copied(outcome)
+        taken = self._taken(kind.kind, (exact.shape,), fresh)
+        self.draws.append(kind(mechanism, exact, self._entries[-1][2], public, secure))
+        return taken
 
-    def _chance(self, name: str, asked: tuple[Any, ...], fresh: Callable[[], Any]) -> Any:
-        before = self._next(name, asked)
-        outcome = fresh() if before is None else before.outcome
-        self._entries.append(_Chance(name, asked, outcome))
-        return _copied(outcome)
+    def _inside(self, original: Any, *given: Any) -> Callable[[], Any]:
+        """Mechanisms whose law has a check of its own draw from a source that costs little."""
+        return lambda: original(*given, SimulatedNoise(int(self._rng.integers(2**62))))
 
     def _added(
         self, kind: type[Draw], original: Any, source: Any, values: Any, scale: float
     ) -> Any:
-        def fresh() -> Any:
-            return original(source, values, scale)
-
+        fresh = partial(original, source, values, scale)
         return self._drawn(kind, scale, values, fresh, secure=source.secure)
-
-    def _coins(self, original: Any, source: Any, probability: Any, shape: Any) -> Any:
-        size = tuple(np.atleast_1d(shape))
-        uniform = self._chance("coins", (size,), lambda: self._rng.random(shape))
-        return uniform < np.asarray(probability, dtype=np.float64)
-
-    def _below(self, original: Any, source: Any, bound: int, shape: Any) -> Any:
-        asked = int(bound), tuple(np.atleast_1d(shape))
-        return self._chance("below", asked, lambda: original(source, bound, shape))
-
-    def _keys(self, original: Any, source: Any, shape: Any) -> Any:
-        asked = (tuple(np.atleast_1d(shape)),)
-        return self._chance("keys", asked, lambda: original(source, shape))
-
-    def _bytes(self, original: Any, count: int) -> Any:
-        return self._chance("bytes", (count,), lambda: original(count))
-
-    def _generator(self, original: Any, seed: Any = None) -> Any:
-        self.own_noise = self.own_noise or seed is None
-        return original(seed)
-
-    def _seeded(self, original: Any, source: Any, seed: Any = None) -> None:
-        self._chance("a seed", (repr(seed),), lambda: None)
-        original(source, seed)
 
     def _subset(
         self, original: Any, mechanism: Any, bins: Any, signs: Any, noise: NoiseSource
@@ -220,29 +409,45 @@ class Ledger:
         # with reports that are rare for the person of the run.
         anyone = self._rng.integers(mechanism.bins, size=len(value))
         either = self._rng.choice(np.array([-1, 1], dtype=np.int8), size=len(value))
-        fresh = self._inner(lambda inner: original(mechanism, anyone, either, inner))
+        fresh = self._inside(original, mechanism, anyone, either)
         return self._drawn(SubsetDraw, mechanism, value, fresh)
 
     def _vector(
         self, original: Any, mechanism: Any, directions: Any, lengths: Any, noise: NoiseSource
     ) -> Any:
         value = np.asarray(directions) * np.asarray(lengths)[:, None]
-        fresh = self._inner(lambda inner: original(mechanism, directions, lengths, inner))
+        fresh = self._inside(original, mechanism, directions, lengths)
         return self._drawn(VectorDraw, mechanism, value, fresh)
 
     def _selection(
         self, original: Any, mechanism: Any, scores: Any, score_range: Any, noise: NoiseSource
     ) -> Any:
         ranges = np.broadcast_to(np.asarray(score_range, dtype=np.float64), len(scores))
-        fresh = self._inner(lambda inner: original(mechanism, scores, score_range, inner))
+        fresh = self._inside(original, mechanism, scores, score_range)
         return self._drawn(SelectionDraw, mechanism, scores, fresh, ranges)
 
-    def _inner(self, draw: Callable[[NoiseSource], Any]) -> Callable[[], Any]:
-        """Mechanisms whose law has a check of its own draw from a source that costs little."""
-        return lambda: draw(SimulatedNoise(int(self._rng.integers(2**62))))
+    # Draws without looking at data.
 
+    def _coins(self, original: Any, source: Any, probability: Any, shape: Any) -> Any:
+        size = tuple(np.atleast_1d(shape))
+        uniform = self._taken("coins", (size,), lambda: self._rng.random(shape))
+        return uniform < np.asarray(probability, dtype=np.float64)
 
-def _copied(outcome: Any) -> Any:
-    if isinstance(outcome, tuple):
-        return tuple(_copied(part) for part in outcome)
-    return outcome.copy() if isinstance(outcome, np.ndarray) else outcome
+    def _below(self, original: Any, source: Any, bound: int, shape: Any) -> Any:
+        asked = int(bound), tuple(np.atleast_1d(shape))
+        return self._taken("below", asked, partial(original, source, bound, shape))
+
+    def _keys(self, original: Any, source: Any, shape: Any) -> Any:
+        asked = (tuple(np.atleast_1d(shape)),)
+        return self._taken("keys", asked, partial(original, source, shape))
+
+    def _bytes(self, original: Any, count: int) -> Any:
+        return self._taken("bytes", (count,), partial(original, count))
+
+    def _generator(self, original: Any, seed: Any = None) -> Any:
+        self.own_noise = self.own_noise or seed is None
+        return original(seed)
+
+    def _seeded(self, original: Any, source: Any, seed: Any = None) -> None:
+        self._taken("a seed", (repr(seed),), lambda: None)
+        original(source, seed)

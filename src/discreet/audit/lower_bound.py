@@ -18,32 +18,21 @@ and counts of guesses bound mu from below; (epsilon, delta) follow as for the ce
 al. 2023, "Tight auditing", section 5). Unlike the bound on counts alone this needs no rare events:
 a test that errs in one case of five says as much as one that errs once in a million. It refutes a
 promise of Gaussian DP, and it bounds (epsilon, delta) itself where the mechanism is Gaussian noise.
-
-| number          | meaning                                                             |
-|-----------------|---------------------------------------------------------------------|
-| true positives  | trials on the first data set in which the adversary guessed it      |
-| false positives | trials on the second in which the adversary guessed the first       |
-| trials          | how many there were on each of the two                              |
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    InvalidInput,
-    finite_number,
-    probability,
-    whole_number,
-)
+from discreet.validation import FloatArray, InvalidInput
 
+# What is known of the mechanism: nothing, or that it is one of Gaussian DP.
+Bound = Literal["counts", "gaussian"]
 # A threshold is chosen among so many quantiles of the scores, and as many close to each end. An odd
 # number has the median among them, which parts scores that do not overlap.
 _CANDIDATES = 101
@@ -55,65 +44,13 @@ def rate_bounds(count: int, trials: int, failure: float) -> tuple[float, float]:
     """Lower and upper bound on the probability of which `count` of `trials` came true.
 
     Each of them fails with at most the probability `failure` (Clopper and Pearson 1934).
-
-    Args:
-        count: from 0 to `trials`.
-        trials: at least 1.
-        failure: strictly between 0 and 1.
     """
     from scipy.special import betaincinv
 
-    total = whole_number(trials, "trials", minimum=1)
-    successes = whole_number(count, "count", maximum=total)
-    others = total - successes
-    chance = probability(failure, "failure")
-    low = 0.0 if successes == 0 else float(betaincinv(successes, others + 1, chance))
-    high = 1.0 if others == 0 else float(betaincinv(successes + 1, others, 1.0 - chance))
+    others = trials - count
+    low = 0.0 if count == 0 else float(betaincinv(count, others + 1, failure))
+    high = 1.0 if others == 0 else float(betaincinv(count + 1, others, 1.0 - failure))
     return low, high
-
-
-def empirical_epsilon(
-    true_positives: int,
-    false_positives: int,
-    trials: int,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-) -> float:
-    """The epsilon below which the mechanism cannot be at `delta`, with that confidence.
-
-    Args:
-        true_positives: of `trials` on the first data set, how often it was guessed.
-        false_positives: of as many on the second, how often the first was guessed.
-        trials: on each of the two data sets.
-        delta: at which epsilon is read; at least 0 and below 1.
-        confidence: with which the bound holds, however the mechanism works.
-
-    Returns:
-        At least 0. The attack (its threshold, too) must have been fixed before these trials.
-
-    Raises:
-        InvalidInput: for counts beyond `trials` or other numbers that are not allowed.
-    """
-    total = whole_number(trials, "trials", minimum=1)
-    right = whole_number(true_positives, "true_positives", maximum=total)
-    wrong = whole_number(false_positives, "false_positives", maximum=total)
-    allowed = "at least 0 and below 1"
-    excess = finite_number(delta, "delta", allowed)
-    if not 0.0 <= excess < 1.0:
-        raise InvalidInput(f"delta was {delta}; it must be {allowed}.")
-    # Two bounds are used, each of which may fail.
-    failure = 0.5 * (1.0 - probability(confidence, "confidence"))
-    least_right, _ = rate_bounds(right, total, failure)
-    _, most_wrong = rate_bounds(wrong, total, failure)
-    return max(
-        0.0,
-        _log_ratio(least_right - excess, most_wrong),
-        _log_ratio(1.0 - most_wrong - excess, 1.0 - least_right),
-    )
-
-
-def _log_ratio(above: float, below: float) -> float:
-    return math.log(above / below) if above > 0.0 else -math.inf
 
 
 @dataclass(frozen=True)
@@ -125,13 +62,13 @@ class Attack:
         false_positives: of as many on the second, how often the first was guessed.
         trials: on each.
         delta: at which epsilon is read.
-        confidence: of the bound.
+        confidence: with which each of `epsilon` and `mu` holds.
     """
 
     true_positives: int
     false_positives: int
     trials: int
-    delta: float
+    delta: float = 0.0
     confidence: float = 0.95
 
     @property
@@ -144,49 +81,48 @@ class Attack:
         """The share of trials on the second data set in which the first was guessed."""
         return self.false_positives / self.trials
 
+    def _rates(self) -> tuple[float, float]:
+        """The least rate of true positives, and the largest of false ones."""
+        # Two bounds are used, each of which may fail.
+        failure = 0.5 * (1.0 - self.confidence)
+        least_right, _ = rate_bounds(self.true_positives, self.trials, failure)
+        _, most_wrong = rate_bounds(self.false_positives, self.trials, failure)
+        return least_right, most_wrong
+
     @property
     def epsilon(self) -> float:
-        """The lower bound on epsilon."""
-        return empirical_epsilon(
-            self.true_positives, self.false_positives, self.trials, self.delta, self.confidence
+        """The epsilon below which the mechanism cannot be at `delta`, whatever it is."""
+        least_right, most_wrong = self._rates()
+        return max(
+            0.0,
+            _log_ratio(least_right - self.delta, most_wrong),
+            _log_ratio(1.0 - most_wrong - self.delta, 1.0 - least_right),
         )
 
+    @property
+    def mu(self) -> float:
+        """The mu, at least 0, below which the mechanism cannot be Gaussian-DP."""
+        from scipy.special import ndtri
 
-def counts_lower_bound(counted: Attack) -> float:
-    """The epsilon, at the attack's delta, that counts prove whatever the mechanism is."""
-    return counted.epsilon
+        least_right, most_wrong = self._rates()
+        if least_right <= 0.0 or most_wrong >= 1.0:
+            return 0.0
+        return max(0.0, float(ndtri(least_right) - ndtri(most_wrong)))
 
-
-def empirical_mu(counted: Attack) -> float:
-    """The mu below which the mechanism cannot be Gaussian-DP, with the attack's confidence.
-
-    Args:
-        counted: guesses on trials that the threshold was not chosen on.
-
-    Returns:
-        At least 0.
-    """
-    from scipy.special import ndtri
-
-    failure = 0.5 * (1.0 - probability(counted.confidence, "confidence"))
-    least_right, _ = rate_bounds(counted.true_positives, counted.trials, failure)
-    _, most_wrong = rate_bounds(counted.false_positives, counted.trials, failure)
-    if least_right <= 0.0 or most_wrong >= 1.0:
-        return 0.0
-    return max(0.0, float(ndtri(least_right) - ndtri(most_wrong)))
+    def proved(self, bound: Bound) -> float:
+        """The lower bound on epsilon; for `gaussian` that of `mu`."""
+        if bound == "counts":
+            return self.epsilon
+        mu = self.mu
+        return 0.0 if mu == 0.0 else composed_epsilon([GaussianEvent(1.0 / mu)], self.delta)
 
 
-def gaussian_lower_bound(counted: Attack) -> float:
-    """The epsilon, at the attack's delta, of `empirical_mu`."""
-    mu = empirical_mu(counted)
-    return 0.0 if mu == 0.0 else composed_epsilon([GaussianEvent(1.0 / mu)], counted.delta)
-
-
-Proof = Callable[[Attack], float]
+def _log_ratio(above: float, below: float) -> float:
+    return math.log(above / below) if above > 0.0 else -math.inf
 
 
 def best_threshold(
-    first: FloatArray, second: FloatArray, delta: float, proved: Proof = counts_lower_bound
+    first: FloatArray, second: FloatArray, delta: float, bound: Bound = "counts"
 ) -> float:
     """The threshold whose guess "first, if the score is above" proves most on these scores.
 
@@ -194,7 +130,7 @@ def best_threshold(
         first: (m,) scores of trials on the first data set; an infinite one is a certain guess.
         second: (m,) scores of trials on the second.
         delta: at which epsilon is read.
-        proved: what counts prove; the lower bound on epsilon, if left out.
+        bound: see `Attack.proved`.
     """
     pooled = np.sort(np.concatenate([first, second]))
     last = len(pooled) - 2
@@ -204,7 +140,7 @@ def best_threshold(
     # Between two scores, where the next ones are as likely to fall on either side.
     finite = np.clip(pooled, -_CERTAIN, _CERTAIN)
     candidates = 0.5 * (finite[places] + finite[places + 1])
-    proofs = np.array([proved(_counted(first, second, at, delta)) for at in candidates])
+    proofs = np.array([attack(first, second, at, delta).proved(bound) for at in candidates])
     best = np.flatnonzero(proofs == proofs.max())
     return float(candidates[best[len(best) // 2]])
 
@@ -220,18 +156,14 @@ def attack(
         threshold: chosen without looking at these scores.
         delta: at which epsilon is read.
         confidence: of the bound.
+
+    Raises:
+        InvalidInput: unless there are as many scores of either, at least one.
     """
     if first.shape != second.shape or first.ndim != 1 or len(first) == 0:
         raise InvalidInput(
             f"the scores had shapes {first.shape} and {second.shape}; give as many trials on the "
             "first data set as on the second, at least one."
         )
-    return _counted(first, second, threshold, delta, confidence)
-
-
-def _counted(
-    first: FloatArray, second: FloatArray, threshold: float, delta: float, confidence: float = 0.95
-) -> Attack:
-    right: BoolArray = first > threshold
-    wrong: BoolArray = second > threshold
-    return Attack(int(right.sum()), int(wrong.sum()), len(first), delta, confidence)
+    right, wrong = int((first > threshold).sum()), int((second > threshold).sum())
+    return Attack(right, wrong, len(first), delta, confidence)

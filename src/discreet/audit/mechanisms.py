@@ -10,23 +10,29 @@
 
 For two opposite vectors the cosine is as good as the likelihood ratio of PrivUnit, of which it is a
 monotone function. The SecureNoise forms draw from OpenDP and from the operating system.
+
+The exponential mechanism looks an integer of 106 bits, drawn in two parts, up in sums of weights.
+Handed integers of the audit's choice, it shows where one option ends and the next begins; so it is
+known how many integers each option has, and their share is its probability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
-from discreet.audit.enumeration import exact_epsilon, law_of
-from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, promised
-from discreet.audit.games import AdditiveGame, Check, Game, Seed, Stated
-from discreet.audit.releases import stream_checks
-from discreet.audit.samplers import secure, selection_checks, tested
+from discreet.audit.exact import Claim, Exact, Promise, promised, secure
+from discreet.audit.games import Check, Design, Seed
+from discreet.audit.laws import DRAWS, exact_epsilon, fault_of, law_of
+from discreet.audit.releases import composition_checks, stream_designs
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
+from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
 from discreet.privacy.budget import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import (
@@ -35,260 +41,265 @@ from discreet.privacy.frequency import (
     UnaryEncoding,
     k_ary_response,
 )
+from discreet.privacy.noise import Shape
+from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, IntArray
 
 EPSILON, DELTA = 1.0, 1e-5
-_DIMENSION = 6
-_VALUES = 3
 # Of promises that are as tight as each other the first is shown: that of the trials.
 _EPSILONS = (EPSILON, 0.1, 16.0)
+_DIMENSION = 6
+_VALUES = 3
+# Scores this many ranges apart, where the exponential mechanism is nearly tight.
+_DEPTH = 2.5
+# Shares of weights and probabilities are equal but for the rounding of a float.
+_ROUNDING = 1e-12
 
-Source = Callable[[Seed], NoiseSource]
 Finite = SignedSubsetSelection | UnaryEncoding
 
 
-def mechanism_checks() -> list[Check]:
+def mechanism_checks() -> Iterator[Check]:
     """One check or more for every mechanism."""
-    return [
-        _check("gaussian", "joint", _gaussian, _gaussian_trials, "one release, Gaussian noise"),
-        _check("gaussian, secure", "joint", None, _gaussian_secure, "the same, OpenDP"),
-        *stream_checks(),
-        _check("laplace", "local", _laplace, _laplace_trials, "one number, Laplace noise"),
-        _check("laplace, secure", "local", None, _laplace_secure, "the same, OpenDP"),
-        *_finite_checks(),
-        *_vector_checks(),
-        *selection_checks(),
-        _check("noise, simulated", "none", lambda: tested(SimulatedNoise(5)), None, _DRAWS),
-        _check("noise, secure", "none", lambda: tested(secure(Seed(0))), None, _DRAWS),
-    ]
+    yield from (design.check for design in (*_gaussian(), *stream_designs(), *_laplace()))
+    yield _cells().check
+    yield from _subset_checks()
+    yield from (design.check for design in _vector_reports())
+    yield from _selection_checks()
+    for name, source in (("simulated", SimulatedNoise), ("secure", secure)):
+        yield _exactly(f"noise, {name}", "none", partial(_drawn, source), "draws of each kind")
+    yield from composition_checks()
 
 
-_DRAWS = "draws of each kind"
-
-
-def _check(
-    name: str,
-    trust_model: TrustModel,
-    exact: Callable[[], Exact] | None,
-    game: Callable[..., Game] | None = None,
-    about: str = "",
+def _exactly(
+    name: str, trust_model: TrustModel, exact: Callable[[], Exact], about: str = ""
 ) -> Check:
-    return Check(name, "mechanism", trust_model, exact, game, about=about)
+    return Check(name, "mechanism", trust_model, exact, about=about)
 
 
-def _delta(event: Event) -> float:
-    return DELTA if isinstance(event, GaussianEvent) else 0.0
+def _of_event(event: Event, epsilon: float) -> Promise:
+    """That epsilon, and what the accounting says of one event."""
+    delta = DELTA if isinstance(event, GaussianEvent) else 0.0
+    return promised(Claim(epsilon, delta), [event])
 
 
-def _held(event: Event) -> Claim:
-    return Claim(composed_epsilon([event], _delta(event)), _delta(event))
-
-
-def _vectors(first: bool, trials: int, dimension: int = _DIMENSION) -> FloatArray:
-    """(trials, d) a vector of length 1, or its opposite."""
+def _opposite(dimension: int = _DIMENSION) -> list[tuple[str, FloatArray]]:
+    """A vector of length 1, and its opposite."""
     vector = np.ones(dimension) / np.sqrt(dimension)
-    return np.tile(vector if first else -vector, (trials, 1))
+    return [("a vector", vector), ("its opposite", -vector)]
+
+
+def _drawn(make: Callable[[Seed], NoiseSource]) -> Exact:
+    source = make(Seed(5))
+    words = f"{DRAWS:,} draws of each kind, {source.name}"
+    return Exact(Claim(0.0), 0.0, words, fault_of(source))
 
 
 # Noise that is added.
 
 
-def _gaussian() -> Exact:
-    groups = [
-        [(f"a vector, epsilon {epsilon:g}", (epsilon, True)), ("its opposite", (epsilon, False))]
-        for epsilon in _EPSILONS
-    ]
-
-    def release(data: tuple[float, bool], facts: Facts) -> Promise:
-        epsilon, first = data
+def _gaussian() -> Iterator[Design]:
+    def release(data: tuple[float, FloatArray], trials: int, noise: NoiseSource) -> FloatArray:
+        epsilon, vector = data
         multiplier = gaussian_noise_multiplier(epsilon, DELTA)
-        noisy = SimulatedNoise(1).add_gaussian(_vectors(first, 1), 2.0 * multiplier)
-        facts.add("the release", noisy.tobytes())
-        return promised(Claim(epsilon, DELTA), [GaussianEvent(multiplier)])
+        return noise.add_gaussian(np.tile(vector, (trials, 1)), 2.0 * multiplier)
 
-    return exact_of(release, *groups)
-
-
-def _gaussian_trials(exact: Exact) -> Game:
-    multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-
-    def side(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-        return noise.add_gaussian(_vectors(first, trials), 2.0 * multiplier)
-
-    held = _held(GaussianEvent(multiplier))
-    return AdditiveGame(claim=held, attack="likelihood ratio; opposite vectors", side=side)
-
-
-def _gaussian_secure(exact: None) -> Game:
-    multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-
-    def number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-        return noise.add_gaussian(np.full(trials, 0.5 if first else -0.5), multiplier)
-
-    achieved = secure(Seed(0)).gaussian_multiplier(1.0, multiplier, 1)
-    return Stated(
-        claim=_held(GaussianEvent(achieved)),
-        attack="the number, of numbers 1 apart",
-        statistic=number,
-        source=secure,
+    yield Design(
+        name="gaussian",
+        trust_model="joint",
+        release=release,
+        promise=lambda data, _: _of_event(
+            GaussianEvent(gaussian_noise_multiplier(data[0], DELTA)), data[0]
+        ),
+        neighbours=[
+            [(f"{words}, epsilon {epsilon:g}", (epsilon, vector)) for words, vector in _opposite()]
+            for epsilon in _EPSILONS
+        ],
+        score="likelihood ratio",
         bound="gaussian",
-        threshold=0.0,
+        about="one release, Gaussian noise",
     )
-
-
-def _laplace() -> Exact:
-    def number(value: float, facts: Facts) -> Promise:
-        noisy = SimulatedNoise(3).add_laplace(np.array([value]), 1.0 / EPSILON)
-        facts.add("the number", noisy.tobytes())
-        return promised(Claim(EPSILON), [PureEvent(EPSILON)])
-
-    return exact_of(number, [("0", 0.0), ("1", 1.0)])
-
-
-def _noisy_number(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-    return noise.add_laplace(np.full((trials, 1), float(first)), 1.0 / EPSILON)
-
-
-def _laplace_trials(exact: Exact) -> Game:
-    words = "likelihood ratio; numbers 1 apart"
-    return _counted(exact.claim, words, _noisy_number)
-
-
-def _counted(claim: Claim, words: str, side: Callable[..., FloatArray]) -> Game:
-    """A likelihood ratio of noise that is not Gaussian."""
-    return AdditiveGame(claim=claim, attack=words, side=side, bound="counts", threshold=None)
-
-
-def _laplace_secure(exact: None) -> Game:
-    return Stated(
-        claim=Claim(EPSILON),
-        attack="the number, of numbers 1 apart",
-        statistic=lambda first, trials, noise: _noisy_number(first, trials, noise)[:, 0],
+    multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
+    yield Design(
+        name="gaussian, secure",
+        trust_model="joint",
+        release=lambda number, trials, noise: noise.add_gaussian(
+            np.full(trials, number), multiplier
+        ),
+        promise=lambda number, _: _of_event(
+            GaussianEvent(secure().gaussian_multiplier(1.0, multiplier, 1)), math.inf
+        ),
+        pair=[("0.5", 0.5), ("-0.5", -0.5)],
+        score="the number",
+        statistic=lambda number: number,
+        bound="gaussian",
         source=secure,
+        about="the same, OpenDP",
     )
 
 
-# Reports over a finite alphabet, and of a cell.
+def _laplace() -> Iterator[Design]:
+    ends = [("1", 1.0), ("0", 0.0)]
+    plain = Design(
+        name="laplace",
+        trust_model="local",
+        release=lambda number, trials, noise: noise.add_laplace(
+            np.full((trials, 1), number), 1.0 / EPSILON
+        ),
+        promise=lambda number, _: _of_event(PureEvent(EPSILON), EPSILON),
+        neighbours=[ends],
+        score="likelihood ratio",
+        about="one number, Laplace noise",
+    )
+    yield plain
+    yield replace(
+        plain,
+        name="laplace, secure",
+        neighbours=(),
+        pair=ends,
+        score="the number",
+        statistic=np.ravel,
+        source=secure,
+        about="the same, OpenDP",
+    )
 
 
-def _finite_checks() -> Iterator[Check]:
-    about = "U and V of every pair (bin, arm)"
-    yield _check("laplace_on_cells", "local", _cells, _cells_trials, about)
-    for bins, size in ((2, 1), (3, 2), (4, 2)):
-        name = f"signed_subset_selection, {size} of {bins}"
-        exact = partial(enumerated, SignedSubsetSelection(bins, size, EPSILON))
-        yield _check(name, "local", exact, None, "every outcome of the code")
-    game = partial(subset_trials, SignedSubsetSelection.best(16, EPSILON))
-    name, simulated = "signed_subset_selection, many bins", partial(game, SimulatedNoise)
-    yield _check(name, "local", _subsets, simulated, "up to 200 bins")
-    yield _check("signed_subset_selection, secure", "local", None, partial(game, secure))
-    yield _check("k_ary_response", "local", partial(enumerated, k_ary_response(4, EPSILON)))
-    yield _check("unary_encoding", "local", partial(enumerated, UnaryEncoding(_VALUES, EPSILON)))
-
-
-def _cells() -> Exact:
-    groups = []
-    for epsilon, partly in product(_EPSILONS, (False, True)):
-        mechanism = LaplaceOnCells(4, epsilon, partly)
-        own = (-1, 0, 1) if partly else (0, 1, 3)
-        groups.append(
-            [
+def _cells() -> Design:
+    def groups() -> Iterator[list[tuple[str, Any]]]:
+        for epsilon, partly in product(_EPSILONS, (False, True)):
+            mechanism = LaplaceOnCells(4, epsilon, partly)
+            own = (-1, 0, 1) if partly else (0, 1, 3)
+            yield [
                 (f"cell {cell}, reward {reward:g}", (mechanism, cell, reward))
                 for cell, reward in product(own, (0.0, 0.5, 1.0))
             ]
-        )
 
-    def report(data: tuple[LaplaceOnCells, int, float], facts: Facts) -> Promise:
+    def release(
+        data: tuple[LaplaceOnCells, int, float], trials: int, noise: NoiseSource
+    ) -> FloatArray:
         mechanism, cell, reward = data
-        noisy = mechanism.privatise(np.array([cell]), np.array([reward]), SimulatedNoise(4))
-        facts.add("the report", noisy.tobytes())
-        event = PureEvent(mechanism.sensitivity / mechanism.scale)
-        return promised(Claim(mechanism.epsilon), [event])
+        return mechanism.privatise(np.full(trials, cell), np.full(trials, reward), noise)
 
-    return exact_of(report, *groups)
-
-
-def _cells_trials(exact: Exact) -> Game:
-    mechanism = LaplaceOnCells(4, EPSILON)
-
-    def side(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-        return mechanism.privatise(np.full(trials, 0 if first else 1), np.ones(trials), noise)
-
-    return _counted(Claim(EPSILON), "likelihood ratio; another pair, rewards 1", side)
+    return Design(
+        name="laplace_on_cells",
+        trust_model="local",
+        release=release,
+        promise=lambda data, _: _of_event(
+            PureEvent(data[0].sensitivity / data[0].scale), data[0].epsilon
+        ),
+        neighbours=list(groups()),
+        score="likelihood ratio",
+        about="U and V of every pair (bin, arm)",
+    )
 
 
-def _subsets() -> Exact:
-    """Subset selection of many sizes, from the coins of its code."""
-    groups = []
-    for bins, epsilon in product((1, 2, 7, 16, 64, 200), (*_EPSILONS, 4.0)):
-        best = SignedSubsetSelection.best(bins, epsilon)
-        for size in {1, best.size, max(1, bins // 2), bins}:
-            mechanism = SignedSubsetSelection(bins, size, epsilon)
-            words = f"{size} of {bins} bins, epsilon {epsilon:g}"
-            ends = [(0, 1), (0, -1), (bins - 1, 1)]
-            groups.append(
-                [(f"{words}, bin {own}, sign {sign}", (mechanism, own, sign)) for own, sign in ends]
-            )
+# Reports over a finite alphabet.
 
-    def report(data: tuple[SignedSubsetSelection, int, int], facts: Facts) -> Promise:
-        mechanism, own, sign = data
-        facts.add("the report", _word(mechanism, own, sign, SimulatedNoise(6)))
-        return promised(Claim(mechanism.epsilon), [PureEvent(mechanism.epsilon)])
 
-    return exact_of(report, *groups)
+def _subset_checks() -> Iterator[Check]:
+    about = "every outcome of the code"
+    for bins, size in ((2, 1), (3, 2), (4, 2)):
+        exact = partial(enumerated, SignedSubsetSelection(bins, size, EPSILON))
+        yield _exactly(f"signed_subset_selection, {size} of {bins}", "local", exact, about)
+    best = SignedSubsetSelection.best(16, EPSILON)
+    yield subset_design(best, list(_subsets())).check
+    plain = subset_design(best, (), name="signed_subset_selection, secure", about="")
+    yield replace(plain, source=secure).check
+    for name, mechanism in (
+        ("k_ary_response", k_ary_response(4, EPSILON)),
+        ("unary_encoding", UnaryEncoding(_VALUES, EPSILON)),
+    ):
+        yield _exactly(name, "local", partial(enumerated, mechanism))
 
 
 def enumerated(mechanism: Finite) -> Exact:
     """The worst two of all values (bin, sign), from every outcome of the code."""
     bins = min(mechanism.bins, 2)
-    laws = [law_of(partial(_word, mechanism, own, sign)) for own in range(bins) for sign in (1, -1)]
+    laws = [
+        law_of(partial(_word, (mechanism, own, sign), 1)) for own in range(bins) for sign in (1, -1)
+    ]
     worst = max(exact_epsilon(law, other) for law in laws for other in laws)
     return Exact(Claim(mechanism.epsilon), worst, f"all {len(laws[0])} outcomes of a report")
 
 
-def _word(mechanism: Finite, own: int, sign: int, noise: NoiseSource) -> bytes:
-    report = mechanism.privatise(np.array([own]), np.array([sign], dtype=np.int8), noise)
+def _word(data: tuple[Finite, int, int], trials: int, noise: NoiseSource) -> bytes:
+    report = _report(data, trials, noise)
     return b"".join(part.tobytes() for part in (report if isinstance(report, tuple) else (report,)))
 
 
-def subset_trials(mechanism: SignedSubsetSelection, source: Source, exact: Exact | None) -> Game:
-    """The log-likelihood ratio over epsilon: is (0, +) in the report, and (1, -)?"""
+def _report(data: tuple[Finite, int, int], trials: int, noise: NoiseSource) -> Any:
+    mechanism, own, sign = data
+    signs = np.full(trials, sign, dtype=np.int8)
+    return mechanism.privatise(np.full(trials, own), signs, noise)
 
-    def contains(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-        own, sign = (0, 1) if first else (1, -1)
-        signs = np.full(trials, sign, dtype=np.int8)
-        chosen, shown = mechanism.privatise(np.full(trials, own), signs, noise)
-        own = ((chosen == 0) & (shown == 1)).any(axis=1)
-        others = ((chosen == 1) & (shown == -1)).any(axis=1)
-        ratio: FloatArray = own.astype(np.float64) - others
+
+def _subsets() -> Iterator[list[tuple[str, Any]]]:
+    """Neighbours under subset selection of many sizes, replayed from the coins of its code."""
+    for bins, epsilon in product((1, 2, 7, 16, 64, 200), (*_EPSILONS, 4.0)):
+        best = SignedSubsetSelection.best(bins, epsilon)
+        for size in {1, best.size, max(1, bins // 2), bins}:
+            mechanism = SignedSubsetSelection(bins, size, epsilon)
+            words = f"{size} of {bins} bins, epsilon {epsilon:g}"
+            yield [
+                (f"{words}, bin {own}, sign {sign}", (mechanism, own, sign))
+                for own, sign in ((0, 1), (0, -1), (bins - 1, 1))
+            ]
+
+
+def subset_design(
+    mechanism: SignedSubsetSelection,
+    groups: Sequence[Sequence[tuple[str, Any]]],
+    name: str = "signed_subset_selection, many bins",
+    about: str = "up to 200 bins",
+) -> Design:
+    """The score is the log-likelihood ratio over epsilon: is (0, +) in the report, and (1, -)?"""
+
+    def contains(report: tuple[Any, Any]) -> FloatArray:
+        chosen, shown = report
+        first = ((chosen == 0) & (shown == 1)).any(axis=1)
+        second = ((chosen == 1) & (shown == -1)).any(axis=1)
+        ratio: FloatArray = first.astype(np.float64) - second
         return ratio
 
-    source(Seed(0))
-    words = "likelihood ratio of a report; another bin and another sign"
-    return Stated(claim=Claim(mechanism.epsilon), attack=words, statistic=contains, source=source)
+    return Design(
+        name=name,
+        trust_model="local",
+        release=_report,
+        promise=lambda data, _: _of_event(PureEvent(data[0].epsilon), data[0].epsilon),
+        neighbours=groups,
+        pair=[("bin 0, sign 1", (mechanism, 0, 1)), ("bin 1, sign -1", (mechanism, 1, -1))],
+        score="likelihood ratio of a report",
+        statistic=contains,
+        about=about,
+    )
 
 
 # Reports of vectors.
 
 
-def _vector_checks() -> Iterator[Check]:
-    makers: tuple[tuple[str, Callable[[float], VectorReport], float], ...] = (
+def _vector_reports() -> Iterator[Design]:
+    for name, make, epsilon in (
         ("privunit", partial(PrivUnit, _DIMENSION), 2.0),
         ("privunit, one number", partial(PrivUnit, 1), EPSILON),
         ("privunit, many numbers", partial(PrivUnit, 40), 2.0),
         ("l2_ball", partial(l2_ball, _DIMENSION), EPSILON),
+    ):
+        yield _vector_report(name, make, epsilon)
+    plain = _vector_report("privunit, secure", partial(PrivUnit, 2), 2.0)
+    yield replace(plain, neighbours=(), source=secure)
+    yield _vector_report(
+        "gaussian_vector",
+        partial(GaussianVector, _DIMENSION, delta=DELTA),
+        EPSILON,
+        score="likelihood ratio",
+        statistic=None,
+        bound="gaussian",
     )
-    for name, make, epsilon in makers:
-        game = partial(_cosine_trials, make(epsilon), SimulatedNoise)
-        yield _check(name, "local", partial(_vectors_of, make, epsilon), game)
-    secretly = partial(_cosine_trials, PrivUnit(2, 2.0), secure)
-    yield _check("privunit, secure", "local", None, secretly)
-    exact = partial(_vectors_of, partial(GaussianVector, _DIMENSION, delta=DELTA), EPSILON)
-    yield _check("gaussian_vector", "local", exact, _vector_trials)
 
 
-def _vectors_of(make: Callable[[float], VectorReport], asked: float) -> Exact:
+def _vector_report(
+    name: str, make: Callable[[float], VectorReport], asked: float, **options: Any
+) -> Design:
     """Vectors of length 1 and shorter, opposite, orthogonal and at random, and 0."""
     groups = []
     for epsilon in (asked, 0.1, 16.0):
@@ -305,32 +316,120 @@ def _vectors_of(make: Callable[[float], VectorReport], asked: float) -> Exact:
             ]
         )
 
-    def report(data: tuple[VectorReport, FloatArray], facts: Facts) -> Promise:
+    def release(
+        data: tuple[VectorReport, FloatArray], trials: int, noise: NoiseSource
+    ) -> FloatArray:
         mechanism, vector = data
-        facts.add("the report", mechanism.privatise(vector[None], SimulatedNoise(7)).tobytes())
-        event = mechanism.event(SimulatedNoise.name)
-        return promised(Claim(mechanism.epsilon, _delta(event)), [event])
+        return mechanism.privatise(np.tile(vector, (trials, 1)), noise)
 
-    return exact_of(report, *groups)
+    cosine: dict[str, Any] = {
+        "score": "cosine with the vector",
+        "statistic": partial(np.sum, axis=1),
+    }
+    mechanism = make(asked)
+    return Design(
+        name=name,
+        trust_model="local",
+        release=release,
+        promise=lambda data, _: _of_event(data[0].event(SimulatedNoise.name), data[0].epsilon),
+        neighbours=groups,
+        pair=[(words, (mechanism, v)) for words, v in _opposite(mechanism.dimension)],
+        **{**cosine, **options},
+    )
 
 
-def _cosine_trials(mechanism: VectorReport, source: Source, exact: Exact | None) -> Game:
-    def cosine(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-        vectors = _vectors(first, trials, mechanism.dimension)
-        along: FloatArray = mechanism.privatise(vectors, noise).sum(axis=1)
-        return along
-
-    source(Seed(0))
-    held = _held(mechanism.event(SimulatedNoise.name))
-    words = "cosine with the vector, of opposite vectors"
-    return Stated(claim=held, attack=words, statistic=cosine, source=source)
+# The exponential mechanism.
 
 
-def _vector_trials(exact: Exact) -> Game:
-    mechanism = GaussianVector(_DIMENSION, EPSILON, DELTA)
+def _scores() -> list[tuple[FloatArray, FloatArray]]:
+    """Scores (1, K) of two neighbours, whose difference has the range 1."""
+    two = [
+        (np.array([[-depth, 0.0]]), np.array([[-depth - 1.0, 0.0]]))
+        for depth in (0.0, _DEPTH, 20.0)
+    ]
+    three = np.array([[0.5, 0.0, -_DEPTH]])
+    return [*two, (three, three + np.array([[-0.5, 0.5, 0.2]]))]
 
-    def side(first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-        return mechanism.privatise(_vectors(first, trials), noise)
 
-    held = _held(mechanism.event(SimulatedNoise.name))
-    return AdditiveGame(claim=held, attack="likelihood ratio; opposite vectors", side=side)
+def _selection_checks() -> Iterator[Check]:
+    def release(data: tuple[float, FloatArray], trials: int, noise: NoiseSource) -> Any:
+        epsilon, scores = data
+        return ExponentialMechanism(epsilon).select(np.repeat(scores, trials, axis=0), 1.0, noise)
+
+    law = Design(
+        name="exponential, outcomes",
+        trust_model="joint",
+        release=release,
+        promise=lambda data, _: _of_event(ExponentialMechanism(data[0]).event(), data[0]),
+        neighbours=[
+            [(f"scores {scores[0]}, epsilon {epsilon:g}", (epsilon, scores)) for scores in pair]
+            for epsilon, pair in product((0.1, EPSILON, 16.0), _scores())
+        ],
+    )
+    yield law.check
+    yield _exactly("exponential, integers", "joint", _selection_drawn)
+    trials = replace(
+        law,
+        name="exponential, trials",
+        neighbours=(),
+        pair=[(f"scores {scores[0]}", (EPSILON, scores)) for scores in _scores()[1]],
+        score="which option was drawn",
+        statistic=lambda chosen: (chosen == 0).astype(np.float64),
+    )
+    yield trials.check
+    yield replace(trials, name="exponential, secure", source=secure).check
+
+
+def _selection_drawn() -> Exact:
+    fault = "".join(
+        drawn_as_said(ExponentialMechanism(epsilon), scores)
+        for epsilon in _EPSILONS
+        for pair in _scores()
+        for scores in pair
+    )
+    return Exact(Claim(0.0), 0.0, "the integers at which the option changes", fault)
+
+
+class _Handed(SimulatedNoise):
+    """Hands out the integer that is asked about, in parts of the sizes that are asked for."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(0)
+        self._number, self._bits = number, 106
+
+    def below(self, bound: int, shape: Shape) -> IntArray:
+        self._bits -= int(bound).bit_length() - 1
+        if self._bits < 0:  # rejected: whatever comes now is another draw
+            return super().below(bound, shape)
+        part = self._number >> self._bits
+        self._number -= part << self._bits
+        return np.full(shape, part, dtype=np.int64)
+
+
+def drawn_as_said(mechanism: ExponentialMechanism, scores: FloatArray) -> str:
+    """What is wrong with the draws for scores (n, K) of range 1; empty if nothing is."""
+    for row, chances in zip(scores, mechanism.probabilities(scores, 1.0), strict=True):
+        ends = _ends(mechanism, row)
+        shares = np.diff([0, *ends]).astype(np.float64) / float(ends[-1])
+        if np.abs(shares - chances).max() > _ROUNDING:
+            return f"options of scores {row} are drawn with {shares}, not {chances}. "
+    return ""
+
+
+def _ends(mechanism: ExponentialMechanism, row: FloatArray) -> list[int]:
+    """For each option the least integer that gives a later one, by bisection."""
+    ends: list[int] = []
+    for option in range(len(row)):
+        low, high = (ends[-1] if ends else 0), 2**106
+        while low < high:
+            middle = (low + high) // 2
+            beyond = _option(mechanism, row, middle) > option
+            low, high = (low, middle) if beyond else (middle + 1, high)
+        ends.append(low)
+    return ends
+
+
+def _option(mechanism: ExponentialMechanism, row: FloatArray, number: int) -> int:
+    handed = _Handed(number)
+    chosen = int(mechanism.select(row[None], 1.0, handed)[0])
+    return chosen if handed._bits == 0 else len(row)

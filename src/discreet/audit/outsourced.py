@@ -10,28 +10,24 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from discreet.audit.exact import Claim, Exact, Facts, NotAudited, Promise, exact_of
-from discreet.audit.games import AdditiveGame, Check, Game
-from discreet.audit.losses import gaussian_epsilon
+from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, secure
+from discreet.audit.games import Check, Game, Seed, ratios
+from discreet.audit.ledger import gaussian_epsilon
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.key import read_key
-from discreet.outsourcing.proposal import Allowed
 from discreet.outsourcing.release import draw_rows
-from discreet.privacy import NoiseSource, Outsourced, SecureNoise, SimulatedNoise
+from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import FloatArray, InvalidInput
 
@@ -49,46 +45,49 @@ class Wish:
     """What is asked of a curator.
 
     Attributes:
-        budget: of a release.
+        radius: how far neighbouring rows are apart at most; None for any two rows.
         projected: to how many columns.
         releases: how often the table is released.
-        answers: epsilon of answers; None for none.
+        answers: whether questions are answered.
         secure: whether noise comes from SecureNoise.
     """
 
-    budget: Outsourced
+    radius: float | None = None
     projected: int | None = None
     releases: int = 1
-    answers: float | None = None
+    answers: bool = False
     secure: bool = False
 
     @property
     def state(self) -> str:
         """In a few words."""
         releases = "a release" if self.releases == 1 else f"{self.releases} releases"
-        return releases if self.answers is None else f"{releases} and answers"
+        return f"{releases} and answers" if self.answers else releases
 
     @property
     def asked(self) -> Claim:
         """The budgets of all releases and of answers together: mu^2 adds."""
-        budgets = [EPSILON] * self.releases + ([] if self.answers is None else [self.answers])
-        if len(budgets) == 1:
+        count = self.releases + self.answers
+        if count == 1:
             return Claim(EPSILON, DELTA)
-        mu = math.hypot(*(1.0 / gaussian_noise_multiplier(epsilon, DELTA) for epsilon in budgets))
+        mu = math.hypot(*[1.0 / gaussian_noise_multiplier(EPSILON, DELTA)] * count)
         return Claim(gaussian_epsilon(mu, DELTA), DELTA)
 
 
 def outsourced_checks() -> list[Check]:
     """Releases of rows, as they are and projected, several of them, and answers."""
-    anywhere, near = Outsourced(EPSILON, DELTA), Outsourced(EPSILON, DELTA, RADIUS)
     wishes = (
-        ("rows", Wish(near), f"a row moves by {RADIUS:g}"),
-        ("any row", Wish(anywhere), "any row for any other"),
-        ("projected", Wish(anywhere, _PROJECTED), "any other, projected columns"),
-        ("two releases", Wish(near, releases=2), "a row of a table that is released twice"),
-        ("answers", Wish(near, answers=EPSILON), f"row and outcome, {_REPEATS} answers"),
-        ("answers twice", Wish(near, None, 2, EPSILON), "answers for two releases of a table"),
-        ("secure", Wish(near, None, 1, EPSILON, secure=True), "row and outcome, OpenDP"),
+        ("rows", Wish(RADIUS), f"a row moves by {RADIUS:g}"),
+        ("any row", Wish(), "any row for any other"),
+        ("projected", Wish(projected=_PROJECTED), "any other, projected columns"),
+        ("two releases", Wish(RADIUS, releases=2), "a row of a table that is released twice"),
+        ("answers", Wish(RADIUS, answers=True), f"row and outcome, {_REPEATS} answers"),
+        (
+            "answers twice",
+            Wish(RADIUS, releases=2, answers=True),
+            "answers for two releases of a table",
+        ),
+        ("secure", Wish(RADIUS, answers=True, secure=True), "row and outcome, OpenDP"),
     )
     return [
         Check(
@@ -120,61 +119,54 @@ def _table(person: Person) -> pd.DataFrame:
 
 
 def _exact(wish: Wish) -> Exact:
-    reach = float(np.linalg.norm(_EXTENT)) if wish.budget.radius is None else wish.budget.radius
     outcomes = (_LOW, _HIGH, 1.0, float("nan"), 50.0) if wish.answers else (1.0,)
-    groups = []
-    for words, first, second in islice(_neighbours(wish, reach), 1 if wish.answers else None):
-        ends = [(f"row {words[0]}", first), (f"row {words[1]}", second)]
-        groups.append(
-            [(f"{name}, outcome {y:g}", (row, y)) for y in outcomes for name, row in ends]
-        )
+    pairs = neighbours(wish)[: 1 if wish.answers else None]
+    groups = [
+        [(f"row at {_words(row)}, outcome {y:g}", (row, y)) for y in outcomes for row in pair]
+        for pair in pairs
+    ]
     return exact_of(partial(_curated, wish), *groups, state=wish.state)
 
 
-def _neighbours(
-    wish: Wish, reach: float
-) -> Iterator[tuple[tuple[str, str], FloatArray, FloatArray]]:
-    """Rows (d,) that are as far apart as neighbours may be, on the grid of coordinates."""
+def neighbours(wish: Wish) -> list[list[FloatArray]]:
+    """Two rows (d,) each, as far apart as neighbours may be, on the grid of coordinates."""
+    reach = float(np.linalg.norm(_EXTENT)) if wish.radius is None else wish.radius
     corner, step = np.zeros(len(_EXTENT)), 2.0**-20
     along = min(reach, float(_EXTENT[0])) * np.eye(len(_EXTENT))[0]
     ends = [(corner, along), (corner, _EXTENT * min(1.0, reach / np.linalg.norm(_EXTENT)))]
     if wish.projected:
         # The direction that the curator's own projection lengthens most.
-        matrix = _drawn_projection(wish)
-        longest = np.linalg.svd(matrix)[0][:, 0]
+        projection = _certificate(wish).projection
+        assert projection is not None
+        longest = np.linalg.svd(np.asarray(projection.matrix))[0][:, 0]
         far = float((_EXTENT / np.maximum(np.abs(longest), 1e-12)).min())
         start = np.where(longest < 0.0, _EXTENT, 0.0)
         ends.append((start, start + min(far, reach) * longest))
-    for first, second in ends:
-        # Towards zero, so that rounding never carries a pair beyond the radius.
-        rows = [np.trunc(row / step) * step for row in (first, second)]
-        yield (f"at {_words(rows[0])}", f"at {_words(rows[1])}"), rows[0], rows[1]
+    # Towards zero, so that rounding never carries a pair beyond the radius.
+    return [[np.trunc(row / step) * step for row in pair] for pair in ends]
 
 
 def _words(row: FloatArray) -> str:
     return "(" + ", ".join(f"{x:.3g}" for x in row) + ")"
 
 
-def _drawn_projection(wish: Wish) -> FloatArray:
+def _certificate(wish: Wish) -> Certificate:
+    """Of one release of a table in which the person's row is 0."""
     with tempfile.TemporaryDirectory() as folder:
-        certificate = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
-    assert certificate.projection is not None
-    return np.asarray(certificate.projection.matrix)
+        return _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
 
 
-def _released(wish: Wish, curator: Curator, person: Person, number: int = 0) -> Certificate:
-    rules = AnswerRules()
-    if wish.answers is not None:
-        rules = AnswerRules(_REPEATS, wish.answers, DELTA, (_LOW, _HIGH))
+def _released(
+    wish: Wish, curator: Curator, person: Person, number: int = 0, epsilon: float = EPSILON
+) -> Certificate:
+    rules = AnswerRules(_REPEATS, EPSILON, DELTA, (_LOW, _HIGH)) if wish.answers else AnswerRules()
     seed = None if wish.secure else _SEED + number
-    if wish.secure and find_spec("opendp") is None:
-        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
     return curator.draw(
         curator.propose(
             _table(person),
             _bounds(),
-            wish.budget,
-            SecureNoise() if seed is None else SimulatedNoise(seed),
+            Outsourced(epsilon, DELTA, wish.radius),
+            secure() if seed is None else SimulatedNoise(seed),
             projected=wish.projected,
             answers=rules,
             seed=seed,
@@ -195,9 +187,8 @@ def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
             releases.append(certificate)
             facts.rule("" if wish.secure else _plain_order(curator, certificate))
         facts.rule(_released_unasked(wish, curator, person))
-        if wish.answers is not None:
-            for certificate in releases:
-                _answered(curator, certificate, facts)
+        for certificate in releases if wish.answers else ():
+            _answered(curator, certificate, facts)
     held = certificate.with_answers if wish.answers else certificate.guarantee
     assert held is not None
     return Promise(wish.asked, Claim(held.epsilon, held.delta), _records(certificate))
@@ -213,54 +204,39 @@ def _plain_order(curator: Curator, certificate: Certificate) -> str:
 
 def _released_unasked(wish: Wish, curator: Curator, person: Person) -> str:
     """Whether a table is released once more although nobody asked for that."""
-    other = replace(wish, budget=replace(wish.budget, epsilon=0.5 * EPSILON))
     try:
-        _released(other, curator, person)
+        _released(wish, curator, person, epsilon=0.5 * EPSILON)
     except InvalidInput:
         return ""
     return "a table is released again unasked"
 
 
 def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
-    frame = pd.DataFrame({"id": ["p00"], "outcome": [None]})
-    asked = [
-        Question(1 + number, row)
-        for number, row in enumerate(np.repeat(np.arange(_ROWS), _REPEATS).tolist())
-    ]
-    for answer in curator.answer(
-        certificate.release, asked, frame if _unmeasured(curator) else None
-    ):
-        facts.add(f"the answer to question {answer.question.number}", repr(answer.value))
-
-
-def _unmeasured(curator: Curator) -> bool:
+    rows = np.repeat(np.arange(_ROWS), _REPEATS).tolist()
+    asked = [Question(1 + number, row) for number, row in enumerate(rows)]
     key = read_key(curator.folder)
-    return key is not None and key.outcomes is not None and bool(np.isnan(key.outcomes[0]))
+    assert key is not None
+    missing = pd.DataFrame({"id": ["p00"], "outcome": [None]})
+    measured = missing if np.isnan(key.roster.outcomes[0]) else None
+    for answer in curator.answer(certificate.release, asked, measured):
+        facts.add(f"the answer to question {answer.number}", repr(answer.answer))
 
 
 def _records(certificate: Certificate) -> list[Any]:
     rows = (*certificate.earlier, certificate.mechanism)
-    releases = [certificate._release(mechanism, certificate.radius) for mechanism in rows]
+    releases: list[Any] = [mechanism.release(certificate.radius) for mechanism in rows]
     return releases if certificate.answers is None else [*releases, certificate.answers.release]
 
 
-def _trials(wish: Wish, exact: Exact) -> Game:
+def _trials(wish: Wish, exact: Exact, seed: Seed) -> Game:
     """Many trials of the row that moves, drawn as the rows of one table."""
-    with tempfile.TemporaryDirectory() as folder:
-        certificate = _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
-    first, second = (value.data[0] for value in exact.pair)
-    side = partial(_rows, certificate, first, second)
-    return AdditiveGame(claim=exact.claim, attack=f"likelihood ratio; {exact.attack}", side=side)
+    certificate = _certificate(wish)
+    pair = [value.data[0] for value in exact.pair]
+    words = f"likelihood ratio; {exact.attack}"
+    return Game(exact.claim, words, ratios(partial(_rows, certificate), pair), "gaussian")
 
 
-def _rows(
-    certificate: Certificate,
-    row: FloatArray,
-    other: FloatArray,
-    first: bool,
-    trials: int,
-    noise: NoiseSource,
-) -> FloatArray:
-    table = np.tile(row if first else other, (trials, 1))
+def _rows(certificate: Certificate, row: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    table = np.tile(row, (trials, 1))
     whole = replace(certificate.mechanism, numbers=table.size)
-    return draw_rows(table, whole, certificate.projection, noise).points
+    return draw_rows(table, whole, certificate.projection, noise)[0]

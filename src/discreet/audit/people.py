@@ -12,15 +12,14 @@ point and of as many as are allowed), people at random, and, from `near`, those 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, arm_count
+from discreet.action_space import ActionSpace, DecisionSets, arm_count
 from discreet.audit.exact import Claim
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
@@ -62,76 +61,86 @@ class Person:
         return f"{points}{arm}, reward {self.reward:.4g}".removeprefix(", ").strip()
 
 
-class Population(ABC):
-    """People for one action space.
+class Population:
+    """People for one action space. What they bring is kept as points of the unit cube, (c, d) a
+    person: a context where an arm is chosen (c = 1), a decision set, or nothing at all (c = 0).
 
     Attributes:
         domain: the public bounds of contexts or points.
         space: what can be chosen.
         bounds: of rewards.
+        arms: how many there are to choose from; 0 where it is no matter of arms.
+        size: how many points ordinary people bring.
     """
 
     def __init__(self, domain: Box, space: ActionSpace, bounds: RewardBounds) -> None:
         self.domain = domain
         self.space = space
         self.bounds = bounds
+        self.arms = arm_count(space) or 0
+        self.size = int(self.arms > 0)
+        if isinstance(space, DecisionSets):
+            self.size = min(space.most, _WIDEST)
 
-    @abstractmethod
-    def crowd(self, people: int, rng: np.random.Generator) -> Any:
-        """Contexts of so many ordinary people."""
+    def crowd(self, people: int, rng: np.random.Generator) -> list[FloatArray]:
+        """What so many ordinary people bring."""
+        return list(self.unit(rng, people, self.size))
 
-    @abstractmethod
-    def part(self, contexts: Any, start: int, stop: int) -> Any:
-        """The contexts of some of them."""
-
-    @abstractmethod
-    def with_person(self, contexts: Any, place: int, person: Person) -> Any:
-        """The same people with one of them replaced."""
-
-    @abstractmethod
-    def many(self, person: Person, count: int) -> Any:
-        """The contexts of so many copies of a person."""
-
-    @abstractmethod
-    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
-        """What people may bring, extremes first."""
+    def contexts(self, brought: Sequence[Any]) -> Any:
+        """What people bring as a policy takes it."""
+        if self.size == 0:
+            return len(brought)
+        if self.arms:
+            return self.domain.from_unit(np.array(brought)[:, 0])
+        return [self.domain.from_unit(np.array(points)) for points in brought]
 
     def candidates(self, rng: np.random.Generator) -> list[Person]:
         """People to compare, the likeliest extremes first."""
-        return [Person(where, reward) for where in self.wheres(rng) for reward in (1.0, 0.0)]
+        if self.size == 0:
+            return [Person((), reward) for reward in (1.0, 0.0, 0.5, float(rng.random()))]
+        points = self.points(rng)
+        wheres: list[tuple[Point, ...]] = [(point,) for point in points]
+        if not self.arms:
+            wide = (points * self.size)[: self.size]
+            random = self.unit(rng, 2, self.size).tolist()
+            wheres += [tuple(points[:2][: self.size]), tuple(wide)]
+            wheres += [tuple(map(tuple, rows)) for rows in random]
+        return [Person(where, reward) for where in wheres for reward in (1.0, 0.0)]
+
+    def with_arms(self, rng: np.random.Generator) -> list[Person]:
+        """People with any arm, where the arm was not chosen by a policy."""
+        some = self.candidates(rng)[:: max(1, self.arms)]
+        return [replace(person, arm=arm) for person in some for arm in range(self.arms)]
 
     def strays(self) -> list[Person]:
         """People with values outside all bounds, or none at all: a refusal would tell of them."""
-        d = self.domain.dimension
-        return [
-            Person(((value,) * d,), reward)
-            for value, reward in ((2.0, 1.0), (-7.0, 0.0), (float("nan"), 1.0), (0.5, float("nan")))
-        ] + [Person(((0.0,) * d,), 3.0)]
+        nan = float("nan")
+        if self.size == 0:
+            return [Person((), reward) for reward in (3.0, -2.0, nan)]
+        values = ((2.0, 1.0), (-7.0, 0.0), (nan, 1.0), (0.5, nan), (0.0, 3.0))
+        return [Person(((x,) * self.domain.dimension,), reward) for x, reward in values]
 
     def inside(self, person: Person) -> Person:
         """The person with every point moved inside the domain; the same if it was."""
-        points = tuple(
-            tuple(self.snapped(np.nan_to_num(np.array(point), nan=0.5))) for point in person.where
-        )
-        return replace(person, where=points)
+        points = (np.nan_to_num(np.array(point), nan=0.5) for point in person.where)
+        return replace(person, where=tuple(map(self.snapped, points)))
 
     def near(self, person: Person, rng: np.random.Generator) -> Person:
         """Somebody like that person."""
         moved = tuple(
-            tuple(self.snapped(np.array(point) + _STEP * rng.standard_normal(len(point))))
+            self.snapped(np.array(point) + _STEP * rng.standard_normal(len(point)))
             for point in person.where
         )
         reward = float(rng.choice([0.0, 1.0, rng.random()]))
         return replace(person, where=moved, reward=reward)
 
-    def snapped(self, points: FloatArray) -> list[float]:
+    def snapped(self, point: FloatArray) -> Point:
         """A point (d,) inside the unit cube, on levels where the domain has them."""
-        inside = np.clip(points, 0.0, 1.0)
+        inside = np.clip(point, 0.0, 1.0)
         for column, count in enumerate(self.domain.levels):
             if count is not None:
                 inside[column] = np.rint(inside[column] * (count - 1)) / (count - 1)
-        levels: list[float] = inside.tolist()
-        return levels
+        return tuple(inside.tolist())
 
     def unit(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Points (*shape, d) of the unit cube, on levels where the domain has them."""
@@ -147,9 +156,14 @@ class Population(ABC):
             corners += list(product((0.0, 1.0), repeat=d))
         middle = (0.5,) * d
         edges = [(0.5, *(0.0,) * (d - 1)), (np.nextafter(0.5, 0.0), *(0.5,) * (d - 1)), (0.25,) * d]
-        random = [tuple(point) for point in self.unit(rng, _RANDOM).tolist()]
+        random = self.unit(rng, _RANDOM).tolist()
         points = [*corners, middle, *edges, *random]
-        return list(dict.fromkeys(tuple(self.snapped(np.array(point))) for point in points))
+        return list(dict.fromkeys(self.snapped(np.array(point)) for point in points))
+
+    def table(self, people: int, rng: np.random.Generator) -> FloatArray:
+        """(n, 997) what every choice would give people."""
+        drawn: FloatArray = rng.random((people, _CHOICES))
+        return drawn
 
     def rewards(self, table: FloatArray, actions: Actions) -> FloatArray:
         """(n,) rewards, in their units, of people with rows `table` (n, 997) for their actions."""
@@ -158,11 +172,6 @@ class Population(ABC):
             whole = np.rint(np.asarray(actions.points) * _GRID).astype(np.int64)
             code = (code + whole @ np.arange(1, whole.shape[1] + 1)) % _CHOICES
         return self.in_units(table[np.arange(len(code)), code])
-
-    def table(self, people: int, rng: np.random.Generator) -> FloatArray:
-        """(n, 997) what every choice would give people."""
-        drawn: FloatArray = rng.random((people, _CHOICES))
-        return drawn
 
     def in_units(self, rewards: FloatArray) -> FloatArray:
         """Rewards in [0, 1] in their declared units; others stay outside the bounds."""
@@ -178,105 +187,6 @@ class Population(ABC):
         arms = actions.arms.copy()
         arms[place] = person.arm
         return replace(actions, arms=arms)
-
-
-class ContextPeople(Population):
-    """Everybody brings a context, and gets one of K arms."""
-
-    def crowd(self, people: int, rng: np.random.Generator) -> FloatArray:
-        return self.domain.from_unit(self.unit(rng, people))
-
-    def part(self, contexts: FloatArray, start: int, stop: int) -> FloatArray:
-        return contexts[start:stop]
-
-    def with_person(self, contexts: FloatArray, place: int, person: Person) -> FloatArray:
-        replaced = contexts.copy()
-        replaced[place] = self.domain.from_unit(np.array(person.where))[0]
-        return replaced
-
-    def many(self, person: Person, count: int) -> FloatArray:
-        return np.repeat(self.domain.from_unit(np.array(person.where)), count, axis=0)
-
-    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
-        return [(point,) for point in self.points(rng)]
-
-    def with_arms(self, rng: np.random.Generator) -> list[Person]:
-        """People with any arm, where the arm was not chosen by a policy."""
-        arms = range(arm_count(self.space) or 2)
-        return [
-            replace(person, arm=arm)
-            for person in self.candidates(rng)[:: len(arms)]
-            for arm in arms
-        ]
-
-
-class SetPeople(Population):
-    """Everybody brings a decision set, and gets one of its points."""
-
-    @property
-    def _size(self) -> int:
-        assert isinstance(self.space, DecisionSets)
-        return min(self.space.most, _WIDEST)
-
-    def crowd(self, people: int, rng: np.random.Generator) -> list[FloatArray]:
-        return list(self.domain.from_unit(self.unit(rng, people, self._size)))
-
-    def part(self, contexts: list[FloatArray], start: int, stop: int) -> list[FloatArray]:
-        return contexts[start:stop]
-
-    def with_person(
-        self, contexts: list[FloatArray], place: int, person: Person
-    ) -> list[FloatArray]:
-        mine = self.domain.from_unit(np.array(person.where))
-        return [*contexts[:place], mine, *contexts[place + 1 :]]
-
-    def many(self, person: Person, count: int) -> FloatArray:
-        return np.repeat(self.domain.from_unit(np.array(person.where))[None], count, axis=0)
-
-    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
-        points = self.points(rng)
-        wide = (points * self._size)[: self._size]
-        random = [tuple(map(tuple, row)) for row in self.unit(rng, 2, self._size).tolist()]
-        return [
-            *((point,) for point in points),
-            tuple(points[:2][: self._size]),
-            tuple(wide),
-            *random,
-        ]
-
-
-class PublicPeople(Population):
-    """Nobody brings anything: only the reward is theirs."""
-
-    def crowd(self, people: int, rng: np.random.Generator) -> int:
-        return people
-
-    def part(self, contexts: int, start: int, stop: int) -> int:
-        return stop - start
-
-    def with_person(self, contexts: int, place: int, person: Person) -> int:
-        return contexts
-
-    def many(self, person: Person, count: int) -> int:
-        return count
-
-    def wheres(self, rng: np.random.Generator) -> list[tuple[Point, ...]]:
-        return [()]
-
-    def strays(self) -> list[Person]:
-        return [Person((), reward) for reward in (3.0, -2.0, float("nan"))]
-
-    def candidates(self, rng: np.random.Generator) -> list[Person]:
-        return [Person((), reward) for reward in (1.0, 0.0, 0.5, float(rng.random()))]
-
-
-def people_for(domain: Box, space: ActionSpace, bounds: RewardBounds) -> Population:
-    """People who can take part where this is offered."""
-    if isinstance(space, DecisionSets):
-        return SetPeople(domain, space, bounds)
-    if isinstance(space, int | np.integer | ArmPoints):
-        return ContextPeople(domain, space, bounds)
-    return PublicPeople(domain, space, bounds)
 
 
 @dataclass(frozen=True)
@@ -337,4 +247,4 @@ class Maker:
 
     def crowd(self) -> Population:
         """People who can take part."""
-        return people_for(self.domain, self.space, self.bounds)
+        return Population(self.domain, self.space, self.bounds)

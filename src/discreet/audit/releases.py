@@ -25,8 +25,8 @@ from functools import partial
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, promised
-from discreet.audit.games import AdditiveGame, Check
+from discreet.audit.exact import Claim, Facts, Promise, exact_of, promised
+from discreet.audit.games import Check, Design
 from discreet.privacy import (
     Adjacency,
     NoiseSource,
@@ -61,9 +61,11 @@ _FAR, _NEAR, _PURE = 4.0, 2.5, 3.0
 
 # Streams.
 
+Stream = tuple[PrefixMechanism, int, int, float]
 
-def stream_checks() -> Iterator[Check]:
-    """One check for every mechanism."""
+
+def stream_designs() -> Iterator[Design]:
+    """One design for every mechanism."""
     for make in (
         lambda rows: Independent(),
         BinaryTree,
@@ -73,56 +75,59 @@ def stream_checks() -> Iterator[Check]:
         lambda rows: Doubling(first_rows=4),
         lambda rows: GeometricEpochs(1.5, horizon=rows),
     ):
-        short = make(_ROWS)
-        yield Check(
-            f"prefix_sums, {short.name}",
-            "mechanism",
-            "joint",
-            partial(stream_exact, short, make(_LONG)),
-            partial(_stream_trials, short),
-            about=f"streams of {_ROWS} and {_LONG} rows",
-        )
+        yield stream_design(make(_ROWS), make(_LONG))
 
 
-def stream_exact(short: PrefixMechanism, long: PrefixMechanism) -> Exact:
-    """The worst row of a short stream and of a long one."""
-    groups = []
-    for mechanism, rows in ((short, _ROWS), (long, _LONG)):
-        for place in range(rows) if rows == _ROWS else (0, rows // 2, rows - 2, rows - 1):
-            label = f"row {place + 1} of {rows}"
-            groups.append(
-                [(f"{label}: {sign}", (mechanism, rows, place, sign)) for sign in (0.5, -0.5, 0.0)]
-            )
-    return exact_of(_streamed, *groups)
+def stream_design(short: PrefixMechanism, long: PrefixMechanism) -> Design:
+    """A person in any row of a short stream, and in some of a long one.
+
+    Every coordinate of a stream is a trial of its own, because noise is independent.
+    """
+    places = [(short, _ROWS, place) for place in range(_ROWS)]
+    places += [(long, _LONG, place) for place in (0, _LONG // 2, _LONG - 2, _LONG - 1)]
+    return Design(
+        name=f"prefix_sums, {short.name}",
+        trust_model="joint",
+        release=_streamed,
+        promise=lambda data, released: promised(
+            Claim(EPSILON, DELTA), [released[1].event], [released[1]]
+        ),
+        neighbours=[
+            [
+                (f"row {place + 1} of {rows}: {value}", (mechanism, rows, place, value))
+                for value in (0.5, -0.5, 0.0)
+            ]
+            for mechanism, rows, place in places
+        ],
+        score="likelihood ratio",
+        bound="gaussian",
+        source=_Failing,
+        axis=-1,
+        about=f"streams of {_ROWS} and {_LONG} rows",
+    )
 
 
-def _rows(stream: PrivateStream, place: int, count: int) -> Iterator[tuple[bool, int]]:
-    """(whether the person is in it, people) of each row, as early as it may come."""
-    came = 0
-    while came < count:
-        stop = min(max(stream.due, came + 1), count)
-        yield came <= place < stop, stop - came
-        came = stop
-
-
-def _streamed(data: tuple[PrefixMechanism, int, int, float], facts: Facts) -> Promise:
+def _streamed(
+    data: Stream, trials: int, noise: NoiseSource
+) -> tuple[list[FloatArray], Release | None]:
+    """All estimates, and the record."""
     mechanism, rows, place, value = data
-    source = _Failing(2)
-    multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-    stream = PrivateStream(mechanism, 1, 1.0, multiplier, source)
-    for theirs, people in _rows(stream, place, rows):
-        row = np.full(1, value if theirs else 0.0)
-        source.fails = theirs
+    stream = PrivateStream(mechanism, trials, 1.0, gaussian_noise_multiplier(EPSILON, DELTA), noise)
+    estimates, came = [], 0
+    while came < rows:
+        stop = min(max(stream.due, came + 1), rows)
+        theirs = came <= place < stop
+        row = np.full(trials, value if theirs else 0.0)
+        if isinstance(noise, _Failing):
+            noise.fails = theirs
         try:
-            estimate = stream.release(row, people)
+            estimate = stream.release(row, stop - came)
         except OSError:
             # Whoever runs it tries again, with the row that did not come out.
-            source.fails = False
-            estimate = stream.release(row, people)
-        facts.add("an estimate", estimate.values.tobytes())
-    record = stream.record("a row", OnceEach("a stream"))
-    assert record is not None
-    return promised(Claim(EPSILON, DELTA), [record.event], [record])
+            estimate = stream.release(row, stop - came)
+        estimates.append(estimate.values)
+        came = stop
+    return estimates, stream.record("a row", OnceEach("a stream"))
 
 
 class _Failing(SimulatedNoise):
@@ -132,44 +137,25 @@ class _Failing(SimulatedNoise):
 
     def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
         if self.fails:
+            self.fails = False
             raise OSError("no randomness")
         return super().add_gaussian(values, scale)
-
-
-def _stream_trials(mechanism: PrefixMechanism, exact: Exact) -> AdditiveGame:
-    place = exact.pair[0].data[2] if exact.pair[0].data[1] == _ROWS else 0
-
-    def side(first: bool, trials: int, noise: NoiseSource) -> None:
-        """A stream whose every coordinate is a trial of its own, because noise is independent."""
-        multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
-        stream = PrivateStream(mechanism, trials, 1.0, multiplier, noise)
-        for theirs, people in _rows(stream, place, _ROWS):
-            value = (0.5 if first else -0.5) if theirs else 0.0
-            stream.release(np.full(trials, value), people)
-
-    words = f"likelihood ratio; row {place + 1} of {_ROWS}"
-    return AdditiveGame(claim=exact.claim, attack=words, side=side, trials_last=True)
 
 
 # Composition.
 
 
-def composition_checks() -> list[Check]:
+def composition_checks() -> Iterator[Check]:
     """One check for each way in which releases come together."""
-    return [
-        Check(f"composition, {name}", "mechanism", "joint", partial(_composed, name), about=about)
-        for name, about in (
-            ("rounds", "rounds that overlap"),
-            ("group", "releases of which a person enters one"),
-            ("Laplace noise", "two releases with Laplace noise"),
-            ("both kinds", "Laplace and Gaussian noise"),
-            ("repeated", "a person who takes part twice"),
-        )
-    ]
-
-
-def _composed(name: str) -> Exact:
-    return exact_of(partial(_entering, name), [("0", 0.0), ("1", 1.0)])
+    for name, about in (
+        ("rounds", "rounds that overlap"),
+        ("group", "releases of which a person enters one"),
+        ("Laplace noise", "two releases with Laplace noise"),
+        ("both kinds", "Laplace and Gaussian noise"),
+        ("repeated", "a person who takes part twice"),
+    ):
+        exact = partial(exact_of, partial(_entering, name), [("0", 0.0), ("1", 1.0)])
+        yield Check(f"composition, {name}", "mechanism", "joint", exact, about=about)
 
 
 def _release(event: Event, people: Rounds | OnceEach) -> Release:
@@ -182,10 +168,7 @@ def _releases(name: str) -> tuple[list[Release], list[Release]]:
     group, round_ = OnceEach("a group"), Rounds(0, 1)
     pure = [_release(PureEvent(epsilon), round_) for epsilon in (1.0, 0.5)]
     once = [_release(GaussianEvent(multiplier), group) for multiplier in (_FAR, _NEAR)]
-    rounds = [
-        _release(GaussianEvent(_FAR), Rounds(0, 10)),
-        _release(GaussianEvent(_FAR), Rounds(5, 15)),
-    ]
+    rounds = [_release(GaussianEvent(_FAR), Rounds(start, start + 10)) for start in (0, 5)]
     both = [_release(PureEvent(_PURE), round_), _release(GaussianEvent(2.0 * _FAR), round_)]
     return {
         "rounds": (rounds, rounds),
@@ -214,7 +197,7 @@ def _entering(name: str, value: float, facts: Facts) -> Promise:
 
 def _understated(held: Guarantee) -> str:
     """Whether the sentence of a certificate says less than its numbers; empty if it does not."""
-    said = re.search(r"epsilon = ([0-9.e+-]+)", held.sentence)
-    if said is None or float(said[1].rstrip(".")) < held.epsilon * (1.0 - 1e-9):
+    stated = re.search(r"epsilon = ([0-9.e+-]+)", held.sentence)
+    if stated is None or float(stated[1].rstrip(".")) < held.epsilon * (1.0 - 1e-9):
         return f"the certificate's sentence says less than epsilon = {held.epsilon:.6g}"
     return ""

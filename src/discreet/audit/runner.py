@@ -13,25 +13,20 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
+from typing import NamedTuple
 
 import joblib
 import numpy as np
 
 from discreet.audit import CONFIDENCE, SEED, TRIALS
-from discreet.audit.exact import Claim, Exact, NotAudited
-from discreet.audit.games import Bound, Check, Game, Kind, Seed
-from discreet.audit.lower_bound import (
-    Attack,
-    attack,
-    best_threshold,
-    counts_lower_bound,
-    gaussian_lower_bound,
-)
+from discreet.audit.exact import Exact, NotAudited
+from discreet.audit.games import Check, Game, Seed
+from discreet.audit.lower_bound import attack, best_threshold
 from discreet.experiments.engine import in_parallel
-from discreet.privacy.budget import TrustModel
+from discreet.records import Finding
 from discreet.validation import FloatArray, InvalidInput, probability, whole_number
 
 # Whole runs are dear, but fewer than this many say nothing.
@@ -41,15 +36,9 @@ _PORTION = 25_000
 # For the threshold one trial in so many is played besides.
 _CHOOSING = 4
 _PREPARING, _CHOICE, _COUNTED = range(3)
-# Trials that prove less than this share of the certificate are too weak to tell.
-WEAK = 0.5
 
 ALL = "all"
 _KINDS = {"mechanisms": "mechanism", "learners": "learner", "specimens": "specimen"}
-
-Verdict = Literal[
-    "holds", "BROKEN", "caught", "NOT CAUGHT", "too weak to tell", "not audited", "FAILED"
-]
 
 
 def all_checks() -> list[Check]:
@@ -58,10 +47,9 @@ def all_checks() -> list[Check]:
     from discreet.audit.learners import learner_checks
     from discreet.audit.mechanisms import mechanism_checks
     from discreet.audit.outsourced import outsourced_checks
-    from discreet.audit.releases import composition_checks
     from discreet.audit.specimens import specimen_checks
 
-    mechanisms = [*mechanism_checks(), *composition_checks(), *outsourced_checks()]
+    mechanisms = [*mechanism_checks(), *outsourced_checks()]
     return [*mechanisms, *learner_checks(), *specimen_checks()]
 
 
@@ -90,97 +78,33 @@ def checks_named(name: str) -> list[Check]:
     return named
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What the audit says about one check.
+class _Prepared(NamedTuple):
+    """What is known of a check before its trials.
 
     Attributes:
-        name: of the check.
-        kind: of the check.
-        trust_model: of the check.
-        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `too weak to tell`
-            where trials alone prove little; `not audited` where nothing is promised; `FAILED` where
-            what is promised could not be audited.
-        claim: what is promised, the smaller of budget and certificate; None where nothing is.
-        exact: epsilon by exact replay at the claim's delta; NaN where there is none.
-        replayed: state and neighbours of exact replay in words.
-        fault: what breaks the promise for sure, or why nothing was audited.
-        epsilon: the lower bound on epsilon by trials; NaN where there were none.
-        bound: `counts` or `gaussian` (games.py), or `none`.
-        attack: neighbours and score of the trials in words.
-        trials: on each of the two data sets.
-        true_positive_rate: how often the first data set was recognised.
-        false_positive_rate: how often the second was taken for the first.
-        confidence: of this bound.
-        about: what was audited.
-    """
-
-    name: str
-    kind: Kind
-    trust_model: TrustModel
-    verdict: Verdict
-    claim: Claim | None = None
-    exact: float = math.nan
-    replayed: str = ""
-    fault: str = ""
-    epsilon: float = math.nan
-    bound: Bound | Literal["none"] = "none"
-    attack: str = ""
-    trials: int = 0
-    true_positive_rate: float = math.nan
-    false_positive_rate: float = math.nan
-    confidence: float = math.nan
-    about: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether an honest promise was broken or not audited, or a broken one not noticed."""
-        return self.verdict in ("BROKEN", "NOT CAUGHT", "FAILED")
-
-    @property
-    def weak(self) -> bool:
-        """Whether its trials prove little of what is promised."""
-        return self.claim is not None and self.epsilon < WEAK * self.claim.epsilon
-
-
-@dataclass
-class _Course:
-    """What is known of a check by now.
-
-    Attributes:
-        check: the check.
         exact: what exact replay says; None where there is none.
         game: of the trials; None for none.
         problem: why nothing was audited; empty if something was.
         benign: whether that is as it should be.
-        scores: by stage, data set (is it the first?) and number of the portion.
     """
 
-    check: Check
     exact: Exact | None = None
     game: Game | None = None
     problem: str = ""
     benign: bool = False
-    scores: dict[tuple[int, bool, int], FloatArray] = field(default_factory=dict)
-
-    def joined(self, stage: int) -> tuple[FloatArray, FloatArray]:
-        """All scores of a stage, on the first data set and on the second."""
-
-        def side(first: bool) -> FloatArray:
-            numbers = sorted(key[2] for key in self.scores if key[:2] == (stage, first))
-            return np.concatenate([self.scores[stage, first, number] for number in numbers])
-
-        return side(True), side(False)
 
 
-@dataclass(frozen=True)
-class _Portion:
+class _Portion(NamedTuple):
     """Some of the trials of a check on one of its data sets."""
 
     stage: int
     first: bool
     number: int
     trials: int
+
+
+# By stage, data set (is it the first?) and number of the portion.
+_Scores = dict[tuple[int, bool, int], FloatArray]
 
 
 def audit(
@@ -222,49 +146,49 @@ def steps(checks: Sequence[Check], trials: int = TRIALS) -> int:
 def _audit(
     checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
 ) -> Iterator[Finding | str]:
-    courses = [_Course(check) for check in checks]
     dear_first = sorted(range(len(checks)), key=lambda place: -checks[place].cost)
-    preparing = (
+    prepared: dict[int, _Prepared] = {}
+    tasks = (
         joblib.delayed(_prepared)(place, checks[place], trials > 0, seed) for place in dear_first
     )
-    for place, course in in_parallel(preparing, jobs):
-        courses[place] = course
+    for place, known in in_parallel(tasks, jobs):
+        prepared[place] = known
         yield checks[place].name
+    scores: defaultdict[int, _Scores] = defaultdict(dict)
     playing = (
         joblib.delayed(_played)(place, game, portion, _seed(seed, checks[place].name, portion))
         for place in dear_first
-        if (game := courses[place].game) is not None
+        if (game := prepared[place].game) is not None
         for portion in _portions(checks[place], trials, game.threshold is None)
     )
-    for place, portion, scores in in_parallel(playing, jobs):
-        course = courses[place]
-        if isinstance(scores, str):
-            courses[place] = replace(course, game=None, problem=scores)
+    for place, portion, result in in_parallel(playing, jobs):
+        if isinstance(result, str):
+            prepared[place] = prepared[place]._replace(game=None, problem=result)
         else:
-            course.scores[portion.stage, portion.first, portion.number] = scores
+            scores[place][portion[:3]] = result
         yield checks[place].name
-    share = sum(course.game is not None for course in courses)
+    share = sum(known.game is not None for known in prepared.values())
     each = 1.0 - (1.0 - confidence) / max(1, share)
-    for course in courses:
-        yield _finding(course, each)
+    for place, check in enumerate(checks):
+        yield _finding(check, prepared[place], scores[place], each, confidence)
 
 
-def _prepared(place: int, check: Check, trials: bool, seed: int) -> tuple[int, _Course]:
+def _prepared(place: int, check: Check, trials: bool, seed: int) -> tuple[int, _Prepared]:
     try:
         exact = None if check.exact is None else check.exact()
-        game = None
         # Learners that are broken for sure need no trials: their runs may have no likelihood.
         broken = exact is not None and bool(exact.fault) and check.kind != "specimen"
+        game = None
         if trials and check.game is not None and not broken:
-            game = check.game(exact).prepared(_seed(seed, check.name))
+            game = check.game(exact, _seed(seed, check.name))
     except NotAudited as error:
-        return place, _Course(check, problem=str(error), benign=True)
+        return place, _Prepared(problem=str(error), benign=True)
     except InvalidInput as error:
-        return place, _Course(check, problem=str(error))
+        return place, _Prepared(problem=str(error))
     except Exception as error:
         # Code that breaks under audit has not been audited, whatever the reason.
-        return place, _Course(check, problem=f"{type(error).__name__}: {error}")
-    return place, _Course(check, exact, game)
+        return place, _Prepared(problem=f"{type(error).__name__}: {error}")
+    return place, _Prepared(exact, game)
 
 
 def _played(
@@ -302,47 +226,61 @@ def _portions(check: Check, trials: int, choosing: bool) -> list[_Portion]:
     ]
 
 
-def _finding(course: _Course, confidence: float) -> Finding:
-    check, exact, game = course.check, course.exact, course.game
-    finding = Finding(check.name, check.kind, check.trust_model, "holds", about=check.about)
-    if exact is not None:
-        finding = replace(finding, claim=exact.claim, exact=exact.epsilon, replayed=exact.attack)
-        finding = replace(finding, fault=exact.fault)
+def _finding(
+    check: Check, known: _Prepared, scores: _Scores, confidence: float, overall: float
+) -> Finding:
+    finding = Finding(
+        check.name,
+        check.kind,
+        check.trust_model,
+        "holds",
+        overall_confidence=overall,
+        about=check.about,
+    )
+    exact, game = known.exact, known.game
     if game is not None:
-        guesses, epsilon = _counted(course, game, confidence)
+        claim, threshold = game.claim, game.threshold
+        if threshold is None:
+            threshold = best_threshold(*_joined(scores, _CHOICE), claim.delta, game.bound)
+        guesses = attack(*_joined(scores, _COUNTED), threshold, claim.delta, confidence)
         finding = replace(
             finding,
-            claim=finding.claim or game.claim,
-            epsilon=epsilon,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            lower_bound=guesses.proved(game.bound),
             bound=game.bound,
             attack=game.attack,
             trials=guesses.trials,
             true_positive_rate=guesses.true_positive_rate,
             false_positive_rate=guesses.false_positive_rate,
-            confidence=guesses.confidence,
+            confidence=confidence,
         )
-    fault = course.problem or finding.fault
-    return replace(finding, verdict=_verdict(course, finding), fault=fault)
-
-
-def _counted(course: _Course, game: Game, confidence: float) -> tuple[Attack, float]:
-    """The guesses on the trials that count, and the epsilon that they prove."""
-    proved = gaussian_lower_bound if game.bound == "gaussian" else counts_lower_bound
-    threshold = game.threshold
-    if threshold is None:
-        threshold = best_threshold(*course.joined(_CHOICE), game.claim.delta, proved)
-    guesses = attack(*course.joined(_COUNTED), threshold, game.claim.delta, confidence)
-    return guesses, proved(guesses)
-
-
-def _verdict(course: _Course, finding: Finding) -> Verdict:
-    exact, game = course.exact, course.game
-    if course.problem:
-        return "not audited" if course.benign else "FAILED"
+    if exact is not None:
+        finding = replace(
+            finding,
+            epsilon=exact.claim.epsilon,
+            delta=exact.claim.delta,
+            exact=exact.epsilon,
+            replayed=exact.attack,
+            fault=exact.fault,
+        )
+    if known.problem:
+        verdict = "not audited" if known.benign else "FAILED"
+        return replace(finding, verdict=verdict, fault=known.problem)
     broken = exact is not None and exact.broken
-    broken = broken or (game is not None and game.claim.exceeded_by(finding.epsilon))
-    if course.check.kind == "specimen":
-        return "caught" if broken else "NOT CAUGHT"
+    broken = broken or (game is not None and game.claim.exceeded_by(finding.lower_bound))
+    if check.kind == "specimen":
+        return replace(finding, verdict="caught" if broken else "NOT CAUGHT")
     if broken:
-        return "BROKEN"
-    return "too weak to tell" if exact is None and finding.weak else "holds"
+        return replace(finding, verdict="BROKEN")
+    weak = exact is None and finding.weak
+    return replace(finding, verdict="too weak to tell") if weak else finding
+
+
+def _joined(scores: _Scores, stage: int) -> tuple[FloatArray, FloatArray]:
+    """All scores of a stage, on the first data set and on the second."""
+    first, second = (
+        np.concatenate([scores[key] for key in sorted(scores) if key[:2] == (stage, side)])
+        for side in (True, False)
+    )
+    return first, second

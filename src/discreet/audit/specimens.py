@@ -9,96 +9,47 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of
-from discreet.audit.games import AdditiveGame, Bound, Check, Game, Stated
+from discreet.audit.exact import Claim, Promise
+from discreet.audit.games import Check, Design, Release
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.budget import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 from discreet.validation import FloatArray, IntArray
 
-# Of data, so many independent trials, with this noise.
-Release = Callable[[Any, int, NoiseSource], Any]
+# What most of them claim, without a delta and with one.
+_EPSILON = 1.0
+_CLAIM = Claim(_EPSILON, 1e-5)
 
 
-@dataclass(frozen=True)
-class Specimen:
-    """One broken design.
+def specimen(
+    name: str,
+    trust_model: TrustModel,
+    claim: Claim,
+    pair: Sequence[tuple[str, Any]],
+    release: Release,
+    about: str,
+    **options: Any,
+) -> Design:
+    """A design that claims what it does not keep, of a data set and its neighbour.
 
-    Attributes:
-        name: as `discreet audit NAME` takes it.
-        trust_model: who sees what.
-        claim: what the design promises.
-        pair: a data set and its neighbour, each with a label.
-        release: runs the design.
-        shown: what its output is called.
-        attack: neighbours and score of the trials, in words.
-        about: where the design comes from.
-        statistic: (trials,) scores of the output; None for the likelihood ratio.
-        bound: what the guesses of a likelihood ratio are turned into.
-        trials_last: whether trials are the last axis of what is handed to the noise.
-        cost: how many trials of the usual kind one of these counts for.
+    Its score is the likelihood ratio of Gaussian noise, unless `options` of `Design` say otherwise.
     """
-
-    name: str
-    trust_model: TrustModel
-    claim: Claim
-    pair: tuple[tuple[str, Any], tuple[str, Any]]
-    release: Release
-    shown: str
-    attack: str
-    about: str
-    statistic: Callable[[Any], FloatArray] | None = None
-    bound: Bound = "gaussian"
-    trials_last: bool = False
-    cost: int = 1
-
-    @property
-    def check(self) -> Check:
-        """By exact replay and by trials."""
-        game = self._game
-        return Check(
-            self.name, "specimen", self.trust_model, self._exact, game, self.cost, self.about
-        )
-
-    def _exact(self) -> Exact:
-        return exact_of(self._run, list(self.pair))
-
-    def _run(self, data: Any, facts: Facts) -> Promise:
-        facts.add(self.shown, fingerprint(self.release(data, 1, SimulatedNoise(1))))
-        return Promise(self.claim, self.claim)
-
-    def _side(self, first: bool, trials: int, noise: NoiseSource) -> Any:
-        return self.release(self.pair[0 if first else 1][1], trials, noise)
-
-    def _scores(self, first: bool, trials: int, noise: NoiseSource) -> FloatArray:
-        assert self.statistic is not None
-        return self.statistic(self._side(first, trials, noise))
-
-    def _game(self, exact: Exact) -> Game:
-        claim = exact.claim
-        if self.statistic is not None:
-            return Stated(claim=claim, attack=self.attack, statistic=self._scores)
-        return AdditiveGame(
-            claim=claim,
-            attack=f"likelihood ratio; {self.attack}",
-            side=self._side,
-            trials_last=self.trials_last,
-            bound=self.bound,
-            threshold=0.0 if self.bound == "gaussian" else None,
-        )
-
-
-def fingerprint(output: Any) -> bytes:
-    """What a design shows: an array, several of them, or nothing."""
-    parts = output if isinstance(output, tuple) else (output,)
-    return b"".join(part.tobytes() for part in parts if part is not None)
+    return Design(
+        name=name,
+        kind="specimen",
+        trust_model=trust_model,
+        release=release,
+        promise=lambda *_: Promise(claim, claim),
+        neighbours=[pair],
+        about=about,
+        **{"score": "likelihood ratio", "bound": "gaussian", **options},
+    )
 
 
 # Noise only from the people in a bin: the published program of LDPMAB (Ma et al. 2025).
@@ -121,22 +72,23 @@ def noise_in_own_bin(cells: IntArray, rewards: FloatArray, noise: NoiseSource) -
     people = np.arange(len(cells))
     values = np.zeros((len(cells), 2 * _CELLS))
     own = np.stack([np.ones(len(cells)), rewards], axis=1)
-    drawn = noise.add_laplace(own, 4.0 / OWN_BIN.claim.epsilon)
+    drawn = noise.add_laplace(own, 4.0 / _EPSILON)
     values[people, cells] = drawn[:, 0]
     values[people, _CELLS + cells] = drawn[:, 1]
     return values
 
 
-OWN_BIN = Specimen(
+OWN_BIN = specimen(
     "own_bin",
     "local",
-    Claim(1.0),
-    (("a person in the first bin", 0), ("in the second", 1)),
+    Claim(_EPSILON),
+    [("a person in the first bin", 0), ("in the second", 1)],
     own_bin,
-    "the report",
-    "whether U of the first bin is 0; a person there, or in the second",
     "the published program of Ma et al. (2025)",
-    lambda values: (values[:, 0] != 0.0).astype(np.float64),
+    shown="the report",
+    score="whether U of the first bin is 0",
+    statistic=lambda values: (values[:, 0] != 0.0).astype(np.float64),
+    bound="counts",
 )
 
 
@@ -144,6 +96,8 @@ OWN_BIN = Specimen(
 
 _ROWS, _COLUMNS, _PROJECTED = 8, 2, 4
 _RADIUS = 1.0
+# Of the paper's Figure 2a.
+COLUMN_SPACE_CLAIM = Claim(math.exp(1.1), 1e-5)
 
 
 def column_space(rows: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
@@ -157,7 +111,7 @@ def column_space(rows: FloatArray, trials: int, noise: NoiseSource) -> FloatArra
     its neighbour tells them apart with certainty, however large omega is. (The other branch of
     Algorithm 1 has no omega and the same span.)
     """
-    claim = COLUMN_SPACE.claim
+    claim = COLUMN_SPACE_CLAIM
     logs = math.log(2.0 / claim.delta) * math.log(16.0 * _PROJECTED / claim.delta)
     omega = 16.0 * math.sqrt(_PROJECTED) * logs / claim.epsilon
     left, sizes, right = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
@@ -187,16 +141,16 @@ def _nearer(points: FloatArray) -> FloatArray:
     return nearer
 
 
-COLUMN_SPACE = Specimen(
+COLUMN_SPACE = specimen(
     "column_space",
     "outsourced",
-    Claim(math.exp(1.1), 1e-5),  # of the paper's Figure 2a
-    (("a table", _tables()[0]), ("one row moved by 1", _tables()[1])),
+    COLUMN_SPACE_CLAIM,
+    list(zip(("a table", "one row moved by 1"), _tables(), strict=True)),
     column_space,
-    "the release",
-    "distance from the column space of either table; one row moved by 1",
     "PO-GP-UCB, Kharkovskii et al. (2020)",
-    _nearer,
+    score="distance from the column space of either table",
+    statistic=_nearer,
+    bound="counts",
     cost=5,
 )
 
@@ -246,32 +200,26 @@ def lemma_5(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     return joined
 
 
-def _people(cosine: float) -> tuple[FloatArray, FloatArray]:
-    return features(True, cosine), features(False, cosine)
-
-
-LEMMA_5_GRAM = Specimen(
+LEMMA_5_GRAM = specimen(
     "lemma_5, gram",
     "local",
     Claim(0.5 * ALPHA, 0.5 * DELTA),
-    (("a person", _people(0.0)[0]), ("one with orthogonal features", _people(0.0)[1])),
+    [("a person", features(True, 0.0)), ("one with orthogonal features", features(False, 0.0))],
     lemma_5_gram,
-    "the report",
-    "orthogonal features",
     "Dubey (2021), Lemma 5, alpha = 10",
+    shown="the report",
 )
-LEMMA_5 = Specimen(
+LEMMA_5 = specimen(
     "lemma_5, report",
     "local",
     Claim(ALPHA, DELTA),
-    (
-        ("a person with reward 1", _people(COSINE)[0]),
-        (f"one whose features have the cosine {COSINE:.2f}", _people(COSINE)[1]),
-    ),
+    [
+        ("a person with reward 1", features(True, COSINE)),
+        (f"one whose features have the cosine {COSINE:.2f}", features(False, COSINE)),
+    ],
     lemma_5,
-    "the report",
-    f"features with cosine {COSINE:.2f}, rewards 1",
     "Dubey (2021), Lemma 5, alpha = 10",
+    shown="the report",
 )
 
 
@@ -293,14 +241,12 @@ def classical_sigma(epsilon: float, delta: float) -> float:
     return math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
 
 
-CLASSICAL_GAUSSIAN = Specimen(
+CLASSICAL_GAUSSIAN = specimen(
     "classical_gaussian",
     "joint",
     Claim(10.0, 0.1),
-    (("1", 1.0), ("0", 0.0)),
+    [("1", 1.0), ("0", 0.0)],
     classical_gaussian,
-    "the release",
-    "numbers 1 apart",
     "sqrt(2 ln(1.25/delta))/epsilon at epsilon = 10",
 )
 
@@ -315,25 +261,24 @@ def restart(value: float, trials: int, noise: NoiseSource) -> None:
     before, does not know that the sum has left, and releases it again. Each release keeps the
     budget; who saw both averages the noise away, and a person pays for two.
     """
-    multiplier = gaussian_noise_multiplier(RESTART.claim.epsilon, RESTART.claim.delta)
+    multiplier = gaussian_noise_multiplier(_CLAIM.epsilon, _CLAIM.delta)
     stream = PrivateStream(Independent(), trials, 1.0, multiplier, noise)
     saved = json.dumps(stream.to_fields())
     row = np.full(trials, value)
     stream.release(row)
-    restored = PrivateStream.from_fields(Independent(), json.loads(saved), noise)
+    restored = PrivateStream(Independent(), trials, 1.0, multiplier, noise)
+    restored.restore(json.loads(saved))
     restored.release(row)
 
 
-RESTART = Specimen(
+RESTART = specimen(
     "restart",
     "joint",
-    Claim(1.0, 1e-5),
-    (("0.5", 0.5), ("-0.5", -0.5)),
+    _CLAIM,
+    [("0.5", 0.5), ("-0.5", -0.5)],
     restart,
-    "nothing",
-    "both releases of one sum",
     "a release drawn again from an older file",
-    trials_last=True,
+    axis=-1,
 )
 
 
@@ -349,20 +294,18 @@ def scale_of_data(values: FloatArray, trials: int, noise: NoiseSource) -> FloatA
     """
     largest = float(np.abs(values).max())
     sums = np.full((trials, 1), values.sum())
-    return noise.add_laplace(sums, largest / SCALE_OF_DATA.claim.epsilon)
+    return noise.add_laplace(sums, largest / _EPSILON)
 
 
-SCALE_OF_DATA = Specimen(
+SCALE_OF_DATA = specimen(
     "scale_of_data",
     "joint",
-    Claim(1.0),
-    (
+    Claim(_EPSILON),
+    [
         ("everybody has 1", np.ones(20)),
         ("one person has 100", np.concatenate([[100.0], np.ones(19)])),
-    ),
+    ],
     scale_of_data,
-    "the sum",
-    "everybody has 1, or one person 100",
     "noise in proportion to the data's maximum",
     bound="counts",
 )
@@ -381,23 +324,24 @@ def silent_bin(bins: IntArray, trials: int, noise: NoiseSource) -> FloatArray:
     somebody is there, and who was alone in it is found.
     """
     counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
-    noisy = noise.add_laplace(np.tile(counts, (trials, 1)), 2.0 / SILENT_BIN.claim.epsilon)
+    noisy = noise.add_laplace(np.tile(counts, (trials, 1)), 2.0 / _EPSILON)
     return np.where(counts > 0.0, noisy, np.nan)
 
 
-SILENT_BIN = Specimen(
+SILENT_BIN = specimen(
     "silent_bin",
     "joint",
-    Claim(1.0),
-    (
+    Claim(_EPSILON),
+    [
         ("a person alone in the first bin", np.array([0, 1, 2, 2, 3])),
         ("in the second", np.array([1, 1, 2, 2, 3])),
-    ),
+    ],
     silent_bin,
-    "the counts",
-    "whether the first bin was sent; one person there, or in the second",
     "bins with nobody in them say nothing",
-    lambda noisy: (~np.isnan(noisy[:, 0])).astype(np.float64),
+    shown="the counts",
+    score="whether the first bin was sent",
+    statistic=lambda noisy: (~np.isnan(noisy[:, 0])).astype(np.float64),
+    bound="counts",
 )
 
 
@@ -417,7 +361,7 @@ def reused_seed(value: float, trials: int, noise: NoiseSource) -> tuple[FloatArr
     mine[0] = value
     # The configured seed, fresh for this portion of trials.
     seed = int(noise.below(2**62, 1)[0])
-    scale = gaussian_noise_multiplier(REUSED_SEED.claim.epsilon, REUSED_SEED.claim.delta)
+    scale = gaussian_noise_multiplier(_CLAIM.epsilon, _CLAIM.delta)
     first, second = (
         SimulatedNoise(seed).add_gaussian(np.full(trials, values.sum()), scale)
         for values in (known, mine)
@@ -425,16 +369,17 @@ def reused_seed(value: float, trials: int, noise: NoiseSource) -> tuple[FloatArr
     return first, second
 
 
-REUSED_SEED = Specimen(
+REUSED_SEED = specimen(
     "reused_seed",
     "joint",
-    Claim(1.0, 1e-5),
-    (("1", 1.0), ("0", 0.0)),
+    _CLAIM,
+    [("1", 1.0), ("0", 0.0)],
     reused_seed,
-    "the sums",
-    "difference of two sums; one person has 1, or 0",
     "two releases from one seed",
-    lambda sums: sums[1] - sums[0],
+    shown="the sums",
+    score="difference of two sums",
+    statistic=lambda sums: sums[1] - sums[0],
+    bound="counts",
 )
 
 

@@ -9,15 +9,15 @@ and `--version` load no learner, no table and no plot.
 
 from __future__ import annotations
 
+import signal
 import sys
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version as installed_version
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-
-from discreet.cli.stopping import catch_termination
 
 # Name, where the function or the group is, and what `discreet --help` says of it.
 _COMMANDS = (
@@ -37,9 +37,39 @@ _COMMANDS = (
         "curate:curate_app",
         "The side that holds a table: release it once, then answer questions about its rows.",
     ),
-    ("data", "data:data_app", "The problems that a study file can name."),
+    ("data", "study:data_app", "The problems that a study file can name."),
     ("reproduce", "reproduce:reproduce_app", "The papers' figures and tables."),
 )
+
+
+# How a command ends when it is stopped from outside: Ctrl-C, or SIGTERM from another program.
+
+
+class Terminated(SystemExit):
+    """SIGTERM: whoever does not catch it ends with the exit code that a shell expects."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """How a command was stopped: in a word, and its exit code."""
+
+    word: str
+    code: int
+
+
+STOPPED = (KeyboardInterrupt, Terminated)
+
+_INTERRUPTED = Stop("Interrupted", 128 + signal.SIGINT)
+_TERMINATED = Stop("Terminated", 128 + signal.SIGTERM)
+
+
+def stop_of(error: BaseException) -> Stop:
+    """How this exception, one of `STOPPED`, stopped the command."""
+    return _TERMINATED if isinstance(error, Terminated) else _INTERRUPTED
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise Terminated(_TERMINATED.code)
 
 
 class _Deferred(TyperCommand):
@@ -110,7 +140,8 @@ def version() -> None:
 
 def main() -> None:
     """Entry point of the `discreet` command."""
-    catch_termination()
+    # SIGTERM raises an exception, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _terminate)
     if not sys.stderr.isatty():
         app.rich_markup_mode = None  # no frame of 80 columns around what is wrong with an option
     app()

@@ -9,27 +9,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.audit import CONFIDENCE, SEED, TRIALS
+from discreet.cli import STOPPED, stop_of
 from discreet.cli.console import (
+    FIGURE,
+    PAGE,
+    RECORDS,
     DataOption,
     JobsOption,
     PlotOption,
     RecordsOption,
+    check_outputs,
     cores,
     err,
     out,
     plain,
     progress,
     refusing,
+    write_results,
 )
-from discreet.cli.outputs import FIGURE, PAGE, RECORDS, check_outputs, write_results
-from discreet.cli.stopping import STOPPED, stop_of
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from discreet.audit.games import Check
-    from discreet.audit.runner import Finding
+    from discreet.records import Finding
 
 
 def audit(
@@ -73,7 +77,6 @@ def audit(
     from discreet.reporting.audit import (
         audit_note,
         audit_reasons,
-        audit_records,
         audit_table,
         audit_verdict,
     )
@@ -86,8 +89,7 @@ def audit(
         out.print()
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
     with refusing():
-        records = audit_records(findings, confidence)
-        write_results(json, records, plot, lambda: _figure(findings))
+        write_results(json, findings, plot, lambda: _figure(findings))
         if report is not None:
             from discreet.reporting.audit import write_audit_report
 
@@ -128,8 +130,9 @@ def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]
 def _findings(
     checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
 ) -> Sequence[Finding]:
-    from discreet.audit.runner import Finding, steps
     from discreet.audit.runner import audit as run_audit
+    from discreet.audit.runner import steps
+    from discreet.records import Finding
 
     findings: list[Finding] = []
     stream = run_audit(checks, trials, confidence, seed, jobs)

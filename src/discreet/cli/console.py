@@ -1,19 +1,31 @@
-"""What all commands share: where they print, how they refuse, options that several have."""
+"""What all commands share: where they print, how they refuse, options that several have, and the
+files that they write.
+
+Somebody's data may lie where an option points by mistake. So a command refuses to write over a
+file that it reads, whatever links lead there, and over any file that discreet did not write
+before. An empty file, such as `mktemp` makes, holds nothing that could be lost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from discreet.cli.stopping import STOPPED, Stop, stop_of
+from discreet.cli import STOPPED, Stop, stop_of
+from discreet.records import Record, check_path, holds_records, write_records
 from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Result = TypeVar("Result")
 
@@ -31,6 +43,10 @@ class _Console(Console):
         if not self.file.isatty() and all(isinstance(text, str) for text in objects):
             options.setdefault("soft_wrap", True)
         super().print(*objects, **options)
+
+    def say(self, text: str) -> None:
+        """Print text as it is, whatever brackets it holds."""
+        self.print(plain(text))
 
 
 out = _Console()
@@ -118,3 +134,122 @@ def exit_if_stopped(done: int, total: int, stop: Stop | None) -> None:
     if stop is not None:
         err.print(f"{stop.word}: this is what was finished ({done} of {total} runs).")
         raise typer.Exit(stop.code)
+
+
+# Files.
+
+_HEAD = 4096  # bytes at whose place a page or a figure says who made it
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a command writes.
+
+    Attributes:
+        name: what a file of this kind holds.
+        endings: of its name; () for any.
+        wrote: whether discreet wrote the file at a path, which exists.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    wrote: Callable[[Path], bool]
+
+
+def _is_page(path: Path) -> bool:
+    return b'<meta name="generator" content="discreet ' in _head(path)
+
+
+def _is_figure(path: Path) -> bool:
+    head = _head(path)
+    return head.startswith(b"\x89PNG") and b"Software\0discreet " in head
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD)
+
+
+TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
+RECORDS = Kind("records of discreet", (".jsonl", ".json", ".parquet"), holds_records)
+PAGE = Kind("a report of discreet", (".html",), _is_page)
+FIGURE = Kind("a figure of discreet", (".png",), _is_figure)
+
+
+def table_of(columns: tuple[str, ...]) -> Kind:
+    """Tables with just these columns."""
+
+    def wrote(path: Path) -> bool:
+        from discreet.outsourcing.exchange import has_columns
+
+        return has_columns(path, columns)
+
+    return Kind(f"a file with the columns {', '.join(columns)}", TABLE_ENDINGS, wrote)
+
+
+def check_outputs(outputs: Sequence[tuple[Path | None, Kind]], inputs: Iterable[Path] = ()) -> None:
+    """Refuse files that could not be written, or that would take the place of something else.
+
+    Args:
+        outputs: each file to be written (None: not asked for), and what it will hold.
+        inputs: the files that the command reads.
+
+    Raises:
+        InvalidInput: an ending that promises another format, a folder that is not there or cannot
+            be written to, an input, one file for two outputs, or a file that holds something else.
+    """
+    wanted = [(path, kind) for path, kind in outputs if path is not None]
+    read = list(inputs)
+    for place, (path, kind) in enumerate(wanted):
+        if kind.endings and not "".join(path.suffixes).endswith(kind.endings):
+            raise InvalidInput(f"{path} must end in {' or '.join(kind.endings)}; name it so.")
+        check_path(path)
+        for source in read:
+            if _same(path, source):
+                raise InvalidInput(
+                    f"{path} is the file {source}, which this command reads; name another file for "
+                    "the result."
+                )
+        for other, _ in wanted[:place]:
+            if _same(path, other):
+                raise InvalidInput(f"{path} and {other} are one file; give each its own name.")
+        if not _may_replace(path, kind):
+            raise InvalidInput(
+                f"{path} exists and is not {kind.name}, so it is left as it is; name another file, "
+                "or move that one away."
+            )
+
+
+def _same(path: Path, other: Path) -> bool:
+    if path.exists() and other.exists():
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _may_replace(path: Path, kind: Kind) -> bool:
+    if not path.exists():
+        return True
+    if not path.is_file():
+        return False
+    try:
+        return path.stat().st_size == 0 or kind.wrote(path)
+    except OSError:
+        return False
+
+
+def write_results(
+    json: Path | None,
+    records: Iterable[Record],
+    plot: Path | None = None,
+    figure: Callable[[], Figure] | None = None,
+) -> None:
+    """Write records and a figure where they were asked for, and say so."""
+    check_outputs([(json, RECORDS), (plot, FIGURE)])
+    if json is not None:
+        write_records(records, json)
+        out.say(f"Records: {json}")
+    if plot is not None and figure is not None:
+        from discreet.reporting.layout import save_figure
+
+        save_figure(figure(), plot)
+        out.say(f"Figure:  {plot}")

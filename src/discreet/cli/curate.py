@@ -8,24 +8,32 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discreet.cli.console import err, out, plain, progress, refusing
-from discreet.cli.outputs import TABLE_ENDINGS, Kind, check_outputs, table_of
+from discreet.cli.console import (
+    TABLE_ENDINGS,
+    Kind,
+    check_outputs,
+    err,
+    out,
+    plain,
+    progress,
+    refusing,
+    table_of,
+)
 from discreet.outsourcing.answers import AnswerRules, Unmeasured
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.exchange import (
     ANSWER_COLUMNS,
-    Format,
+    FORMATS,
     read_questions,
     write_answers,
     write_table,
 )
 from discreet.outsourcing.key import key_of, simulated_key
-from discreet.outsourcing.proposal import Allowed, Proposal
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.problems.table_files import read_table
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, one_of
 
 _RELEASE = "release"
 
@@ -110,74 +118,56 @@ def release(
             SecureNoise() if simulate is None else SimulatedNoise(simulate),
             projected=project,
             answers=AnswerRules(repeats, answers_epsilon, answers_delta, answers_bounds),
-            form=_format(form),
+            form=one_of(form, "the format", FORMATS),
             seed=simulate,
             allowed=Allowed(new_release, large_delta, protects_nobody),
         )
         curator.check_out(proposal, release_folder)
+        certificate = proposal.certificate
         if dry_run:
-            _show_dry_run(proposal)
+            out.print("[bold]Dry run:[/] nothing was drawn and nothing was written.")
+            if proposal.drawn:
+                out.print(
+                    f"Release {certificate.release} was drawn for these settings before; without "
+                    "--dry-run this command writes out the same one."
+                )
+            _show(certificate)
             return
         with progress() as bar:
-            task = bar.add_task("Drawing noise", total=proposal.certificate.rows)
+            task = bar.add_task("Drawing noise", total=certificate.rows)
             certificate = curator.draw(proposal, lambda rows: bar.update(task, completed=rows))
         written = curator.publish(certificate.release, release_folder)
     state = "written to" if written else "was drawn before and is in"
     out.print(f"[bold]Release {certificate.release}[/] {state} {plain(str(release_folder))}")
     _show(certificate)
-    out.print(plain(_farewell(certificate, release_folder, curator.folder)), highlight=False)
-
-
-def _format(name: str) -> Format:
-    if name == "csv":
-        return "csv"
-    if name == "parquet":
-        return "parquet"
-    raise InvalidInput(f"the format was {name!r}; it must be csv or parquet.")
-
-
-def _show_dry_run(proposal: Proposal) -> None:
-    out.print("[bold]Dry run:[/] nothing was drawn and nothing was written.")
-    if proposal.drawn:
-        out.print(
-            f"Release {proposal.certificate.release} was drawn for these settings before; without "
-            "--dry-run this command writes out the same one.",
-            highlight=False,
+    if certificate.simulated:
+        advice = (
+            f"Keep {release_folder} and {curator.folder} to yourself: whoever guesses the seed can "
+            "take the noise off again. A real release can go to the same folder and replaces this "
+            "one."
         )
-    _show(proposal.certificate)
+    else:
+        advice = (
+            f"Send {release_folder} to the modeler. Keep {curator.folder} to yourself: it says who "
+            "is who."
+        )
+    out.say(advice)
 
 
 def _show(certificate: Certificate) -> None:
     """What the rows are like, and what is promised."""
     scale = certificate.mechanism.scale
-    numbers = ", ".join(certificate.names)
-    out.print(
-        plain(
-            f"{certificate.rows:,} rows in a random order; {numbers}; noise of {scale:.3g} units "
-            "on every number."
-        ),
-        highlight=False,
-    )
+    lines = [
+        f"{certificate.rows:,} rows in a random order; {', '.join(certificate.names)}; noise of "
+        f"{scale:.3g} units on every number."
+    ]
     if certificate.projection is None:
-        for column in certificate.bounds.columns:
-            share = scale / column.extent
-            out.print(
-                plain(f"  {column.name}: {share:.0%} of the width of its bounds"), highlight=False
-            )
-    out.print()
-    for sentence in certificate.sentences:
-        out.print(plain(sentence), highlight=False)
-    out.print()
-
-
-def _farewell(certificate: Certificate, folder: Path, key: Path) -> str:
-    """What to do with the release."""
-    if certificate.simulated:
-        return (
-            f"Keep {folder} and {key} to yourself: whoever guesses the seed can take the noise off "
-            "again. A real release can go to the same folder and replaces this one."
-        )
-    return f"Send {folder} to the modeler. Keep {key} to yourself: it says who is who."
+        lines += [
+            f"  {column.name}: {scale / column.extent:.0%} of the width of its bounds"
+            for column in certificate.bounds.columns
+        ]
+    for line in (*lines, "", *certificate.sentences, ""):
+        out.say(line)
 
 
 @curate_app.command("answer")
@@ -212,30 +202,24 @@ def answer(
                 ) from unmeasured
             check_outputs([(to_measure, _to_be_filled(columns))], (*inputs, answers))
             write_table(unmeasured.frame(columns), to_measure, private=True)
-            err.print(
-                plain(
-                    f"People to be measured first: {len(unmeasured.ids)}; their ids are in "
-                    f"{to_measure}. Fill in the outcomes and give the table back with --outcomes."
-                ),
-                highlight=False,
+            err.say(
+                f"People to be measured first: {len(unmeasured.ids)}; their ids are in "
+                f"{to_measure}. Fill in the outcomes and give the table back with --outcomes."
             )
             raise typer.Exit(3) from unmeasured
         write_answers(name, given, answers)
         kept = 0 if frame is None else curator.kept_answers(frame)
-    impossible = sum(each.value is None for each in given)
-    text = (
-        f"{_count(len(questions), 'question')} answered; {answers} holds all {len(given)} answers"
-    )
+    impossible = sum(each.answer is None for each in given)
+    plural = "" if len(questions) == 1 else "s"
+    text = f"{len(questions)} question{plural} answered; {answers} holds all {len(given)} answers"
     if impossible:
         text += f"; rows that cannot be measured: {impossible}"
-    out.print(plain(f"{text}."), highlight=False)
+    out.say(f"{text}.")
     if kept:
-        out.print(
-            plain(
-                f"{_count(kept, 'person', 'people')} in {outcomes} had been answered for with "
-                "another outcome; an answer that was given stays as it is."
-            ),
-            highlight=False,
+        people = "1 person" if kept == 1 else f"{kept} people"
+        out.say(
+            f"{people} in {outcomes} had been answered for with another outcome; an answer "
+            "that was given stays as it is."
         )
 
 
@@ -250,7 +234,3 @@ def _to_be_filled(columns: tuple[str, str]) -> Kind:
         return tuple(map(str, frame.columns)) == columns and bool(frame[columns[1]].isna().all())
 
     return Kind(f"a table of {columns[0]} with an empty {columns[1]}", TABLE_ENDINGS, empty)
-
-
-def _count(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.console import out, plain, refusing
-from discreet.cli.outputs import PAGE, Kind, check_outputs, table_of
+from discreet.cli.console import PAGE, Kind, check_outputs, out, refusing, table_of
 from discreet.outsourcing.modeler import ACQUISITIONS
 from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
-from discreet.validation import InvalidInput, finite_number
+from discreet.validation import InvalidInput, finite_number, one_of
 
 if TYPE_CHECKING:
     from discreet.outsourcing.search import Turn
@@ -74,15 +73,16 @@ def model(
         remembered = ask.with_suffix(".state.sqlite") if state is None else state
         outputs = ((ask, table_of(ASK_COLUMNS)), (remembered, _STATE), (report, PAGE))
         check_outputs(outputs, (tell, *release.glob("*")))
+        family = one_of(kernel, "the kernel", FAMILIES)
         table = ReleasedTable.read(release)
         search = Search(
             table,
             remembered,
             SearchSettings(
-                acquisition=acquisition,
-                family=_family(kernel),
+                acquisition=one_of(acquisition, "the acquisition", ACQUISITIONS),
+                family=family,
                 minimize=minimize,
-                prior=_prior(length_scale, variance, noise, mean, _family(kernel)),
+                prior=_prior(length_scale, variance, noise, mean, family),
                 seed=seed,
             ),
         )
@@ -91,20 +91,13 @@ def model(
         if 0 < rounds <= search.modeler.warm_up:
             out.print(
                 f"With {rounds} questions, all rows are drawn at random; a search that learns "
-                f"needs more than {search.modeler.warm_up}.",
-                highlight=False,
+                f"needs more than {search.modeler.warm_up}."
             )
         if report is not None:
             from discreet.reporting.search_report import write_search_report
 
             write_search_report(search, turn, rounds, report, optimum)
-            out.print(plain(f"Report:  {report}"))
-
-
-def _family(name: str) -> Family:
-    if name not in FAMILIES:
-        raise InvalidInput(f"the kernel was {name!r}; it must be one of {', '.join(FAMILIES)}.")
-    return name  # type: ignore[return-value]
+            out.say(f"Report:  {report}")
 
 
 def _prior(
@@ -115,13 +108,14 @@ def _prior(
     family: Family,
 ) -> RowPrior | None:
     """What is known beforehand; None to learn it."""
+    given = {"variance": variance, "noise": noise, "mean": mean}
+    known = {name: value for name, value in given.items() if value is not None}
     if not length_scale:
-        given = {"variance": variance, "noise": noise, "mean": mean}
-        named = [f"--{name}" for name, value in given.items() if value is not None]
-        if named:
+        if known:
+            named = " and ".join(f"--{name}" for name in known)
             raise InvalidInput(
-                f"{' and '.join(named)} came without a length scale; give --length-scale and "
-                "--variance too, or nothing, to learn all of them."
+                f"{named} came without a length scale; give --length-scale and --variance too, or "
+                "nothing, to learn all of them."
             )
         return None
     if variance is None:
@@ -129,9 +123,7 @@ def _prior(
             "a length scale was given without the variance of outcomes; give --variance too."
         )
     scales = length_scale[0] if len(length_scale) == 1 else tuple(length_scale)
-    return RowPrior(
-        scales, variance, 1e-5 * variance if noise is None else noise, mean or 0.0, family
-    )
+    return RowPrior(scales, family=family, **{"noise": 1e-5 * variance, **known})
 
 
 def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
@@ -158,4 +150,4 @@ def _show(turn: Turn, rounds: int, ask: Path, tell: Path) -> None:
             f"curator, save the answers as {tell} and run the command again."
         )
     for line in lines:
-        out.print(plain(line))
+        out.say(line)

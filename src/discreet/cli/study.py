@@ -1,4 +1,4 @@
-"""`discreet run`: simulate a study file.
+"""`discreet run`: simulate a study file; `discreet data`: the problems that it can name.
 
 What the run needs is imported when it is called: its help needs none of it.
 """
@@ -10,19 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from discreet.cli.console import (
+    PAGE,
+    RECORDS,
     DataOption,
     JobsOption,
     RecordsOption,
+    check_outputs,
     cores,
     err,
     out,
     plain,
     refusing,
+    write_results,
 )
-from discreet.cli.outputs import PAGE, RECORDS, check_outputs
-from discreet.records import write_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +53,7 @@ def run(
     ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
-    from discreet.cli.journal import open_journal
-    from discreet.cli.running import simulate_study
+    from discreet.cli.running import open_journal, simulate_study
     from discreet.studies import load_study
 
     outputs = ((json, RECORDS), (report, PAGE))
@@ -59,7 +61,7 @@ def run(
         loaded = load_study(study, rounds, replicates, data)
         check_outputs(outputs, loaded.files)
         for warning in loaded.warnings:
-            err.print(plain(f"Warning: {warning}"))
+            err.say(f"Warning: {warning}")
         with open_journal(study, loaded, resume) as journal:
             outcomes, stop = simulate_study(loaded, jobs or cores(), journal)
             if stop is not None and not outcomes:
@@ -73,7 +75,13 @@ def run(
                 # A command that is broken into lines could not be pasted.
                 err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)
             check_outputs(outputs, loaded.files)
-            _write(loaded, outcomes, json, report)
+            write_results(json, [outcome.record for outcome in outcomes])
+            if report is not None:
+                # Matplotlib and Jinja2 take a second to import.
+                from discreet.reporting.report import write_report
+
+                write_report(loaded, outcomes, report)
+                out.say(f"Report:  {report}")
             if stop is not None:
                 raise typer.Exit(stop.code)
             journal.finish()
@@ -97,37 +105,60 @@ def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     answer = verdict(summary, study.problem)
     out.print()
     out.print(f"[bold]{plain(study.title)}[/]")
-    out.print(plain(_what(study)))
-    if study.problem.rows is not None:
-        out.print(plain(f"{study.problem.rows.sentence}."))
-    out.print()
-    out.print(f"[bold]{plain(answer.headline)}[/]")
-    for text in (*answer.findings, answer.basis):
-        out.print(plain(text))
-    out.print()
-    out.print(result_table(summary))
-    out.print()
-    out.print(plain(promise(summary)))
-    out.print()
-
-
-def _write(
-    study: Study, outcomes: Sequence[Outcome], json: Path | None, report: Path | None
-) -> None:
-    """The files that were asked for."""
-    if json is not None:
-        write_records([outcome.record for outcome in outcomes], json)
-        out.print(plain(f"Records: {json}"))
-    if report is not None:
-        # Matplotlib and Jinja2 take a second to import.
-        from discreet.reporting.report import write_report
-
-        write_report(study, outcomes, report)
-        out.print(plain(f"Report:  {report}"))
-
-
-def _what(study: Study) -> str:
-    return (
+    out.say(
         f"{study.problem.source} {study.rounds:,} people, {study.replicates} "
         f"replicate{'s' if study.replicates > 1 else ''}; {study.problem.offer}."
     )
+    if study.problem.rows is not None:
+        out.say(f"{study.problem.rows.sentence}.")
+    out.print()
+    out.print(f"[bold]{plain(answer.headline)}[/]")
+    for text in (*answer.findings, answer.basis):
+        out.say(text)
+    out.print()
+    out.print(result_table(summary))
+    out.print()
+    out.say(promise(summary))
+    out.print()
+
+
+data_app = typer.Typer(help="The problems that a study file can name.", no_args_is_help=True)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """The problems that a study file can name."""
+    from discreet.problems.catalog import entries
+
+    table = Table("name", "people", "what", box=None, pad_edge=False)
+    for entry in entries():
+        people = "any" if entry.people is None else f"{entry.people:,}"
+        table.add_row(entry.name, people, plain(entry.description))
+    out.print(table)
+    out.print("discreet data show NAME lists columns, arms and options.")
+
+
+@data_app.command("show")
+def data_show(
+    name: Annotated[str, typer.Argument(help="A name from `discreet data list`.")],
+) -> None:
+    """Columns with their public bounds, arms, options and source of one problem."""
+    from discreet.problems.catalog import find_entry
+
+    with refusing():
+        entry = find_entry(name)
+    out.print(f"[bold]{entry.name}[/]: {plain(entry.description)}")
+    out.print(f"Source: {plain(str(entry.source))}")
+    if entry.columns:
+        table = Table("column", "from", "to", "values", box=None, pad_edge=False)
+        for column in entry.columns:
+            values = ", ".join(column.values) or (
+                "any" if column.levels is None else f"{column.levels} equally spaced values"
+            )
+            bounds = ("", "") if column.values else (f"{column.lower:g}", f"{column.upper:g}")
+            table.add_row(column.name, *bounds, values)
+        out.print(table)
+    if entry.arms:
+        out.print(f"Arms: {plain(entry.arms_line)}")
+    for option, default, meaning in entry.option_lines():
+        out.print(f"  [bold]{option}[/] ({plain(str(default))}): {plain(meaning)}")

@@ -36,23 +36,29 @@ else, and takes no more memory than a small multiple of what was sent.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import Any, ClassVar, TypeVar, cast
-
-from discreet.codec.fields import (
-    announce,
-    check_fields,
-    class_of,
-    fields_from_json,
-    fields_of,
-    fields_to_json,
-    form_of,
-    object_of,
-    read_fields,
-    register,
+import types
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
 )
-from discreet.codec.values import CheckedBy, Range, Shape, decode_array, encode_array
-from discreet.validation import InvalidInput
+
+import numpy as np
+
+from discreet.codec.values import Array, Checked, CheckedBy, Choice, Form, Plain, Range, Shape
+from discreet.validation import InvalidInput, refused
 
 __all__ = [
     "CheckedBy",
@@ -61,22 +67,22 @@ __all__ = [
     "Shape",
     "announce",
     "check_fields",
-    "class_of",
     "decode",
-    "decode_array",
     "encode",
-    "encode_array",
     "fields_from_json",
     "fields_of",
     "fields_to_json",
     "from_json",
-    "read_fields",
     "register",
     "to_json",
 ]
 
 # A field is never given another meaning: whoever adds, removes or changes one raises this number.
 SCHEMA = 1
+# Objects lie in each other no deeper than this.
+MOST_DEPTH = 32
+# What a constructor raises for values that fit their types, but not each other.
+_DAMAGE = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 
 T = TypeVar("T")
 
@@ -119,8 +125,8 @@ def decode(text: str | bytes, expected: type[T]) -> T:
             f"the message has schema {schema!r:.80}; this version reads schema {SCHEMA}. Use the "
             "same version of discreet on both sides."
         )
-    message = class_of(fields.pop("kind"), expected, "the message")
-    return object_of(fields, message, f"the {message.kind}", 0)  # type: ignore[attr-defined]
+    message: Any = _class_of(fields.pop("kind"), expected, "the message")
+    return cast(T, fields_from_json(fields, message, f"the {message.kind}"))
 
 
 def _no_constant(name: str) -> None:
@@ -136,3 +142,336 @@ def from_json(values: Any, annotation: Any, name: str = "the value") -> Any:
     """The inverse of `to_json`; `name` is what messages call it."""
     form = form_of(annotation)
     return form.check(form.read(values, name, 0), name, None, {})
+
+
+# In which module a kind is defined, for whoever reads a message before anything imported it: a
+# device that decodes the policy of one learner loads what that policy needs, and nothing else.
+_HOMES: dict[str, str] = {}
+
+
+def announce(homes: Mapping[str, str]) -> None:
+    """Say in which module each kind is defined."""
+    _HOMES.update(homes)
+
+
+def _class_of(kind: object, expected: type[T], name: str) -> type[T]:
+    """The class of that kind; `InvalidInput` if it is not a class `expected`, or none at all."""
+    if isinstance(kind, str) and kind in _HOMES:
+        try:
+            import_module(_HOMES[kind])
+        except ImportError as error:
+            raise InvalidInput(
+                f"{name} has kind {kind!r}, which cannot be read here ({error}); run pip install "
+                "discreet, with its dependencies."
+            ) from error
+    candidates: list[Any] = [expected]
+    for candidate in candidates:
+        if isinstance(kind, str) and vars(candidate).get("kind") == kind:
+            return cast(type[T], candidate)
+        candidates += candidate.__subclasses__()
+    raise InvalidInput(
+        f"{name} has kind {kind!r:.80}; expected here is {expected.__name__}. Send a message of "
+        "that class as encode() made it, to the side that it is for."
+    )
+
+
+# Objects and their fields.
+
+
+def check_fields(owner: Any) -> None:
+    """Check every field of a dataclass, put it into the form that is computed with (float64
+    arrays, plain ints, tuples), and make its arrays read-only.
+
+    Raises:
+        InvalidInput: for the first field that its annotation does not allow.
+    """
+    sizes: dict[str, int] = {}
+    values = vars(owner)
+    for name, form in _forms(cast(Any, type(owner))).items():
+        value = values[name]
+        checked = form.check(value, name, owner, sizes)
+        if checked is not value:
+            object.__setattr__(owner, name, checked)
+
+
+def fields_to_json(owner: Any) -> dict[str, Any]:
+    """The fields of a dataclass as JSON values."""
+    forms = _forms(cast(Any, type(owner)))
+    return {name: form.write(getattr(owner, name)) for name, form in forms.items()}
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of an object as JSON values, by its own method where it has one."""
+    return value.to_fields() if hasattr(value, "to_fields") else fields_to_json(value)
+
+
+def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", depth: int = 0) -> T:
+    """The dataclass whose fields these are; there must be exactly those."""
+    name = name or f"the {getattr(kind, 'kind', kind.__name__)}"
+    if depth > MOST_DEPTH:
+        raise InvalidInput(f"{name} was nested more than {MOST_DEPTH} deep; send it as made.")
+    if not isinstance(fields, dict):
+        raise refused(fields, name, "an object of its fields")
+    wanted = _forms(cast(Any, kind))
+    lacking = [field for field in wanted if field not in fields]
+    if lacking:
+        raise InvalidInput(f"{name} lacks the field {lacking[0]!r}; send it as it was made.")
+    if len(fields) > len(wanted):
+        raise InvalidInput(
+            f"{name} had the fields {sorted(map(str, fields))!r:.200}; it must have exactly "
+            f"{', '.join(wanted) or 'none'}. Send it as it was made."
+        )
+    values = {field: form.read(fields[field], field, depth + 1) for field, form in wanted.items()}
+    try:
+        # Fields are checked before a constructor computes with them.
+        if getattr(kind, "__post_init__", None) is not Coded.__post_init__:
+            bare = object.__new__(kind)
+            vars(bare).update(values)
+            check_fields(bare)
+            values = dict(vars(bare))
+        return kind(**values)
+    except InvalidInput:
+        raise
+    except _DAMAGE as error:
+        raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
+
+
+@cache
+def _forms(kind: Any) -> dict[str, Form]:
+    """How each field of a dataclass is checked, written and read."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        field.name: form_of(hints[field.name]) for field in dataclasses.fields(kind) if field.init
+    }
+
+
+# One class for each row of the table; numbers and arrays are in values.py.
+
+
+class _List(Form):
+    """tuple[X, ...] with one item, or tuple[X, Y] with an item for each place."""
+
+    def __init__(self, items: tuple[Form, ...], same: bool) -> None:
+        super().__init__((list, tuple), "a list")
+        self._items, self._same = items, same
+
+    def _each(self, values: Any, name: str) -> list[tuple[Form, Any, str]]:
+        if not self._same and len(values) != len(self._items):
+            raise InvalidInput(
+                f"{name} had {len(values)} entries; it must have {len(self._items)}."
+            )
+        items = self._items * len(values) if self._same else self._items
+        return [
+            (item, value, f"{name}[{place}]")
+            for place, (item, value) in enumerate(zip(items, values, strict=True))
+        ]
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        each = self._each(super().check(value, name, owner, sizes), name)
+        return tuple(item.check(inner, inside, owner, sizes) for item, inner, inside in each)
+
+    def write(self, value: Any) -> Any:
+        return [item.write(inner) for item, inner, _ in self._each(value, "")]
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        if not isinstance(value, list):
+            raise refused(value, name, self.wanted)
+        return [item.read(inner, inside, depth) for item, inner, inside in self._each(value, name)]
+
+
+class _Table(Form):
+    """Mapping[str, X], an object in JSON, or Mapping[int, X], a list of pairs."""
+
+    def __init__(self, key: Form, item: Form, words: bool) -> None:
+        super().__init__((Mapping,), "a table")
+        self._key, self._item, self._words = key, item, words
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        return {
+            self._key.check(key, f"a key of {name}", owner, {}): self._item.check(
+                inner, f"{name}[{key!r:.80}]", owner, sizes
+            )
+            for key, inner in super().check(value, name, owner, sizes).items()
+        }
+
+    def write(self, value: Any) -> Any:
+        pairs = [(key, self._item.write(inner)) for key, inner in value.items()]
+        return dict(pairs) if self._words else [list(pair) for pair in pairs]
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        pairs = list(value.items()) if self._words and isinstance(value, dict) else value
+        kinds = tuple if self._words else list
+        if not isinstance(pairs, list) or any(
+            not isinstance(pair, kinds) or len(pair) != 2 for pair in pairs
+        ):
+            raise refused(value, name, "an object" if self._words else "a list of pairs")
+        table: dict[Any, Any] = {}
+        for given, inner in pairs:
+            key = self._key.check(given, f"a key of {name}", None, {})
+            if key in table:
+                raise InvalidInput(f"{name} had the key {key!r:.80} twice; send it as it was made.")
+            table[key] = self._item.read(inner, f"{name}[{key!r:.80}]", depth)
+        return table
+
+
+class _Object(Form):
+    """A dataclass; by its kind where it, or a class derived from it, has one.
+
+    In a union of several it is written with a tag that says which.
+    """
+
+    def __init__(self, kind: type, tag: str | None = None) -> None:
+        super().__init__((kind,), f"a {kind.__name__}")
+        self.kind, self._tag = kind, tag
+
+    def write(self, value: Any) -> Any:
+        tag = self._tag or getattr(type(value), "kind", None)
+        return {**({} if tag is None else {"kind": tag}), **fields_of(value)}
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        kind, fields = self.kind, value
+        if isinstance(value, dict) and ("kind" in value or not dataclasses.is_dataclass(kind)):
+            fields = {key: inner for key, inner in value.items() if key != "kind"}
+            kind = kind if self._tag else _class_of(value.get("kind"), kind, name)
+        return fields_from_json(fields, kind, name, depth)
+
+
+class _Registered(Form):
+    """A class with two functions of its own."""
+
+    def __init__(
+        self, kind: type, write: Callable[[Any], Any], read: Callable[[Any], Any], title: str
+    ) -> None:
+        super().__init__((kind,), f"a {title}")
+        self.write, self._read = write, read  # type: ignore[method-assign, assignment]
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        try:
+            return self._read(value)
+        except InvalidInput:
+            raise
+        except _DAMAGE as error:
+            raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
+
+
+class _Union(Form):
+    """X | Y; None is null, and of several classes `kind` says which."""
+
+    def __init__(self, items: dict[str, Form], optional: bool) -> None:
+        super().__init__((), " or ".join([*items, *(["none"] if optional else [])]))
+        self._items, self._optional = items, optional
+
+    def _of(self, value: Any) -> Form | None:
+        return next((item for item in self._items.values() if item.matches(value)), None)
+
+    def matches(self, value: Any) -> bool:
+        return (self._optional and value is None) or self._of(value) is not None
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        if value is None and self._optional:
+            return None
+        item = self._of(value)
+        if item is None:
+            raise refused(value, name, self.wanted)
+        return item.check(value, name, owner, sizes)
+
+    def write(self, value: Any) -> Any:
+        item = self._of(value)
+        return None if item is None else item.write(value)
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        if value is None and self._optional:
+            return None
+        item = self._of(value)
+        if len(self._items) == 1:
+            (item,) = self._items.values()
+        elif isinstance(value, dict):
+            item = self._items.get(str(value.get("kind")))
+        if item is None:
+            raise refused(value, name, f"one of {', '.join(self._items)}")
+        return item.read(value, name, depth)
+
+
+_REGISTERED: dict[type, _Registered] = {}
+
+
+def register(
+    kind: type[T], write: Callable[[T], Any], read: Callable[[Any], T], title: str
+) -> None:
+    """Objects of a class, and of those derived from it, are written and read by two functions.
+
+    Args:
+        kind: the class.
+        write: makes JSON values of one.
+        read: the inverse; `InvalidInput` for anything else.
+        title: what messages call one.
+    """
+    _REGISTERED[kind] = _Registered(kind, write, read, title)
+    form_of.cache_clear()
+    _forms.cache_clear()
+
+
+@cache
+def form_of(annotation: Any) -> Form:
+    """How values with that annotation are checked, written and read."""
+    extras: tuple[Any, ...] = ()
+    if get_origin(annotation) is Annotated:
+        annotation, *rest = get_args(annotation)
+        extras = tuple(rest)
+        for check in extras:
+            if isinstance(check, CheckedBy):
+                others = tuple(extra for extra in extras if extra is not check)
+                return Checked(form_of(_with(annotation, others)), check.function)
+    shape = next((extra for extra in extras if isinstance(extra, Shape)), None)
+    bounds = next((extra for extra in extras if isinstance(extra, Range)), Range())
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in (bool, int, float, str):
+        return Plain(annotation, bounds)
+    if origin is Literal:
+        return Choice(arguments)
+    if origin is np.ndarray:
+        return Array([_scalar(annotation)], shape, bounds)
+    if origin in (Union, types.UnionType):
+        return _union(arguments, extras, shape, bounds)
+    if origin is tuple:
+        same = len(arguments) == 2 and arguments[1] is Ellipsis
+        items = arguments[:1] if same else arguments
+        return _List(tuple(form_of(_with(item, extras)) for item in items), same)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _Table(form_of(arguments[0]), form_of(arguments[1]), arguments[0] is str)
+    kind = origin or annotation
+    for base in getattr(kind, "__mro__", ()):
+        if base in _REGISTERED:
+            return _REGISTERED[base]
+    if kind.__module__ != "builtins":
+        return _Object(kind)
+    raise TypeError(f"{annotation!r} is no field of a message; see the table of discreet.codec")
+
+
+def _union(
+    arguments: tuple[Any, ...], extras: tuple[Any, ...], shape: Shape | None, bounds: Range
+) -> Form:
+    kinds = [kind for kind in arguments if kind is not types.NoneType]
+    optional = len(kinds) < len(arguments)
+    if all(get_origin(kind) is np.ndarray for kind in kinds):
+        array = Array([_scalar(kind) for kind in kinds], shape, bounds)
+        return _Union({"an array": array}, optional) if optional else array
+    items: dict[str, Form] = {}
+    for kind in kinds:
+        form = form_of(_with(kind, extras))
+        if len(kinds) > 1 and isinstance(form, _Object):
+            tag = getattr(form.kind, "kind", form.kind.__name__)
+            items[tag] = _Object(form.kind, tag)
+        else:
+            items[form.wanted] = form
+    return _Union(items, optional)
+
+
+def _with(kind: Any, extras: tuple[Any, ...]) -> Any:
+    """An annotation with what was said about the whole of which it is a part."""
+    return Annotated[(kind, *extras)] if extras else kind
+
+
+def _scalar(annotation: Any) -> Any:
+    """The type of the numbers of an NDArray annotation."""
+    return get_args(get_args(annotation)[1])[0]

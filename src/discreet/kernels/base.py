@@ -31,11 +31,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import qmc
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Coded, from_json, register, to_json
-from discreet.codec.fields import fields_to_json
+from discreet.codec import Coded, fields_to_json, register
 from discreet.domain import Box
 from discreet.kernels.text import kernel_from_text, kernel_to_text
 from discreet.validation import FloatArray, InvalidInput, distinct, whole_number
@@ -65,7 +64,13 @@ class Group:
     map: FeatureMap
 
 
-class FeatureMap(Coded, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class FeatureMap(
+    Coded,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    ABC,
+):
     """A finite feature map on a public box; a scikit-learn transformer that learns nothing.
 
     Subclasses are dataclasses of what travels; all else follows from that. They are not frozen, as
@@ -124,11 +129,6 @@ class FeatureMap(Coded, TransformerMixin, BaseEstimator, ABC):  # type: ignore[m
             self.checked(X)
         return self
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """(m,) names such as `fourierfeatures0`."""
-        name = type(self).__name__.lower()
-        return np.array([f"{name}{i}" for i in range(self.features)], dtype=object)
-
     def set_params(self, **params: Any) -> Self:
         """Build the map anew with some parameters replaced, so that they are checked again."""
         known = [field.name for field in fields(self)]
@@ -145,6 +145,10 @@ class FeatureMap(Coded, TransformerMixin, BaseEstimator, ABC):  # type: ignore[m
     def n_features_in_(self) -> int:
         """The number of columns d (scikit-learn's name)."""
         return self.domain.dimension
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.features
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -197,7 +201,8 @@ class FeatureMap(Coded, TransformerMixin, BaseEstimator, ABC):  # type: ignore[m
         return left
 
     def to_fields(self) -> dict[str, Any]:
-        """The fields as JSON values; see `encode_map`."""
+        """The fields as JSON values; a kernel without a text is lost on the way where only
+        `sup_error` needs it."""
         try:
             return fields_to_json(self)
         except InvalidInput:
@@ -219,24 +224,6 @@ class FeatureMap(Coded, TransformerMixin, BaseEstimator, ABC):  # type: ignore[m
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
             setattr(self, name, value)
-
-
-def encode_map(given: FeatureMap) -> dict[str, Any]:
-    """A feature map as JSON values: its kind and its fields.
-
-    A kernel without a text is lost on the way where only `sup_error` needs it.
-
-    Raises:
-        InvalidInput: for a Nystrom map of a kernel that has no text.
-    """
-    fields: dict[str, Any] = to_json(given, FeatureMap)
-    return fields
-
-
-def decode_map(fields: dict[str, Any]) -> FeatureMap:
-    """The inverse of `encode_map`; `InvalidInput` for missing, unknown or damaged fields."""
-    read: FeatureMap = from_json(fields, FeatureMap, "a feature map")
-    return read
 
 
 def public_points(domain: Box, count: int | None = None, seed: int = 0) -> FloatArray:

@@ -19,7 +19,6 @@ most the stated error.
 | frequencies | (q, d)      | of all groups, 0 in the columns that a group does not read |        |
 | blocks      | (2q - z, m) | each group's axes times the roots of weights (z: zeros)    |        |
 | axes        | (m, r)      | orthonormal principal axes of phi over the public points   | A      |
-| eigenvalues | (r,)        | mean of psi_j(x)^2 over those points, largest first        | l      |
 """
 
 from __future__ import annotations
@@ -38,13 +37,7 @@ from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, Group, OutOfReach, public_points, sub_box
 from discreet.kernels.fourier import FourierFeatures
-from discreet.validation import (
-    FloatArray,
-    InvalidInput,
-    instance_of,
-    positive_number,
-    whole_number,
-)
+from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number
 
 # A larger block matrix is mostly zeros, and then one group after the other is faster.
 MOST_ENTRIES = 250_000
@@ -153,20 +146,20 @@ class AdditiveFeatures(FeatureMap):
         kernels = [part.kernel for _, part, _ in self.parts]
         if any(kernel is None for kernel in kernels):
             return None
-        everything = self._all_columns
         groups = tuple(columns for columns, _, _ in self.parts)
         weights = [weight for _, _, weight in self.parts]
-        if len(set(weights)) == 1 and groups != (everything,) * len(groups):
-            # Equal weights are the mean of `Additive`, times their sum.
-            shared = all(kernel == kernels[0] for kernel in kernels[1:])
-            mean = Additive(kernels[0] if shared else kernels, groups)
-            total = math.fsum(weights)
-            return mean if math.isclose(total, 1.0) else ConstantKernel(total) * mean
-        terms = []
-        for columns, kernel, weight in zip(groups, kernels, weights, strict=True):
-            placed = kernel if columns == everything else Additive(kernel, (columns,))
-            terms.append(placed if weight == 1.0 else ConstantKernel(weight) * placed)
-        return sum(terms[1:], start=terms[0])
+        if all(columns == self._all_columns for columns in groups):
+            terms = map(_times, weights, kernels)
+            return sum(terms, start=next(terms))
+        if len(set(weights)) == 1:
+            shared = all(kernel == kernels[0] for kernel in kernels)
+            return _times(math.fsum(weights), Additive(kernels[0] if shared else kernels, groups))
+        shares = [len(weights) * weight for weight in weights]
+        return Additive(list(map(_times, shares, kernels)), groups)
+
+
+def _times(factor: float, kernel: Any) -> Any:
+    return kernel if math.isclose(factor, 1.0) else ConstantKernel(factor) * kernel
 
 
 def sum_features(maps: Sequence[FeatureMap]) -> FeatureMap:
@@ -225,7 +218,6 @@ class RotatedFeatures(FeatureMap):
     Args:
         base: the map whose features are projected.
         axes: (m, r) orthonormal columns.
-        eigenvalues: (r,) mean squared coordinates over the public points, or None.
 
     Raises:
         InvalidInput: for axes of the wrong shape or not orthonormal to 1e-8.
@@ -235,7 +227,6 @@ class RotatedFeatures(FeatureMap):
 
     base: FeatureMap
     axes: Annotated[FloatArray, Shape("base.features", "r")]
-    eigenvalues: Annotated[FloatArray | None, Shape("r")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -263,38 +254,25 @@ class RotatedFeatures(FeatureMap):
         return self.base.compute(X) @ self.axes
 
 
-def principal_axes(
-    base: FeatureMap, points: ArrayLike | None = None, seed: int = 0
-) -> tuple[FloatArray, FloatArray]:
-    """All principal axes (m, r) and eigenvalues (r,) of a map's features over public points.
-
-    Args:
-        base: the map.
-        points: (N, d) public points; by default about 1000 of the box, its boundary included.
-        seed: of the default points.
-    """
-    where = public_points(base.domain, seed=seed) if points is None else base.checked(points)
-    phi = base.compute(where)
+def principal_axes(base: FeatureMap, points: FloatArray) -> FloatArray:
+    """(m, r) all principal axes of a map's features over public points (N, d), longest first."""
+    phi = base.compute(points)
     if phi.shape[1] <= 2 * len(phi):
         _, singular, rows = np.linalg.svd(phi, full_matrices=False)
-        values = singular**2 / len(where)
+        values = singular**2 / len(points)
         kept = max(int((values > 1e-15 * values[0]).sum()), 1)
-        return rows[:kept].T, values[:kept]
+        axes: FloatArray = rows[:kept].T
+        return axes
     # With few points for many features the small matrix of inner products is much faster. Its
     # axes below 1e-12 of the first are rounding, and QR repairs the orthogonality of the rest.
-    values, left = np.linalg.eigh(phi @ phi.T / len(where))
+    values, left = np.linalg.eigh(phi @ phi.T / len(points))
     kept = max(int((values > 1e-12 * values[-1]).sum()), 1)
-    axes, _ = np.linalg.qr(phi.T @ left[:, ::-1][:, :kept])
-    return axes, ((phi @ axes) ** 2).mean(axis=0)
+    orthonormal: FloatArray = np.linalg.qr(phi.T @ left[:, ::-1][:, :kept])[0]
+    return orthonormal
 
 
 def rotate(
-    base: FeatureMap,
-    error: float = 1e-3,
-    *,
-    features: int | None = None,
-    points: ArrayLike | None = None,
-    seed: int = 0,
+    base: FeatureMap, error: float = 1e-3, points: ArrayLike | None = None
 ) -> RotatedFeatures:
     """Rotate a map onto the fewest principal axes whose sup error is at most `error`.
 
@@ -304,46 +282,36 @@ def rotate(
     Args:
         base: the map to rotate.
         error: the largest sup error allowed, of base and rotation together.
-        features: the number of axes, in place of `error`.
         points: (N, d) public points over which axes and error are taken; by default the axes come
             from one low-discrepancy set of the box and the error from that and a second one.
-        seed: of the default points.
 
     Raises:
         InvalidInput: where the error cannot be reached; the message says which one can.
     """
     instance_of(base, "the map to rotate", FeatureMap, "a FeatureMap")
-    axes, values = principal_axes(base, points, seed)
-    if features is not None:
-        r = whole_number(features, "features", minimum=1, maximum=len(values))
-        return RotatedFeatures(base, axes[:, :r], values[:r])
     error = positive_number(error, "error")
-    sets = (
-        [base.error_points(seed), base.error_points(seed + 1)]
-        if points is None
-        else [base.checked(points)]
-    )
-    kernels = []
-    coordinates = []
+    if points is None:
+        sets = [base.error_points(0), base.error_points(1)]
+        axes = principal_axes(base, public_points(base.domain))
+    else:
+        sets = [base.checked(points)]
+        axes = principal_axes(base, sets[0])
+    pairs = []
     for where in sets:
         phi = base.compute(where)
-        kernels.append(phi @ phi.T if base.kernel is None else np.asarray(base.kernel(where)))
-        coordinates.append(phi @ axes)
+        kernel = phi @ phi.T if base.kernel is None else np.asarray(base.kernel(where))
+        pairs.append((kernel, phi @ axes))
 
     def reached(r: int) -> float:
-        return max(
-            float(np.abs(k - c[:, :r] @ c[:, :r].T).max())
-            for k, c in zip(kernels, coordinates, strict=True)
-        )
+        return max(float(np.abs(k - c[:, :r] @ c[:, :r].T).max()) for k, c in pairs)
 
-    high = len(values)
+    low, high = 0, axes.shape[1]
     if (best := reached(high)) > error:
         raise OutOfReach(
             f"rotation was asked for a sup error of {error:g}; this map reaches {best:.2g} with "
             f"all its {high} axes. Ask for a larger error, or start from a finer map."
         )
-    low = 0
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reached(middle) <= error else (middle, high)
-    return RotatedFeatures(base, axes[:, :high], values[:high])
+    return RotatedFeatures(base, axes[:, :high])

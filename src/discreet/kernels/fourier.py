@@ -9,7 +9,9 @@ frequencies omega and -omega give the same features, so one of each pair is kept
 | frequencies | (q, d) | radians per declared unit, none the negative of another     | omega  |
 | weights     | (q,)   | positive; their sum is k(x, x)                              | a      |
 | centre      | (d,)   | of the box; it changes no norm and no inner product         | c      |
-| nodes       | (n,)   | of a rule of one column: frequencies, symmetric about 0     | omega  |
+| nodes       | (n,)   | of a rule of one column: frequencies, symmetric about 0, in |        |
+|             |        | radians per length scale                                    |        |
+| ratio       |        | the width of a column in length scales                      |        |
 
 By Bochner's theorem k(delta) = E cos(omega delta) for a stationary kernel with k(0) = 1, so nodes
 omega_i with weights a_i > 0 that sum to 1 give k(delta) ~ sum_i a_i cos(omega_i delta) and
@@ -39,7 +41,6 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.polynomial.hermite import hermgauss
-from scipy.special import gamma, kv
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from discreet.codec import Range, Shape
@@ -153,33 +154,35 @@ def quadrature_features(
         raise InvalidInput(
             f"the rule was {rule!r} for {kernel}; use 'trapezoid', or 'hermite' for an RBF kernel."
         )
-    widths = [high - low for low, high in zip(domain.lower, domain.upper, strict=True)]
     rules = [
-        hermite_rule(n, scale) if rule == "hermite" else trapezoid_rule(n, nu, scale, width)
-        for n, scale, width in zip(counts, scales, widths, strict=True)
+        hermite_rule(n) if rule == "hermite" else trapezoid_rule(n, nu, ratio)
+        for n, ratio in zip(counts, widths_in(scales, domain), strict=True)
     ]
-    frequencies, weights = tensor_rule(rules, prune)
-    return FourierFeatures(domain, frequencies, weights, product_form(kernel, d))
+    return tensor_features(domain, kernel, rules, prune)
 
 
-def tensor_rule(rules: Sequence[Rule], prune: float = 0.0) -> Rule:
-    """The product of symmetric 1-d rules, with +-omega merged and the sum of weights exactly 1.
+def tensor_features(
+    domain: Box, kernel: Kernel, rules: Sequence[Rule], prune: float
+) -> FourierFeatures:
+    """Features by the product of a rule for each column, with +-omega merged, the sum of weights
+    exactly 1, and the largest weight first.
 
     Args:
+        domain: the public box.
+        kernel: RBF or Matern; in several columns a Matern becomes a product (see above).
         rules: d pairs of nodes, symmetric about 0, and weights.
         prune: see `quadrature_features`.
-
-    Returns:
-        frequencies (q, d) and weights (q,), largest weight first.
 
     Raises:
         OutOfReach: for more than 10,000 frequencies.
     """
+    nu, scales = stationary_parts(kernel, domain.dimension)
     total = math.prod(len(nodes) for nodes, _ in rules)
     if total > MOST_NODES:
         raise _too_many(rules, total)
     # Merge by position, not by value: node i of n pairs with node n - 1 - i exactly.
-    mesh = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
+    axes = [nodes / scale for (nodes, _), scale in zip(rules, scales, strict=True)]
+    mesh = np.meshgrid(*axes, indexing="ij")
     frequencies = np.stack([axis.ravel() for axis in mesh], axis=1)
     weights = np.ones(1)
     for _, a in rules:
@@ -199,7 +202,10 @@ def tensor_rule(rules: Sequence[Rule], prune: float = 0.0) -> Rule:
     weights /= weights.sum()
     # The largest weight takes up the rounding, so that the exact sum rounds to 1.
     weights[0] = 1.0 - math.fsum(weights[1:])
-    return frequencies, weights
+    if not math.isinf(nu) and len(rules) > 1:
+        columns = [Additive(Matern(float(s), nu=nu), ((c,),)) for c, s in enumerate(scales)]
+        kernel = math.prod(columns[1:], start=columns[0])
+    return FourierFeatures(domain, frequencies, weights, kernel)
 
 
 def _too_many(rules: Sequence[Rule], count: int) -> OutOfReach:
@@ -258,6 +264,11 @@ def stationary_parts(kernel: Kernel, dimension: int) -> tuple[float, FloatArray]
     return nu, np.broadcast_to(scales, (dimension,))
 
 
+def widths_in(scales: FloatArray, domain: Box) -> list[float]:
+    """The width of each column in its length scale."""
+    return [float(width) for width in np.subtract(domain.upper, domain.lower) / scales]
+
+
 def constant_features(domain: Box, value: float) -> FourierFeatures:
     """The one feature sqrt(c) of the constant kernel c: the frequency 0."""
     zero = np.zeros((1, domain.dimension))
@@ -265,149 +276,90 @@ def constant_features(domain: Box, value: float) -> FourierFeatures:
     return FourierFeatures(domain, zero, np.array([weight]), ConstantKernel(weight))
 
 
-def product_form(kernel: Kernel, dimension: int) -> Kernel:
-    """The kernel itself if its spectral density is a product, else the product of 1-d Materns."""
-    nu, scales = stationary_parts(kernel, dimension)
-    if math.isinf(nu) or dimension == 1:
-        return kernel
-    product = Additive(Matern(float(scales[0]), nu=nu), groups=((0,),))
-    for column in range(1, dimension):
-        product = product * Additive(Matern(float(scales[column]), nu=nu), groups=((column,),))
-    return product
+@lru_cache(maxsize=256)
+def _profile(nu: float, ratio: float) -> Rule:
+    """Differences from 0 to `ratio`, equally spaced and denser near 0 where rough kernels bend,
+    and the kernel at them, all in length scales."""
+    u = np.linspace(0.0, 1.0, 193)
+    differences = np.unique(np.concatenate([u, u[:96] ** 3])) * ratio
+    values: FloatArray = Matern(1.0, nu=nu)(differences[:, None], np.zeros((1, 1)))[:, 0]
+    return differences, values
 
 
-def kernel_profile(nu: float, distance: FloatArray) -> FloatArray:
-    """The Matern (or for nu = infinity squared exponential) kernel at distances in length scales.
-
-    Rasmussen and Williams 2006, equations 4.9 and 4.14.
-    """
-    if math.isinf(nu):
-        rbf: FloatArray = np.exp(-0.5 * distance**2)
-        return rbf
-    u = math.sqrt(2.0 * nu) * distance
-    if nu == 0.5:
-        half: FloatArray = np.exp(-u)
-        return half
-    if nu == 1.5:
-        three: FloatArray = (1.0 + u) * np.exp(-u)
-        return three
-    if nu == 2.5:
-        five: FloatArray = (1.0 + u + u**2 / 3.0) * np.exp(-u)
-        return five
-    # kv overflows at 0, where the kernel is 1 to rounding.
-    u = np.maximum(u, 1e-10)
-    general: FloatArray = np.minimum((2.0 ** (1.0 - nu) / gamma(nu)) * u**nu * kv(nu, u), 1.0)
-    return general
+def rule_error(rule: Rule, nu: float, ratio: float) -> float:
+    """The largest |k(delta) - sum a cos(omega delta)| over a grid of 0 <= delta <= ratio."""
+    (nodes, weights), (differences, values) = rule, _profile(nu, ratio)
+    # The rule is symmetric: half of the cosines are enough.
+    half = len(nodes) // 2
+    approximation = 2.0 * np.cos(np.outer(differences, nodes[:half])) @ weights[:half]
+    approximation += weights[half] if len(nodes) % 2 else 0.0
+    return float(np.abs(values - approximation).max())
 
 
-def spectral_density(nu: float, frequency: FloatArray) -> FloatArray:
-    """The spectral density at length scale 1, up to a factor: normal, or Student t with 2 nu df."""
-    if math.isinf(nu):
-        normal: FloatArray = np.exp(-0.5 * frequency**2)
-        return normal
-    student: FloatArray = (1.0 + frequency**2 / (2.0 * nu)) ** (-(nu + 0.5))
-    return student
-
-
-def hermite_rule(nodes: int, length_scale: float) -> Rule:
-    """Gauss-Hermite quadrature of the squared exponential's spectral density N(0, 1/l^2)."""
+def hermite_rule(nodes: int) -> Rule:
+    """Gauss-Hermite quadrature of the squared exponential's spectral density."""
     if not 1 <= nodes <= MOST_HERMITE:
         raise InvalidInput(
             f"nodes was {nodes}; Gauss-Hermite takes 1 to {MOST_HERMITE} nodes a column. Use the "
             "rule 'trapezoid' for short length scales."
         )
     x, a = hermgauss(nodes)
-    return np.asarray(x) * (math.sqrt(2.0) / length_scale), np.asarray(a) / a.sum()
+    return np.asarray(x) * math.sqrt(2.0), np.asarray(a) / a.sum()
 
 
-def trapezoid_rule(nodes: int, nu: float, length_scale: float, width: float) -> Rule:
+@lru_cache(maxsize=4096)
+def trapezoid_rule(nodes: int, nu: float, ratio: float) -> Rule:
     """Equally spaced frequencies, pi/P apart, weighted by the spectral density.
 
     The sum is the kernel repeated with period 2P (with alternating signs for an even number of
     nodes), cut off at a highest frequency. P is the one with the least sup error for differences
-    up to `width`.
+    up to `ratio`: a long period avoids aliasing, a short one reaches higher frequencies, and
+    between them the error has one valley. Half periods are scanned from half the ratio upward,
+    then once more around the best.
     """
     if not 1 <= nodes <= MOST_TRAPEZOID:
         raise InvalidInput(f"nodes was {nodes}; give 1 to {MOST_TRAPEZOID} nodes a column.")
-    ratio = width / length_scale
-    half = _best_half_period(nodes, nu, ratio)
-    x, a = _trapezoid(nodes, nu, half)
-    return x / length_scale, a
+
+    def rule(half_period: float) -> Rule:
+        x = (np.arange(nodes, dtype=np.float64) - (nodes - 1) / 2.0) * (math.pi / half_period)
+        # Normal, or Student t with 2 nu degrees of freedom, up to a factor.
+        gaussian = math.isinf(nu)
+        density = np.exp(-0.5 * x**2) if gaussian else (1.0 + x**2 / (2.0 * nu)) ** -(nu + 0.5)
+        return x, density / density.sum()
+
+    def error(half_period: float) -> float:
+        return rule_error(rule(half_period), nu, ratio)
+
+    # The period must exceed width plus the kernel's reach, and for few nodes nothing more.
+    grid = 0.5 * ratio * np.geomspace(1.0, 4.0 + 24.0 / ratio, 14)
+    best = int(np.argmin([error(float(half)) for half in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    fine = np.append(np.geomspace(low, high, 12), grid[best])
+    return rule(min((float(half) for half in fine), key=error))
 
 
-def rule_error(rule: Rule, nu: float, length_scale: float, width: float) -> float:
-    """The largest |k(delta) - sum a cos(omega delta)| over a grid of 0 <= delta <= width."""
-    nodes, weights = rule
-    delta = _differences(width)
-    # The rule is symmetric: half of the cosines are enough.
-    half = len(nodes) // 2
-    approximation = 2.0 * np.cos(np.outer(delta, nodes[:half])) @ weights[:half]
-    approximation += weights[half] if len(nodes) % 2 else 0.0
-    return float(np.abs(kernel_profile(nu, delta / length_scale) - approximation).max())
-
-
-def smallest_rule(nu: float, length_scale: float, width: float, error: float) -> Rule:
+@lru_cache(maxsize=1024)
+def smallest_rule(nu: float, ratio: float, error: float) -> Rule:
     """The trapezoid rule with the fewest nodes whose `rule_error` is at most `error`.
 
     Raises:
         OutOfReach: where even the largest rule does not reach it.
     """
-    nodes = _fewest_nodes(nu, width / length_scale, error)
-    if nodes is None:
-        raise OutOfReach(
-            f"{MOST_TRAPEZOID} nodes do not reach an error of {error:g} for nu = {nu:g} and length "
-            f"scale {length_scale:g} over a width of {width:g}; allow a larger error, a smoother "
-            "kernel or a longer length scale."
-        )
-    return trapezoid_rule(nodes, nu, length_scale, width)
 
-
-def _trapezoid(nodes: int, nu: float, half_period: float) -> Rule:
-    x = (np.arange(nodes, dtype=np.float64) - (nodes - 1) / 2.0) * float(math.pi / half_period)
-    a = spectral_density(nu, x)
-    weights: FloatArray = a / a.sum()
-    return x, weights
-
-
-@lru_cache(maxsize=4096)
-def _best_half_period(nodes: int, nu: float, ratio: float) -> float:
-    """Length scale 1: scan half periods from half the width upward, then once more around the best.
-
-    A long period avoids aliasing, a short one reaches higher frequencies; between them the error
-    has one valley.
-    """
-
-    def error(half: float) -> float:
-        return rule_error(_trapezoid(nodes, nu, half), nu, 1.0, ratio)
-
-    # The period must exceed width plus the kernel's reach, and for few nodes nothing more.
-    grid = 0.5 * ratio * np.geomspace(1.0, 4.0 + 24.0 / ratio, 14)
-    errors = [error(float(half)) for half in grid]
-    best = int(np.argmin(errors))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    fine = np.append(np.geomspace(low, high, 12), grid[best])
-    return min((float(half) for half in fine), key=error)
-
-
-@lru_cache(maxsize=1024)
-def _fewest_nodes(nu: float, ratio: float, error: float) -> int | None:
     def reached(nodes: int) -> bool:
-        rule = _trapezoid(nodes, nu, _best_half_period(nodes, nu, ratio))
-        return rule_error(rule, nu, 1.0, ratio) <= error
+        return rule_error(trapezoid_rule(nodes, nu, ratio), nu, ratio) <= error
 
     high = 1
     while not reached(high):
         if high == MOST_TRAPEZOID:
-            return None
+            raise OutOfReach(
+                f"{MOST_TRAPEZOID} nodes do not reach an error of {error:g} for nu = {nu:g} over "
+                f"{ratio:g} length scales; allow a larger error, a smoother kernel or a longer "
+                "length scale."
+            )
         high = min(2 * high, MOST_TRAPEZOID)
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
-
-
-def _differences(width: float) -> FloatArray:
-    """Differences from 0 to `width`: equally spaced, and denser near 0 where rough kernels bend."""
-    u = np.linspace(0.0, 1.0, 193)
-    return np.unique(np.concatenate([u, u[:96] ** 3])) * width
+    return trapezoid_rule(high, nu, ratio)

@@ -1,6 +1,7 @@
-"""Nystrom features: the projection of a kernel onto finitely many public points of a box.
+"""Features from public points: projection onto them, and exact features on a finite set.
 
-For basis points b_1 ... b_r with the kernel matrix K_BB = G G' (G lower triangular),
+**Nystrom features.** For basis points b_1 ... b_r with the kernel matrix K_BB = G G' (G lower
+triangular),
 
     phi(x) = G^-1 k(B, x) = C' k(B, x)   with C = G^-T,
     phi(x)'phi(z) = k(x, B) K_BB^-1 k(B, z).
@@ -12,11 +13,18 @@ error of every pair (Cauchy and Schwarz): |k(x, z) - phi(x)'phi(z)|^2 <= residua
 The basis is taken by pivoted Cholesky: at each step the candidate with the largest residual. A
 point that the others already span is never taken, which keeps K_BB invertible in float64.
 
-| array        | shape  | meaning                                       | symbol     |
-|--------------|--------|-----------------------------------------------|------------|
-| basis        | (b, d) | public points, in declared units              | B          |
-| coefficients | (b, m) | from kernel values to features                | C          |
-| residual     | (n,)   | squared length that the projection loses      | k(x, x) - ||phi(x)||^2 |
+**A finite set.** K = L L' + R with a positive semidefinite remainder R, by the same Cholesky, so
+|R_ij| <= max_i R_ii: the largest diagonal entry of the remainder bounds the error of every pair,
+and ||phi(x_i)||^2 = K_ii - R_ii never exceeds k(x_i, x_i). L is then turned onto its principal
+axes, which changes no inner product.
+
+| array        | shape  | meaning                                             | symbol |
+|--------------|--------|-----------------------------------------------------|--------|
+| basis        | (b, d) | public points, in declared units                    | B      |
+| coefficients | (b, m) | from kernel values to features                      | C      |
+| points       | (N, d) | a finite public set, in declared units              | x_i    |
+| values       | (N, m) | the features of each of them, largest axis first    | L      |
+| residual     | (N,)   | squared length that is lost, k(x, x) - ||phi(x)||^2 | R_ii   |
 
 Sources: Williams and Seeger 2001 (the features), Fine and Scheinberg 2001 (the basis).
 """
@@ -24,15 +32,17 @@ Sources: Williams and Seeger 2001 (the features), Fine and Scheinberg 2001 (the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
+from scipy.spatial import cKDTree
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     CompoundKernel,
+    ConstantKernel,
     DotProduct,
     Exponentiation,
     Kernel,
@@ -42,13 +52,12 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from discreet.codec import Shape
-from discreet.codec.fields import fields_to_json
 from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach, public_points
-from discreet.kernels.finite import pivoted_cholesky
 from discreet.validation import (
     FloatArray,
+    IntArray,
     InvalidInput,
     instance_of,
     positive_number,
@@ -57,15 +66,16 @@ from discreet.validation import (
 
 # Candidates for the basis, on which the residual is also measured.
 CANDIDATES = 4096
-# A point of a given basis whose residual is below this part of the largest k(x, x) is spanned by
-# the others as far as float64 can tell; it is left out.
-SPANNED = 1e-10
 # Residuals below this part of the largest k(x, x) are rounding, from which no basis can be taken.
 ROUNDING = 1e-13
 # Rows are cut to this part of the bound, so that no order of summation finds them above it.
 JUST_BELOW = 1.0 - 1e-14
 # A coefficient times k beyond this could overflow, and what has no length cannot be shortened.
 MOST_TERM = 1e100
+# Two points this close, as a part of the box's width in each column, are one point.
+SAME = 1e-9
+# The error of a finite map is measured on all pairs of at most this many points.
+MOST_CHECKED = 1500
 
 
 @dataclass(eq=False, repr=False)
@@ -107,11 +117,11 @@ class NystromFeatures(FeatureMap):
             norm_bound=longest,
             _longest=longest * JUST_BELOW,
             # Later changes of the caller's kernel must not count.
-            _kernel=clone(self.kernel),
+            kernel=clone(self.kernel),
         )
 
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
-        phi: FloatArray = np.asarray(self._kernel(X, self.basis)) @ self.coefficients
+        phi: FloatArray = np.asarray(self.kernel(X, self.basis)) @ self.coefficients
         # In exact arithmetic a projection is never longer than k(x, x) allows. But C inverts a
         # nearly singular matrix, and its rounding can lengthen a row; the coefficients of a map
         # that travelled may be damaged outright. The noise of a private release covers rows up to
@@ -120,21 +130,17 @@ class NystromFeatures(FeatureMap):
         phi *= np.minimum(1.0, self._longest / np.maximum(norms, 1e-300))[:, None]
         return phi
 
-    def to_fields(self) -> dict[str, Any]:
-        return fields_to_json(replace(self, kernel=self._kernel))
-
 
 def nystrom_features(
     kernel: Kernel,
     domain: Box,
     *,
-    basis: ArrayLike | None = None,
     error: float = 1e-3,
     most_features: int = 400,
     points: ArrayLike | None = None,
-    seed: int = 0,
 ) -> NystromFeatures:
-    """Nystrom features with a residual of at most `error` on a public set of points.
+    """Nystrom features with a residual of at most `error` on a public set of points, of which the
+    basis is taken.
 
     The set is finite: between its points the residual may be larger, by little where they are many
     for the length scales and the number of columns.
@@ -142,13 +148,9 @@ def nystrom_features(
     Args:
         kernel: a scikit-learn kernel; see `NystromFeatures`. A Matern kernel stays isotropic.
         domain: the public box, in whose declared units the length scales are.
-        basis: (b, d) public points to project onto; those that the others span to rounding are
-            left out, and the map is exact on all of them. By default the fewest of `points`, taken
-            greedily, that reach `error`.
         error: the largest k(x, x) - ||phi(x)||^2 allowed on `points`, in units of k.
         most_features: refuse to make more features than this.
         points: (N, d) public points; by default about 4000 low-discrepancy points of the box.
-        seed: of the default points; public.
 
     Raises:
         InvalidInput: for a kernel that is not supported or not positive semidefinite, points
@@ -159,34 +161,165 @@ def nystrom_features(
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
     largest = largest_diagonal(kernel, domain)
-    where = public_points(domain, CANDIDATES, seed) if points is None else _inside(domain, points)
-    if basis is None:
-        candidates, allowed = where, max(error, ROUNDING * largest)
-    else:
-        candidates, allowed = _inside(domain, basis), SPANNED * largest
-    diagonal = np.asarray(kernel.diag(candidates), dtype=np.float64)
-    most = min(most, len(candidates))
-    factor, left, pivots = pivoted_cholesky(kernel, candidates, diagonal, allowed, most)
-    if left.max() > allowed and basis is not None:
-        raise OutOfReach(
-            f"the basis had {len(candidates)} points, of which {kernel} needs more than {most}; "
-            "allow more features, or give fewer points."
-        )
+    if points is not None:
+        domain.to_unit(points)
+    where = public_points(domain, CANDIDATES) if points is None else np.unique(points, axis=0)
+    where = np.asarray(where, dtype=np.float64)
+    diagonal = np.asarray(kernel.diag(where), dtype=np.float64)
+    allowed = max(error, ROUNDING * largest)
+    factor, _, pivots = pivoted_cholesky(kernel, where, diagonal, allowed, min(most, len(where)))
     if len(pivots) == 0:
         # Every residual was within the error already: one feature is the least a map can have.
-        factor, _, pivots = pivoted_cholesky(kernel, candidates, diagonal, 0.0, 1)
+        factor, _, pivots = pivoted_cholesky(kernel, where, diagonal, 0.0, 1)
     triangle = np.tril(factor[pivots])
     inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True)
-    built = NystromFeatures(domain, candidates[pivots], inverse.T, kernel)
+    built = NystromFeatures(domain, where[pivots], inverse.T, kernel)
     # Measured on the finished map, so that what rounding did to it counts.
     reached = float(np.abs(built.residual(where)).max())
     if reached > error:
         raise OutOfReach(
             f"{kernel} was asked for a residual of at most {error:g} on {len(where)} points; "
-            f"{built.features} features reach {reached:.2g}. Allow a larger error, more features, "
-            "or a basis of more points."
+            f"{built.features} features reach {reached:.2g}. Allow a larger error or more features."
         )
     return built
+
+
+@dataclass(eq=False, repr=False)
+class FiniteFeatures(FeatureMap):
+    """A table of features: one row for each point of a finite public set.
+
+    Args:
+        domain: the public box.
+        points: (N, d) different points of the box.
+        values: (N, m) their features.
+        kernel: what it approximates, for `sup_error`.
+
+    Raises:
+        InvalidInput: for points outside the box or twice in the set; from `transform`, for an
+            input that is not in the set (within 1e-9 of the width of each column).
+    """
+
+    kind: ClassVar[str] = "finite"
+    spares_kernel: ClassVar[bool] = True
+
+    domain: Box
+    points: Annotated[FloatArray, Shape("N", "domain.dimension")]
+    values: Annotated[FloatArray, Shape("N", "m")]
+    kernel: Kernel | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tree = cKDTree(self.domain.to_unit(self.points))
+        pairs = tree.query_pairs(SAME, p=np.inf)
+        if pairs:
+            first, second = min(pairs)
+            raise InvalidInput(f"points {first} and {second} of a finite set were equal; drop one.")
+        norm = float(np.sqrt((self.values**2).sum(axis=1).max()))
+        self._derive(
+            features=self.values.shape[1],
+            norm_bound=1.0 if abs(norm - 1.0) <= 1e-12 else norm,
+            # The last row is that of whatever is not in the set.
+            _table=np.vstack([self.values, np.zeros((1, self.values.shape[1]))]),
+            _tree=tree,
+        )
+
+    def _places(self, X: FloatArray) -> IntArray:  # noqa: N803
+        """(n,) the place of each input in the set; N for one that is not in it."""
+        low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
+        unit = (X - low) / (high - low)
+        _, places = self._tree.query(unit, p=np.inf, distance_upper_bound=SAME)
+        return np.asarray(places, dtype=np.int64)
+
+    def check(self, X: ArrayLike) -> None:  # noqa: N803
+        super().check(X)
+        points = np.asarray(self.domain.in_order(X), dtype=np.float64)
+        missing = self._places(points) == len(self.points)
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise InvalidInput(
+                f"input {row} was {points[row].tolist()}, which is not one of the "
+                f"{len(self.points)} points of this finite map; pass points of its set only."
+            )
+
+    def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803
+        phi: FloatArray = self._table[self._places(X)]
+        return phi
+
+    def error_points(self, seed: int = 0) -> FloatArray:
+        if len(self.points) <= MOST_CHECKED:
+            return self.points
+        chosen = np.random.default_rng(seed).choice(len(self.points), MOST_CHECKED, replace=False)
+        return self.points[chosen]
+
+
+def finite_features(
+    kernel: Kernel,
+    domain: Box,
+    points: ArrayLike,
+    *,
+    error: float = 1e-10,
+    most_features: int | None = None,
+) -> FiniteFeatures:
+    """Features of a kernel on a finite public set, with sup error at most `error` on its pairs.
+
+    Args:
+        kernel: any scikit-learn kernel.
+        domain: the public box.
+        points: (N, d) different public points of the box.
+        error: the largest error allowed for any pair of points, in units of k.
+        most_features: refuse to make more features than this.
+
+    Raises:
+        InvalidInput: for points outside the box, a kernel that is not positive semidefinite, or an
+            error that `most_features` features do not reach; the message says which one they do.
+    """
+    instance_of(domain, "the domain", Box, "a discreet.domain.Box").to_unit(points)
+    where = np.asarray(points, dtype=np.float64)
+    error = positive_number(error, "error")
+    most = len(where)
+    if most_features is not None:
+        most = min(most, whole_number(most_features, "most_features", minimum=1))
+    diagonal = np.asarray(kernel.diag(where), dtype=np.float64)
+    factor, residual, _ = pivoted_cholesky(kernel, where, diagonal, error, most)
+    if residual.max() > error:
+        raise OutOfReach(
+            f"{kernel} on {len(where)} points was asked for the error {error:g}; {most} features "
+            f"reach {residual.max():.2g}. Allow a larger error or more features."
+        )
+    left, singular, _ = np.linalg.svd(factor, full_matrices=False)
+    values = left * singular
+    # Rounding must not lift ||phi(x)||^2 above k(x, x), on which the sensitivity rests.
+    norms = np.sqrt((values**2).sum(axis=1))
+    allowed = np.sqrt(diagonal) * (1.0 - 1e-15)
+    values *= np.minimum(1.0, allowed / np.maximum(norms, 1e-300))[:, None]
+    return FiniteFeatures(domain, where, values, kernel)
+
+
+def pivoted_cholesky(
+    kernel: Kernel, points: FloatArray, diagonal: FloatArray, error: float, most: int
+) -> tuple[FloatArray, FloatArray, list[int]]:
+    """L (N, r), the diagonal of K - LL' and the r pivots: at each step the largest remaining point.
+
+    Only r rows of the kernel matrix are computed, so N may be large. The rows of L at the pivots
+    are a lower triangle G with G G' the kernel matrix of the pivots.
+    """
+    residual = diagonal.copy()
+    factor = np.zeros((len(points), most))
+    pivots: list[int] = []
+    while (size := len(pivots)) < most and residual.max() > error:
+        pivot = int(np.argmax(residual))
+        row = np.asarray(kernel(points[pivot : pivot + 1], points))[0]
+        row = row - factor[:, :size] @ factor[pivot, :size]
+        factor[:, size] = row / np.sqrt(residual[pivot])
+        residual = residual - factor[:, size] ** 2
+        residual[pivot] = 0.0
+        pivots.append(pivot)
+        if residual.min() < -1e-6 * diagonal.max():
+            raise InvalidInput(
+                f"{kernel} is not positive semidefinite on these points (or the points repeat); "
+                "use a valid kernel and different points."
+            )
+    return factor[:, : max(len(pivots), 1)], residual, pivots
 
 
 def largest_diagonal(kernel: Kernel, domain: Box) -> float:
@@ -231,6 +364,8 @@ def check_diagonal(kernel: Any) -> None:
     elif isinstance(kernel, Additive):
         for part in kernel.kernels:
             check_diagonal(part)
+    elif isinstance(kernel, ConstantKernel):
+        positive_number(kernel.constant_value, "the value of a ConstantKernel")
     elif isinstance(kernel, WhiteKernel | CompoundKernel):
         raise InvalidInput(
             f"the kernel had the part {kernel!r}, which is not a similarity of two points; leave "
@@ -244,10 +379,3 @@ def check_diagonal(kernel: Any) -> None:
             "k(x, x) is unknown; give stationary scikit-learn kernels (such as RBF or Matern), "
             "DotProduct, and their sums, products and powers."
         )
-
-
-def _inside(domain: Box, points: ArrayLike) -> FloatArray:
-    """Different points of the box; `InvalidInput` for one outside."""
-    domain.to_unit(points)
-    distinct: FloatArray = np.unique(np.asarray(points, dtype=np.float64), axis=0)
-    return distinct

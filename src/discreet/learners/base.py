@@ -32,6 +32,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, get_type_hints
 
 import numpy as np
@@ -283,7 +284,7 @@ class Learner(ABC, Generic[P, R, S]):
             raise InvalidInput(f"reports was {reports!r:.80}; pass what policy.report() made.")
         if not batches:
             raise InvalidInput("reports was empty; pass at least one report.")
-        kind = self.reports_type
+        kind, policies = self.reports_type, []
         for batch in batches:
             if not isinstance(batch, kind):
                 raise InvalidInput(
@@ -295,10 +296,10 @@ class Learner(ABC, Generic[P, R, S]):
                     f"the reports are for the learner {batch.source!r:.120}, this is "
                     f"{self.identity!r}; send reports to the learner whose policy made them."
                 )
-            self._target.policy_of(batch)
+            policies.append(self._target.policy_of(batch))
         total, *rest = [
-            replace(self._statistics(self._target.policy_of(batch), batch), noise=(batch.noise,))
-            for batch in batches
+            replace(self._statistics(policy, batch), noise=(batch.noise,))
+            for policy, batch in zip(policies, batches, strict=True)
         ]
         for more in rest:
             total = total + more
@@ -317,6 +318,7 @@ class Learner(ABC, Generic[P, R, S]):
         self._add(statistics)
 
     def _add(self, statistics: S) -> None:
+        """Add what `statistics` made, here or, once it is checked, elsewhere."""
         with self.lock:
             self._check_sums(statistics)
             self._target.sums = self._target.sums + statistics
@@ -364,7 +366,7 @@ class Learner(ABC, Generic[P, R, S]):
     def _state(self) -> dict[str, Any]:
         """What it knows beyond sums and policies, as JSON values: the attributes in `saved`."""
         return {
-            name.lstrip("_"): to_json(getattr(self, name), self._annotations()[name])
+            name.lstrip("_"): to_json(getattr(self, name), _annotations(type(self))[name])
             for name in self.saved
         }
 
@@ -372,11 +374,7 @@ class Learner(ABC, Generic[P, R, S]):
         """The inverse of `_state`."""
         for name in self.saved:
             key = name.lstrip("_")
-            setattr(self, name, from_json(saved[key], self._annotations()[name], key))
-
-    @classmethod
-    def _annotations(cls) -> dict[str, Any]:
-        return get_type_hints(cls, include_extras=True)
+            setattr(self, name, from_json(saved[key], _annotations(type(self))[name], key))
 
     def secret_fields(self) -> dict[str, Any]:
         """Everything about this learner as JSON values, sums before noise included: SECRET.
@@ -415,6 +413,12 @@ class Learner(ABC, Generic[P, R, S]):
         return derive_guarantee(
             self.releases, self.budget.trust_model, self.adjacency, self.budget.delta
         )
+
+
+@cache
+def _annotations(kind: type) -> dict[str, Any]:
+    """What a class says about its attributes."""
+    return get_type_hints(kind, include_extras=True)
 
 
 def check_options(owner: str, options: Mapping[str, Any], known: Sequence[str]) -> None:

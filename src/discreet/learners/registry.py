@@ -67,7 +67,7 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
     """
     if name in _HOMES:
         return LEARNERS[name]
-    announced = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    announced = _announced()
     if name in announced or ":" in name:
         return _imported(announced.get(name, name))
     known = sorted({*LEARNERS, *announced, *others})
@@ -77,6 +77,11 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
     )
 
 
+def _announced() -> dict[str, str]:
+    """The `module:Class` of every learner that an installed package announces, by its name."""
+    return {entry.name: entry.value for entry in entry_points(group=GROUP)}
+
+
 def class_in_file(name: str) -> type[Learner[Any, Any, Any]]:
     """The learner of that name, where a file says it: no module is imported because of a file,
     unless it is part of this package or an installed one announces it.
@@ -84,9 +89,8 @@ def class_in_file(name: str) -> type[Learner[Any, Any, Any]]:
     Raises:
         InvalidInput: where there is none of that name, or its module was not imported.
     """
-    announced = {entry.value for entry in entry_points(group=GROUP)}
     module = name.partition(":")[0]
-    if ":" in name and name not in announced and module not in sys.modules:
+    if ":" in name and module not in sys.modules and name not in _announced().values():
         raise InvalidInput(
             f"the file is of the learner {name!r:.80}, which is not part of discreet; import "
             f"{module:.80} yourself before you load it, if you trust where it comes from."

@@ -40,18 +40,18 @@ _KINDS = {
     "gp_ucb.posterior": ("kernel-model",),
     "gp_ucb.decision_sets": ("gp-set-policy",),
     "gp_ucb.public_points": ("gp-public-policy",),
-    "gp_ucb.mode": ("point-observations", "noisy-rows", "gram-statistics"),
-    "epochs.policy": ("epoch-policy", "context-observations", "private-rows"),
+    "gp_ucb.policy": ("point-observations", "noisy-rows", "gram-statistics"),
+    "epochs.policy": ("epoch-policy", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
     "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
-    "baselines.gradients.learner": (
+    "baselines.gradients.policy": (
         "gradient-policy",
         "gradient-source-policy",
         "gradient-reports",
         "gradient-sums",
     ),
     "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
-    "baselines.abse": ("abse-policy", "plain-reports"),
+    "baselines.abse": ("abse-policy",),
 }
 MODULES = {
     kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds

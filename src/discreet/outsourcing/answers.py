@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,7 @@ from discreet.validation import (
     whole_number,
 )
 
+Status = Literal["waiting", "answered", "impossible"]
 _WIDEST = 1e60
 
 
@@ -131,18 +132,18 @@ class AnswerRules:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "repeats", whole_number(self.repeats, "repeats", minimum=1))
-        fields = {"epsilon": self.epsilon, "delta": self.delta, "bounds": self.bounds}
-        absent = [name for name, value in fields.items() if value is None]
-        if absent and len(absent) < len(fields):
+        epsilon, delta, bounds = self.epsilon, self.delta, self.bounds
+        if epsilon is None and delta is None and bounds is None:
+            return
+        if epsilon is None or delta is None or bounds is None:
             raise InvalidInput(
-                f"answers had no {' and no '.join(absent)}; protected answers need all three of "
-                "epsilon, delta and bounds, unprotected ones none."
+                f"answers had epsilon = {epsilon}, delta = {delta} and bounds = {bounds}; "
+                "protected answers need all three, unprotected ones none."
             )
-        if self.bounds is not None:
-            low, high = (finite_number(bound, "a bound of answers") for bound in self.bounds)
-            object.__setattr__(self, "bounds", (low, high))
-            object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon of answers"))
-            object.__setattr__(self, "delta", probability(self.delta, "delta of answers"))
+        low, high = (finite_number(bound, "a bound of answers") for bound in bounds)
+        object.__setattr__(self, "bounds", (low, high))
+        object.__setattr__(self, "epsilon", positive_number(epsilon, "epsilon of answers"))
+        object.__setattr__(self, "delta", probability(delta, "delta of answers"))
 
     def calibrated(self, noise: NoiseSource) -> AnswerNoise | None:
         """The least noise that keeps (epsilon, delta) over all `repeats`; None for answers as they
@@ -159,30 +160,26 @@ class AnswerRules:
         return replace(blank, scale=noise_scale(budget, high - low, noise, 1, self.repeats))
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Question:
-    """One row that is asked for.
+    """One row that is asked for, and what became of it.
 
     Attributes:
         number: from 1, in the order of asking.
         row: of the released table, from 0.
+        status: `waiting`, `answered`, or `impossible` where the row cannot be measured.
+        answer: the outcome, if it was answered.
     """
 
     number: int
     row: int
+    status: Status = "waiting"
+    answer: float | None = None
 
-
-@dataclass(frozen=True)
-class Answer:
-    """What was measured.
-
-    Attributes:
-        question: what was asked.
-        value: the outcome; None where the row cannot be measured.
-    """
-
-    question: Question
-    value: float | None
+    def answered(self, outcome: float | None) -> Question:
+        """The same with its answer; None where the row cannot be measured."""
+        status: Status = "impossible" if outcome is None else "answered"
+        return Question(self.number, self.row, status, outcome)
 
 
 @dataclass(frozen=True)
@@ -209,9 +206,9 @@ class GivenAnswer:
     value: float | None
 
     @property
-    def answer(self) -> Answer:
+    def public(self) -> Question:
         """What the modeler may know of it."""
-        return Answer(Question(self.question, self.row), self.value)
+        return Question(self.question, self.row).answered(self.value)
 
 
 class Unmeasured(InvalidInput):
@@ -252,7 +249,7 @@ def new_questions(
     known = {question.number: question.row for question in asked}
     times = Counter(known.values())
     new = []
-    for question in sorted(questions):
+    for question in sorted(questions, key=lambda question: question.number):
         if not 0 <= question.row < rows:
             raise InvalidInput(
                 f"question {question.number} asks for row {question.row}; the release has rows 0 "

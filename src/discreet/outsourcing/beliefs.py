@@ -14,11 +14,13 @@ they know more than Z alone: the variance shrinks and the mean moves inwards.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.validation import FloatArray, InvalidInput, finite_matrix, finite_number
+from discreet.codec import Coded, Range, Shape
+from discreet.validation import FloatArray, InvalidInput, finite_matrix, number_from
 
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 # In standard deviations of the noise: intervals narrower than the first count as narrow; those
@@ -29,30 +31,22 @@ _AT_ONCE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class RowBeliefs:
+class RowBeliefs(Coded):
     """Independent normal beliefs about the rows of a table (see the module)."""
 
-    mean: FloatArray
-    variance: FloatArray
+    mean: Annotated[FloatArray, Shape("n", "r")]
+    variance: Annotated[FloatArray, Shape("n or 1", "r"), Range(0.0)]
 
     def __post_init__(self) -> None:
-        mean = np.asarray(self.mean, dtype=np.float64)
-        variance = np.asarray(self.variance, dtype=np.float64)
-        if mean.ndim != 2 or min(mean.shape) == 0 or not np.isfinite(mean).all():
+        super().__post_init__()
+        if self.mean.size == 0 or len(self.variance) not in (1, len(self.mean)):
             raise InvalidInput(
-                f"the rows had shape {mean.shape}; they must be finite numbers of shape (n, r) "
-                "with at least one row and one column."
+                f"the rows had shape {self.mean.shape} and their variances {self.variance.shape}; "
+                "give at least one row and column, and variances for all rows together or for each."
             )
-        if variance.shape not in (mean.shape, (1, mean.shape[1])):
-            raise InvalidInput(
-                f"the variances had shape {variance.shape}; they must have shape {mean.shape} or "
-                f"{(1, mean.shape[1])}."
-            )
-        if not (np.isfinite(variance).all() and (variance >= 0.0).all()):
-            raise InvalidInput("a variance of a row was negative or not finite.")
-        for name, array in (("mean", mean), ("variance", variance)):
+        for name in ("mean", "variance"):
             # Column by column is how priors read them.
-            array = np.asfortranarray(array).view()
+            array = np.asfortranarray(getattr(self, name)).view()
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
@@ -69,14 +63,13 @@ class RowBeliefs:
     @classmethod
     def exact(cls, points: ArrayLike) -> RowBeliefs:
         """Rows (n, r) that are known, as in a search without privacy."""
-        mean = _matrix(points)
-        return cls(mean, np.zeros((1, mean.shape[1])))
+        return cls.noisy(points, 0.0)
 
     @classmethod
     def noisy(cls, points: ArrayLike, scale: float) -> RowBeliefs:
         """Rows (n, r) released with normal noise of standard deviation `scale` on each number."""
-        mean = _matrix(points)
-        return cls(mean, np.full((1, mean.shape[1]), _scale(scale) ** 2))
+        mean, s = _checked(points, scale)
+        return cls(mean, np.full((1, mean.shape[1]), s**2))
 
     @classmethod
     def within(
@@ -90,7 +83,7 @@ class RowBeliefs:
             mean = z + s (phi(alpha) - phi(beta)) / Z
             variance = s^2 (1 + (alpha phi(alpha) - beta phi(beta)) / Z - ((mean - z) / s)^2)
         """
-        observed, s = _matrix(points), _scale(scale)
+        observed, s = _checked(points, scale)
         low = np.broadcast_to(np.asarray(lower, dtype=np.float64), observed.shape[1:])
         high = np.broadcast_to(np.asarray(upper, dtype=np.float64), observed.shape[1:])
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
@@ -107,16 +100,12 @@ class RowBeliefs:
         return cls(mean, variance)
 
 
-def _matrix(points: ArrayLike) -> FloatArray:
+def _checked(points: ArrayLike, scale: float) -> tuple[FloatArray, float]:
+    """Rows as a matrix of their own, and the scale of their noise."""
     shape = np.shape(points)
-    return finite_matrix(points, "the rows", int(shape[1]) if len(shape) == 2 else 1)
-
-
-def _scale(scale: float) -> float:
-    number = finite_number(scale, "the scale of the noise", "a finite number of at least 0")
-    if number < 0.0:
-        raise InvalidInput(f"the scale of the noise was {number}; it must be 0 or more.")
-    return number
+    columns = int(shape[1]) if len(shape) == 2 else 1
+    s = number_from(scale, "the scale of the noise", 0.0)
+    return finite_matrix(points, "the rows", columns), s
 
 
 def _truncated(

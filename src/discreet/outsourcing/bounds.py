@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,7 +48,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from discreet.codec import register
 from discreet.problems.columns import Column, Label, Labels, Number, label_text
-from discreet.problems.tables import encode_columns
+from discreet.problems.tables import column_of, encode_columns, numbers_of
 from discreet.problems.toml_words import Place, checked, toml_value
 from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number
 
@@ -159,8 +160,7 @@ class PublicColumn:
 
     def coordinates(self, values: FloatArray) -> FloatArray:
         """Values (n,) within the bounds as coordinates (n,) on the grid."""
-        exact = np.clip(self._lengths(values), 0.0, self.extent)
-        steps: FloatArray = np.round(exact / GRID)
+        steps: FloatArray = np.round(np.clip(self._lengths(values), 0.0, self.extent) / GRID)
         return steps * GRID
 
     def value_at(self, coordinate: float) -> float:
@@ -171,19 +171,17 @@ class PublicColumn:
         return self.column.lower + inside
 
     def _lengths(self, values: FloatArray) -> FloatArray:
-        if self.log:
-            lengths: FloatArray = np.log(values / self.column.lower) / self.scale
-        else:
-            lengths = (values - self.column.lower) / self.scale
-        return lengths
+        low = self.column.lower
+        lengths: FloatArray = np.log(values / low) if self.log else values - low
+        return lengths / self.scale
 
     def to_fields(self) -> dict[str, Any]:
         """The column as JSON values."""
-        shown: dict[str, Any] = {"name": self.name, "values": list(self.values)}
-        if not self.values:
-            shown = {"name": self.name, "lower": self.lower, "upper": self.upper}
-        shown |= {"scale": self.scale, "log": self.log, "outside": self.outside}
-        return shown if self.missing is None else {**shown, "missing": self.missing}
+        bounds = {"lower": self.lower, "upper": self.upper}
+        shown: dict[str, Any] = {"values": list(self.values)} if self.values else bounds
+        shown = {"name": self.name, **shown, "scale": self.scale, "log": self.log}
+        missing = {} if self.missing is None else {"missing": self.missing}
+        return {**shown, "outside": self.outside, **missing}
 
 
 @dataclass(frozen=True)
@@ -258,7 +256,7 @@ class PublicBounds:
             each.column if each.fill is None else replace(each.column, missing="drop")
             for each in self.columns
         ]
-        values = encode_columns(frame, read, may_drop=False).values
+        values, _ = encode_columns(frame, read, may_drop=False)
         points = np.empty_like(values)
         for place, column in enumerate(self.columns):
             fill = math.nan if column.fill is None else column.fill
@@ -266,11 +264,52 @@ class PublicBounds:
             points[:, place] = column.coordinates(filled)
         return points
 
+    def ids_of(self, frame: pd.DataFrame) -> tuple[str, ...]:
+        """Names of the people in a table, each once."""
+        column = column_of(frame, self.id)
+        if column.empty:
+            raise InvalidInput("the table has no rows; give a table with people in it.")
+        ids = tuple(
+            "" if absent else str(value).strip()
+            for value, absent in zip(column.tolist(), column.isna(), strict=True)
+        )
+        if "" in ids:
+            raise InvalidInput(
+                f"the id column {self.id!r} is empty in row {ids.index('')} (the first row is 0); "
+                "give every person an id."
+            )
+        twice = [(name, times) for name, times in Counter(ids).items() if times > 1]
+        if twice:
+            name, times = twice[0]
+            raise InvalidInput(
+                f"the id {name!r} occurs {times} times in the table (ids with more than one row: "
+                f"{len(twice)}); the promise is for people with one row each. Merge the rows of a "
+                "person first."
+            )
+        return ids
+
+    @property
+    def outcome_column(self) -> str:
+        """What the column with outcomes is called in a table of outcomes."""
+        return self.outcome or "outcome"
+
+    def outcomes_of(self, frame: pd.DataFrame) -> FloatArray:
+        """(n,) the outcomes in a table, NaN where there is none."""
+        name = self.outcome_column
+        outcomes = numbers_of(column_of(frame, name), "drop", may_drop=False)
+        infinite = np.isinf(outcomes)
+        if infinite.any():
+            raise InvalidInput(
+                f"the outcome {name!r} is infinite in {int(infinite.sum())} of {len(outcomes)} "
+                f"rows, first in row {int(np.argmax(infinite))} (the first row is 0); an outcome "
+                "is a finite number, or empty if it is not known. Nothing was done."
+            )
+        return outcomes
+
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns of a table that hold ids or labels, so that `01` stays apart from `1`."""
-        labelled = (column.name for column in self.columns if column.values)
-        return (self.id, *labelled)
+        return (self.id, *(column.name for column in self.columns if column.values))
 
     def to_fields(self) -> dict[str, Any]:
         """The bounds as JSON values; names of the columns that stay at home are left out."""

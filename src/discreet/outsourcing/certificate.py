@@ -25,8 +25,6 @@ from discreet.privacy import (
     Adjacency,
     Guarantee,
     Outsourced,
-    Release,
-    Rounds,
     SimulatedNoise,
     derive_guarantee,
 )
@@ -42,9 +40,7 @@ _HEADER = {"kind": "outsourced release", "schema": SCHEMA}
 # What reading a certificate forgives: OpenDP may be absent here and present there, and its grid
 # changes the last digits.
 _FORGIVEN = 1e-6
-_ROW, _ROW_AND_OUTCOME = "row", "row and outcome"
 codec.register(Outsourced, Outsourced.to_fields, budget_from_fields, "budget of a release")  # type: ignore[arg-type]
-codec.register(PublicBounds, PublicBounds.to_fields, PublicBounds.from_fields, "public bounds")
 
 
 @dataclass(frozen=True)
@@ -109,6 +105,13 @@ class Certificate(Coded):
             return tuple(column.name for column in self.bounds.columns)
         return tuple(f"z{place + 1}" for place in range(self.projection.matrix.shape[1]))
 
+    @property
+    def wish(self) -> tuple[object, ...]:
+        """What was asked for: equal for releases that are drawn alike, whatever was drawn."""
+        columns = None if self.projection is None else len(self.names)
+        answers = None if self.answers is None else replace(self.answers, scale=1.0)
+        return self.budget, self.mechanism.noise, columns, answers, self.repeats, self.file
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """What all releases of the table so far promise for neighbours within the radius."""
@@ -132,59 +135,44 @@ class Certificate(Coded):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The promise in plain English."""
-        said = [self.guarantee.sentence]
+        sentences = [self.guarantee.sentence]
         if self.budget.delta * self.rows > 1.0:
-            said.append(
+            sentences.append(
                 f"Its delta is above 1 / {self.rows}: a release that shows someone's row as it is "
                 "would be allowed now and then."
             )
         if self.budget.radius is not None and self.radius < self.bounds.diameter:
             full = self.full_replacement
-            said.append(
+            sentences.append(
                 f"Any two rows are at most {rounded_up(self.bounds.diameter)} apart; for a row "
                 f"that is replaced by any other, the same release holds {_worth(full)}."
             )
         if self.earlier:
-            said.append(
+            sentences.append(
                 f"This table was released {len(self.earlier) + 1} times, and the promise covers "
                 "all of them together; this release alone would hold "
                 f"{_worth(self.alone)}."
             )
         both = self.with_answers
         if both is None:
-            said.append(
+            sentences.append(
                 "Answers are not protected: whoever reads them learns the outcome of every row "
                 "that was asked for."
             )
         else:
-            said.append(
+            sentences.append(
                 "Answers carry noise of their own: with a row and its outcome both replaced, "
                 f"everything together holds {_worth(both)}."
             )
-        return tuple(said)
+        return tuple(sentences)
 
     def _derived(self, distance: float, answers: bool) -> Guarantee:
-        releases = [self._release(each, distance) for each in (*self.earlier, self.mechanism)]
+        releases = [each.release(distance) for each in (*self.earlier, self.mechanism)]
         if answers and self.answers is not None:
             releases.append(self.answers.release)
-        any_row = distance >= self.bounds.diameter
-        adjacency = Adjacency(
-            _ROW_AND_OUTCOME if answers else _ROW, radius=None if any_row else distance
-        )
+        radius = None if distance >= self.bounds.diameter else distance
+        adjacency = Adjacency("row and outcome" if answers else "row", radius=radius)
         return derive_guarantee(releases, "outsourced", adjacency, self.budget.delta)
-
-    def _release(self, mechanism: Mechanism, distance: float) -> Release:
-        return Release(
-            mechanism="Gaussian noise on every number of a row",
-            event=mechanism.event(distance),
-            sensitivity=mechanism.sensitivity(distance),
-            sensitivity_source="the distance of rows times the largest singular value of the "
-            "projection in use, and rounding",
-            scale=mechanism.scale,
-            people=Rounds(0, 1),
-            data="the released columns of a row",
-            noise=mechanism.noise,
-        )
 
     @property
     def promises(self) -> dict[str, Guarantee | None]:

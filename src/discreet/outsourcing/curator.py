@@ -10,13 +10,20 @@ A release is drawn once for a table and a key. Asking again for the same gives w
 asking for another one is refused unless `Allowed(again=True)` says so, and then its certificate
 covers both. A table is known by its people and their values, in whatever order a file has them.
 What a key cannot know is another key: people who are released with two keys pay for both.
+
+A proposal says what a release would promise, and whether it may be drawn at all. It is a function
+of the table's people, of public facts (bounds, the number of rows, what is asked for) and of the
+releases that the key knows. Nothing is drawn for it and nothing written, so it can be shown as
+often as one likes.
 """
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -24,7 +31,6 @@ import numpy as np
 import pandas as pd
 
 from discreet.outsourcing.answers import (
-    Answer,
     AnswerRules,
     Question,
     Unmeasured,
@@ -37,32 +43,114 @@ from discreet.outsourcing.exchange import Format, check_out, sha256_of, table_by
 from discreet.outsourcing.key import (
     Drawn,
     Key,
+    Roster,
     announce,
+    changing_key,
     check_folder,
     keep_answers,
     keep_release,
     keep_source,
-    key_in,
-    leave_notice,
     mark_published,
-    open_folder,
     read_key,
     released_rows,
 )
-from discreet.outsourcing.proposal import (
-    Allowed,
-    Proposal,
-    Roster,
-    finite_outcomes,
-    ids_of,
-)
 from discreet.outsourcing.release import RowProjection, draw_rows, mechanism_for
-from discreet.privacy import NoiseSource, Outsourced
+from discreet.privacy import NoiseSource, Outsourced, check_protects
+from discreet.privacy.guarantee import rounded_up
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # The name of a release that was not drawn.
 _UNDRAWN = "0" * 32
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a user must ask for by name, because it is hardly ever meant.
+
+    Attributes:
+        again: another release of a table that was released; the costs add up.
+        large_delta: a delta above 1 / rows.
+        protects_nobody: an epsilon that protects nobody.
+    """
+
+    again: bool = False
+    large_delta: bool = False
+    protects_nobody: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """What is asked for, and what it would lead to.
+
+    Attributes:
+        roster: the people of the table.
+        coordinates: (n, d) their rows as points.
+        noise: the source that would draw.
+        seed: of simulated noise; None for secure noise.
+        allowed: what was asked for by name.
+        plan: the certificate that a first release would have.
+        certificate: of the release as it would be, or as it was drawn before.
+        drawn: whether it was drawn before; then nothing is drawn for it.
+    """
+
+    roster: Roster
+    coordinates: FloatArray
+    noise: NoiseSource
+    seed: int | None
+    allowed: Allowed
+    plan: Certificate
+    certificate: Certificate
+    drawn: bool = False
+
+    def against(self, key: Key | None) -> Proposal:
+        """The proposal beside the releases that a key knows.
+
+        Raises:
+            InvalidInput: for a key of another table or other outcomes, and for what needs to be
+                asked for by name.
+        """
+        plan = self.plan
+        if key is not None:
+            _check_same(key, self)
+            same = [
+                drawn
+                for drawn in key.drawn
+                if (drawn.seed, drawn.certificate.wish) == (self.seed, plan.wish)
+            ]
+            # Whoever was interrupted before a new release got out means that one.
+            if same and not (self.allowed.again and same[-1].published):
+                return replace(self, certificate=same[-1].certificate, drawn=True)
+            before = [drawn.certificate for drawn in key.drawn]
+            plan = replace(plan, earlier=tuple(earlier.mechanism for earlier in before))
+            if any(earlier.answers != plan.answers for earlier in before):
+                # Answers about a person are shared by all releases, so one promise covers them.
+                raise InvalidInput(
+                    "this table was released before with other rules for answers; answers about a "
+                    "person count for all releases together, so keep the rules (their epsilon, "
+                    "delta, bounds and repeats, and the source of noise) of the first release."
+                )
+            if key.drawn and not self.allowed.again:
+                raise InvalidInput(_refusal(key, plan))
+        _check_worth(plan, self.allowed)
+        return replace(self, certificate=plan)
+
+    def named(self) -> Certificate:
+        """The certificate of a release that is about to be drawn, with a name and, where rows are
+        projected, a projection of its own."""
+        plan = self.certificate
+        # Asked for in any case, so that a seed gives the same rows with and without a projection.
+        seed = self.noise.keys(4)
+        if plan.projection is not None:
+            rng = np.random.default_rng([int(word) for word in seed])
+            projection = RowProjection.draw(len(plan.bounds.columns), len(plan.names), rng)
+            reach, extent = plan.radius, plan.bounds.extent
+            mechanism = mechanism_for(plan.budget, reach, extent, plan.rows, projection, self.noise)
+            plan = replace(plan, projection=projection, mechanism=mechanism)
+        plan = replace(plan, release=os.urandom(16).hex())
+        # What is drawn must be readable afterwards, here and by the modeler.
+        Certificate.from_json(plan.to_json())
+        return plan
 
 
 class Curator:
@@ -111,14 +199,15 @@ class Curator:
                 f"the noise was {noise.name} with the seed {seed}; pass SecureNoise() and no seed, "
                 "or, to try something out, SimulatedNoise(seed) and the same seed."
             )
-        people, rules = Roster.of(frame, bounds), answers or AnswerRules()
+        roster, coordinates = Roster.of(frame, bounds)
+        rules, rows = answers or AnswerRules(), len(roster.ids)
         # All projections to this many columns have the same gain; which one it is, is drawn later.
         projection = None
         if projected is not None:
             projection = RowProjection.draw(
                 len(bounds.columns), projected, np.random.default_rng(0)
             )
-        rows, reach = len(people.ids), bounds.reach(budget.radius)
+        reach = bounds.reach(budget.radius)
         plan = Certificate(
             release=_UNDRAWN,
             rows=rows,
@@ -132,18 +221,7 @@ class Curator:
             file="rows.csv" if form == "csv" else "rows.parquet",
             sha256="",
         )
-        asked = {
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "radius": budget.radius,
-            "noise": noise.name,
-            "seed": seed,
-            "projected": None if projected is None else int(projected),
-            "repeats": rules.repeats,
-            "answers": rules.bounds and [rules.epsilon, rules.delta, *rules.bounds],
-            "form": form,
-        }
-        proposal = Proposal(people, noise, seed, asked, allowed or Allowed(), plan, plan)
+        proposal = Proposal(roster, coordinates, noise, seed, allowed or Allowed(), plan, plan)
         check_folder(self.folder)
         return proposal.against(read_key(self.folder))
 
@@ -156,27 +234,21 @@ class Curator:
             proposal: from `propose`; what the key says meanwhile is looked up once more.
             progress: is told how many rows are done.
         """
-        with open_folder(self.folder) as state:
-            key = key_in(state, self.folder)
+        with changing_key(self.folder) as (state, key):
             current = proposal.against(key)
             if current.drawn:
                 return current.certificate
-            people = current.people
             if key is None:
-                bounds = current.plan.bounds
-                key = Key(self.folder, people.fingerprint, bounds, people.ids, people.outcomes)
-                keep_source(state, key)
+                keep_source(state, current.roster, current.plan.bounds)
             plan = current.named()
-            rows = draw_rows(
-                people.coordinates, plan.mechanism, plan.projection, current.noise, progress
+            points, order = draw_rows(
+                current.coordinates, plan.mechanism, plan.projection, current.noise, progress
             )
-            frame = pd.DataFrame(rows.points, columns=list(plan.names))
+            frame = pd.DataFrame(points, columns=list(plan.names))
             frame.insert(0, ROW, np.arange(plan.rows))
             content = table_bytes(frame, "csv" if plan.file.endswith("csv") else "parquet")
             certificate = replace(plan, sha256=sha256_of(content))
-            drawn = Drawn(plan.release, current.asked, certificate.to_json(), rows.order)
-            keep_release(state, drawn, content)
-        leave_notice(self.folder)
+            keep_release(state, Drawn(certificate, order, current.seed), content)
         return certificate
 
     def check_out(self, proposal: Proposal, out: str | Path) -> None:
@@ -198,15 +270,16 @@ class Curator:
             check_out(Path(out), self.folder, certificate)
             # Before anyone sees it, so that an older copy of the key is known for one.
             announce(self.folder, release)
-            written = write_release(certificate, rows, Path(out), self.folder)
+            written = write_release(certificate, rows, Path(out))
             # Whoever is stopped before this line and asks for a new release gets this one again.
             mark_published(state, release)
             return written
 
     def answer(
         self, release: str, questions: Sequence[Question], outcomes: pd.DataFrame | None = None
-    ) -> list[Answer]:
-        """Answers to these questions, and before them all that were given for the release.
+    ) -> list[Question]:
+        """These questions with their answers, and before them all that were answered for the
+        release.
 
         An answer is drawn once. The same question again gets the same answer; so does a person who
         is asked for in another release of the table as often as is allowed.
@@ -224,19 +297,19 @@ class Curator:
         with self._opened() as (state, key):
             drawn = key.find(release)
             certificate = drawn.certificate
-            before = [each.answer for each in key.answers if each.release == release]
-            asked = [each.question for each in before]
-            new = new_questions(questions, asked, certificate.rows, certificate.repeats)
+            before = [each.public for each in key.answers if each.release == release]
+            new = new_questions(questions, before, certificate.rows, certificate.repeats)
             known, tried = _known_outcomes(key, outcomes)
             people = drawn.order[[question.row for question in new]]
             missing = people[np.isnan(known[people]) & ~tried[people]].tolist()
             if missing:
-                raise Unmeasured(tuple(key.ids[person] for person in dict.fromkeys(missing)))
+                raise Unmeasured(tuple(key.roster.ids[person] for person in dict.fromkeys(missing)))
             rules = certificate.repeats, certificate.answers
             given = drawn_answers(release, new, people, known, key.answers, rules, drawn.seed)
             keep_answers(state, given)
         # Nobody sees an answer before it is kept.
-        return sorted([*before, *(each.answer for each in given)], key=lambda each: each.question)
+        answered = [*before, *(each.public for each in given)]
+        return sorted(answered, key=lambda question: question.number)
 
     def kept_answers(self, outcomes: pd.DataFrame) -> int:
         """How many people in a table of outcomes have an answer drawn from another outcome.
@@ -244,32 +317,28 @@ class Curator:
         Such an answer stays as it is: a second one would tell more about the person than was
         promised.
         """
-        key = self._key()
-        known, tried = _known_outcomes(key, outcomes)
+        key = self._read()
+        now, tried = _known_outcomes(key, outcomes)
         used = {each.person: each.outcome for each in key.answers if tried[each.person]}
-        then = np.array(
-            [np.nan if value is None else value for value in used.values()], dtype=float
-        )
-        now = known[list(used)]
-        return int((~((then == now) | (np.isnan(then) & np.isnan(now)))).sum())
+        then = np.array([np.nan if value is None else value for value in used.values()])
+        return int((~_same(then, now[list(used)])).sum())
 
     def outcome_columns(self) -> tuple[str, str]:
         """What the columns of ids and outcomes are called in a table of outcomes."""
-        return _outcome_columns(self._key())
+        bounds = self._read().bounds
+        return bounds.id, bounds.outcome_column
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Connection, Key]]:
         """The key, for this process alone; what is done with it is kept together, or not at all."""
         if not self.folder.is_dir():
-            self._key()
-        with open_folder(self.folder) as state:
-            key = key_in(state, self.folder)
+            raise self._absent()
+        with changing_key(self.folder) as (state, key):
             if key is None:
                 raise self._absent()
-            leave_notice(self.folder)
             yield state, key
 
-    def _key(self) -> Key:
+    def _read(self) -> Key:
         if self.folder.is_dir():
             check_folder(self.folder)
         key = read_key(self.folder)
@@ -283,25 +352,106 @@ class Curator:
         )
 
 
-def _outcome_columns(key: Key) -> tuple[str, str]:
-    return key.bounds.id, key.bounds.outcome or "outcome"
-
-
 def _known_outcomes(key: Key, frame: pd.DataFrame | None) -> tuple[FloatArray, BoolArray]:
     """(n,) outcomes, NaN where there is none, and (n,) whether somebody tried to measure it."""
-    known = np.full(len(key.ids), np.nan) if key.outcomes is None else key.outcomes.copy()
-    tried = np.zeros(len(key.ids), dtype=np.bool_)
+    known = key.roster.outcomes.copy()
+    tried = np.zeros(len(known), dtype=np.bool_)
     if frame is None:
         return known, tried
-    ids = ids_of(frame, key.bounds)
-    places = {person: place for place, person in enumerate(key.ids)}
+    ids = key.bounds.ids_of(frame)
+    places = {person: place for place, person in enumerate(key.roster.ids)}
     strangers = [name for name in ids if name not in places]
     if strangers:
         raise InvalidInput(
             f"ids in the table of outcomes that are not in the released table: {len(strangers)}, "
             f"first {strangers[0]!r}; correct them. Nothing was answered."
         )
-    values = finite_outcomes(frame, _outcome_columns(key)[1])
-    at = np.array([places[name] for name in ids], dtype=np.int64)
-    known[at], tried[at] = values, True
+    at = [places[name] for name in ids]
+    known[at], tried[at] = key.bounds.outcomes_of(frame), True
     return known, tried
+
+
+def _same(outcomes: FloatArray, others: FloatArray) -> BoolArray:
+    """Where outcomes are equal, or both missing."""
+    same: BoolArray = (outcomes == others) | (np.isnan(outcomes) & np.isnan(others))
+    return same
+
+
+# What is refused.
+
+
+def _check_same(key: Key, proposal: Proposal) -> None:
+    """Refuse a key of another kind of noise, of other bounds, another table or other outcomes."""
+    if key.drawn and key.simulated is not (proposal.seed is not None):
+        raise InvalidInput(
+            f"the key in {key.folder} belongs to simulated releases, which protect nobody; a real "
+            "release needs a key of its own. Name another folder, or delete this one."
+            if key.simulated
+            else f"the key in {key.folder} belongs to real releases; a simulated one keeps a key "
+            "of its own. Name another folder."
+        )
+    if key.bounds.everything != proposal.plan.bounds.everything:
+        raise InvalidInput(
+            f"the key in {key.folder} was made with other bounds; a table that is released again "
+            "keeps its bounds and units, or the releases could not be counted together."
+        )
+    if key.roster.fingerprint != proposal.roster.fingerprint:
+        raise InvalidInput(
+            f"the key in {key.folder} belongs to another table; name another key folder. People "
+            "who are in both tables pay for both releases."
+        )
+    # Answers come from the outcomes in the key; others would be left aside in silence.
+    kept, given = key.roster.outcomes, proposal.roster.outcomes
+    differ = ~_same(kept, given)
+    if differ.any():
+        new, gone = int(np.isnan(kept[differ]).sum()), int(np.isnan(given[differ]).sum())
+        changed = int(differ.sum())
+        raise InvalidInput(
+            f"{changed} of {len(kept)} outcomes are not those that the key in {key.folder} holds "
+            f"({changed - new - gone} changed, {new} new, {gone} now empty). Released rows hold no "
+            "outcomes, so the release stays as it is, and nothing was drawn or changed. Give new "
+            "outcomes with the answers: `discreet curate answer ... --outcomes TABLE`, with "
+            f"{key.bounds.id} and {key.bounds.outcome} of those people alone. To get the release "
+            "again, repeat the command with the outcomes as they were."
+        )
+
+
+def _check_worth(plan: Certificate, allowed: Allowed) -> None:
+    """Refuse a promise that is worth nothing, unless it was asked for by name."""
+    deltas = {"delta": plan.budget.delta}
+    if plan.answers is not None:
+        deltas["the delta of the answers"] = plan.answers.delta
+    for name, delta in deltas.items():
+        if delta * plan.rows > 1.0 and not allowed.large_delta:
+            # A power of ten at least ten times below 1 / rows.
+            small = min(1e-5, float(10.0 ** -(math.ceil(math.log10(plan.rows)) + 1)))
+            raise InvalidInput(
+                f"{name} was {delta:g}, above 1 / {plan.rows} = {1.0 / plan.rows:.2g} (the number "
+                "of rows is public): a release that shows someone's row as it is would then be "
+                f"allowed now and then. Choose one far below that, such as {small:g}, or ask for "
+                "it by name (--allow-large-delta)."
+            )
+    for guarantee in (plan.guarantee, plan.with_answers):
+        if guarantee is not None:
+            check_protects(guarantee, allowed.protects_nobody)
+
+
+def _refusal(key: Key, plan: Certificate) -> str:
+    """What another release would cost."""
+    last = key.drawn[-1].certificate
+    text = (
+        f"this table was released before with the key in {key.folder} (release {last.release}, "
+        f"{_cost(last)}). With the release that you ask for, everybody's promise would become "
+        f"{_cost(plan)}. If that is what you want, ask for a new release (--new-release); to get "
+        "the earlier one again, repeat its own settings."
+    )
+    if key.simulated:
+        text += f" As it was simulated, you can also delete {key.folder} and begin again."
+    return text
+
+
+def _cost(plan: Certificate) -> str:
+    """What all releases so far promise together."""
+    held, radius = plan.guarantee, plan.guarantee.adjacency.radius
+    reach = "any replacement of a row" if radius is None else f"rows within distance {radius:g}"
+    return f"epsilon = {rounded_up(held.epsilon)}, delta = {held.delta:g} for {reach}"

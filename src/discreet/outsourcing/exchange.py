@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.durable import draft_name, sweep_drafts, sync_folder, write_bytes
-from discreet.outsourcing.answers import Answer, Question
+from discreet.outsourcing.answers import Question
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.certificate import Certificate
 from discreet.problems.table_files import read_table
@@ -43,6 +43,7 @@ from discreet.records import check_path
 from discreet.validation import FloatArray, InvalidInput
 
 Format = Literal["csv", "parquet"]
+FORMATS: tuple[Format, ...] = ("csv", "parquet")
 CERTIFICATE = "certificate.json"
 ASK_COLUMNS = ("release", "question", "row")
 ANSWER_COLUMNS = (*ASK_COLUMNS, "answer")
@@ -103,36 +104,28 @@ class ReleasedTable:
             return np.zeros(len(extent)), extent
         return self.certificate.projection.box(extent)
 
-    def in_box(self) -> FloatArray:
-        """(n, r) the released rows, each number moved to the nearest one that is possible."""
-        low, high = self.box
-        inside: FloatArray = np.clip(self.points, low, high)
-        return inside
-
     def beliefs(self) -> RowBeliefs:
         """What the release says about where the rows are."""
         low, high = self.box
         return RowBeliefs.within(self.points, self.certificate.mechanism.scale, low, high)
 
 
-def write_release(certificate: Certificate, rows: bytes, out: Path, key: Path) -> bool:
+def write_release(certificate: Certificate, rows: bytes, out: Path) -> bool:
     """Write a drawn release to the folder `out`; False if it was there already, whole.
 
     Args:
         certificate: of the release.
         rows: the file of its rows.
-        out: the folder.
-        key: the folder of the key.
-
-    Raises:
-        InvalidInput: for a folder that holds something else; nothing is written.
+        out: a folder that `check_out` allows.
     """
-    check_out(out, key, certificate)
     out = out.resolve()
     contents = {certificate.file: rows, CERTIFICATE: certificate.to_json().encode("utf-8")}
     sweep_drafts(out.parent, out.name)
     replaced = out.is_dir() and any(out.iterdir())
-    if replaced and all(_holds(out / name, content) for name, content in contents.items()):
+    if replaced and all(
+        (out / name).is_file() and (out / name).read_bytes() == content
+        for name, content in contents.items()
+    ):
         return False
     draft = out.with_name(draft_name(out.name))
     draft.mkdir()
@@ -192,22 +185,30 @@ def _replaceable(out: Path, certificate: Certificate) -> bool:
     return old.simulated and there == {CERTIFICATE, old.file} and sha256_of(rows) == old.sha256
 
 
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
+# Questions and answers.
 
 
 def write_questions(release: str, questions: Sequence[Question], path: Path) -> None:
     """The ask file."""
-    refuse_foreign(path, ASK_COLUMNS)
-    write_table(_frame(release, questions), path)
+    _write(release, questions, path, ASK_COLUMNS)
 
 
-def write_answers(release: str, answers: Sequence[Answer], path: Path) -> None:
+def write_answers(release: str, answers: Sequence[Question], path: Path) -> None:
     """The answers file."""
-    refuse_foreign(path, ANSWER_COLUMNS)
-    values = [math.nan if answer.value is None else answer.value for answer in answers]
-    frame = _frame(release, [answer.question for answer in answers])
-    write_table(frame.assign(answer=np.array(values, dtype=np.float64)), path)
+    _write(release, answers, path, ANSWER_COLUMNS)
+
+
+def _write(
+    release: str, questions: Sequence[Question], path: Path, columns: tuple[str, ...]
+) -> None:
+    refuse_foreign(path, columns)
+    facts = {
+        "release": [release] * len(questions),
+        "question": np.array([each.number for each in questions], dtype=np.int64),
+        "row": np.array([each.row for each in questions], dtype=np.int64),
+        "answer": np.array([each.answer for each in questions], dtype=np.float64),
+    }
+    write_table(pd.DataFrame({name: facts[name] for name in columns}), path)
 
 
 def read_questions(path: Path) -> tuple[str, list[Question]]:
@@ -216,32 +217,72 @@ def read_questions(path: Path) -> tuple[str, list[Question]]:
     Raises:
         InvalidInput: a file that is no ask file, or one that asks the same question twice.
     """
-    frame = _read(path, ASK_COLUMNS, "an ask file")
-    return _release_of(frame, path), _questions(frame, path)
+    name, numbers, rows, _ = _read(path, ASK_COLUMNS, "an ask file")
+    return name, [Question(*each) for each in zip(numbers, rows, strict=True)]
 
 
-def read_answers(path: Path) -> tuple[str, list[Answer]]:
-    """The release and the answers of an answers file.
+def read_answers(path: Path) -> tuple[str, list[Question]]:
+    """The release and the answered questions of an answers file.
 
     Raises:
         InvalidInput: a file that is no answers file, or answers that are not numbers.
     """
-    frame = _read(path, ANSWER_COLUMNS, "an answers file")
-    questions = _questions(frame, path)
-    values = _numbers(frame["answer"])
-    bad = (np.isnan(values) & frame["answer"].notna().to_numpy()) | np.isinf(values)
+    name, numbers, rows, frame = _read(path, ANSWER_COLUMNS, "an answers file")
+    answers = _numbers(frame["answer"])
+    bad = (np.isnan(answers) & frame["answer"].notna().to_numpy()) | np.isinf(answers)
     if bad.any():
         place = int(np.argmax(bad))
         raise InvalidInput(
-            f"{path} has the answer {frame['answer'].iloc[place]!r} to question "
-            f"{questions[place].number}; an answer is a finite number, or empty if the row cannot "
-            "be measured."
+            f"{path} has the answer {frame['answer'].iloc[place]!r} to question {numbers[place]}; "
+            "an answer is a finite number, or empty if the row cannot be measured."
         )
-    answers = [
-        Answer(question, None if math.isnan(value) else value)
-        for question, value in zip(questions, values.tolist(), strict=True)
+    return name, [
+        Question(number, row).answered(None if math.isnan(answer) else answer)
+        for number, row, answer in zip(numbers, rows, answers.tolist(), strict=True)
     ]
-    return _release_of(frame, path), answers
+
+
+def _read(
+    path: Path, columns: tuple[str, ...], kind: str
+) -> tuple[str, list[int], list[int], pd.DataFrame]:
+    """The release, the numbers of questions and their rows in a table with these columns."""
+    frame = read_table(path, ("release",))
+    if tuple(map(str, frame.columns)) != columns:
+        raise InvalidInput(
+            f"{path} has the columns {', '.join(map(str, frame.columns))}; {kind} has "
+            f"{', '.join(columns)}. Give the file as the other party sent it."
+        )
+    names = frame["release"].astype(str).unique().tolist()
+    if len(names) != 1:
+        raise InvalidInput(
+            f"{path} is about {len(names)} releases; a file is about one. Give each its own file."
+        )
+    numbers, rows = _whole(frame, "question", 1, path), _whole(frame, "row", 0, path)
+    number, times = Counter(numbers).most_common(1)[0]
+    if times > 1:
+        raise InvalidInput(f"{path} has question {number} twice; each question is asked once.")
+    return str(names[0]), numbers, rows, frame
+
+
+def _whole(frame: pd.DataFrame, name: str, least: int, path: Path) -> list[int]:
+    numbers = _numbers(frame[name])
+    bad = ~((numbers >= least) & (numbers < 2**53) & (numbers == np.round(numbers)))
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise InvalidInput(
+            f"{path} has the {name} {frame[name].iloc[place]!r} in line {place + 2}; it must be a "
+            f"whole number of at least {least}."
+        )
+    whole: list[int] = numbers.astype(np.int64).tolist()
+    return whole
+
+
+def _numbers(values: pd.Series[Any]) -> FloatArray:
+    """(n,) a column as numbers, NaN for what is none."""
+    numbers: FloatArray = pd.to_numeric(values, errors="coerce").to_numpy(
+        np.float64, na_value=np.nan
+    )
+    return numbers
 
 
 def refuse_foreign(path: Path, columns: tuple[str, ...]) -> None:
@@ -261,59 +302,7 @@ def has_columns(path: Path, columns: tuple[str, ...]) -> bool:
         return False
 
 
-def _frame(release: str, questions: Sequence[Question]) -> pd.DataFrame:
-    numbers = {
-        "question": [question.number for question in questions],
-        "row": [question.row for question in questions],
-    }
-    whole = {name: np.array(column, dtype=np.int64) for name, column in numbers.items()}
-    return pd.DataFrame({"release": [release] * len(questions), **whole})
-
-
-def _read(path: Path, columns: tuple[str, ...], what: str) -> pd.DataFrame:
-    frame = read_table(path, ("release",))
-    if tuple(map(str, frame.columns)) != columns:
-        raise InvalidInput(
-            f"{path} has the columns {', '.join(map(str, frame.columns))}; {what} has "
-            f"{', '.join(columns)}. Give the file as the other party sent it."
-        )
-    return frame
-
-
-def _release_of(frame: pd.DataFrame, path: Path) -> str:
-    names = frame["release"].astype(str).unique().tolist()
-    if len(names) != 1:
-        raise InvalidInput(
-            f"{path} is about {len(names)} releases; a file is about one. Give each its own file."
-        )
-    return str(names[0])
-
-
-def _questions(frame: pd.DataFrame, path: Path) -> list[Question]:
-    whole: list[list[int]] = []
-    for name, least in (("question", 1), ("row", 0)):
-        values = column_of(frame, name)
-        numbers = _numbers(values)
-        bad = ~((numbers >= least) & (numbers < 2**53) & (numbers == np.round(numbers)))
-        if bad.any():
-            place = int(np.argmax(bad))
-            raise InvalidInput(
-                f"{path} has the {name} {values.iloc[place]!r} in line {place + 2}; it must be a "
-                f"whole number of at least {least}."
-            )
-        whole.append(numbers.astype(np.int64).tolist())
-    number, times = max(Counter(whole[0]).items(), key=lambda item: item[1])
-    if times > 1:
-        raise InvalidInput(f"{path} has question {number} twice; each question is asked once.")
-    return [Question(number, row) for number, row in zip(*whole, strict=True)]
-
-
-def _numbers(values: pd.Series[Any]) -> FloatArray:
-    """(n,) a column as numbers, NaN for what is none."""
-    numbers: FloatArray = pd.to_numeric(values, errors="coerce").to_numpy(
-        np.float64, na_value=np.nan
-    )
-    return numbers
+# Tables.
 
 
 def write_table(frame: pd.DataFrame, path: Path, private: bool = False) -> None:

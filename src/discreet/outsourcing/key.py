@@ -32,18 +32,17 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from discreet.durable import PRIVATE_FILE, StateFile, sweep_drafts, sync_folder, write_bytes
 from discreet.outsourcing.answers import GivenAnswer
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import DAMAGE, Certificate
-from discreet.validation import FloatArray, IntArray, InvalidInput
+from discreet.validation import FloatArray, IntArray, InvalidInput, Refusals
 
 NOTICE = (
     "SECRET: key.sqlite says which person each released row belongs to. Keep it; without it no "
@@ -52,13 +51,13 @@ NOTICE = (
 _FILE, _NOTICE = "key.sqlite", "SECRET.txt"
 _SIMULATED = "-simulated"
 _PUBLISHED = re.compile(r"([0-9a-f]{32})\.published")
-_APPLICATION = 0x6B657932
+_APPLICATION = 0x6B657933
 _SCHEMA = (
     """CREATE TABLE source (
         fingerprint TEXT NOT NULL, bounds TEXT NOT NULL, id TEXT NOT NULL, outcome TEXT,
-        ids TEXT NOT NULL, outcomes BLOB)""",
+        ids TEXT NOT NULL, outcomes BLOB NOT NULL)""",
     """CREATE TABLE releases (
-        number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, asked TEXT NOT NULL,
+        number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, seed TEXT,
         certificate TEXT NOT NULL, rows BLOB NOT NULL, people BLOB NOT NULL,
         published INTEGER NOT NULL DEFAULT 0)""",
     """CREATE TABLE draws (
@@ -72,33 +71,61 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True, eq=False)
+class Roster:
+    """The people of a table, sorted by id.
+
+    Attributes:
+        ids: (n,) their names.
+        outcomes: (n,) what was measured, NaN where nothing was.
+        fingerprint: of ids and coordinates, by which a table is known.
+    """
+
+    ids: tuple[str, ...]
+    outcomes: FloatArray
+    fingerprint: str
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, bounds: PublicBounds) -> tuple[Roster, FloatArray]:
+        """The people of a table, and their rows as points (n, d).
+
+        Raises:
+            InvalidInput: for everything that does not fit the bounds, at once.
+        """
+        refusals = Refusals()
+        with refusals.collected():
+            ids = bounds.ids_of(frame)
+        with refusals.collected():
+            coordinates = bounds.coordinates(frame)
+        outcomes = np.full(len(frame), np.nan)
+        if bounds.outcome is not None:
+            with refusals.collected():
+                outcomes = bounds.outcomes_of(frame)
+        refusals.raise_if_any()
+        by_id = sorted(range(len(ids)), key=ids.__getitem__)
+        names = tuple(ids[place] for place in by_id)
+        coordinates = coordinates[by_id]
+        # By these a table is known, so they stay as they are until they are drawn.
+        coordinates.setflags(write=False)
+        digest = hashlib.sha256(json.dumps(names).encode("utf-8"))
+        digest.update(np.ascontiguousarray(coordinates, dtype="<f8").tobytes())
+        return cls(names, outcomes[by_id], digest.hexdigest()), coordinates
+
+
+@dataclass(frozen=True, eq=False)
 class Drawn:
     """One release of the table.
 
     Attributes:
-        release: its name.
-        asked: what it was asked to be, in full; the same wish gives the same release.
-        text: its certificate as JSON.
+        certificate: what it promises.
         order: (n,) which of the people each released row is; secret.
+        seed: of simulated noise; None for secure noise.
         published: whether it was written out for others.
     """
 
-    release: str
-    asked: dict[str, Any]
-    text: str
+    certificate: Certificate
     order: IntArray
+    seed: int | None
     published: bool = False
-
-    @cached_property
-    def certificate(self) -> Certificate:
-        """What it promises."""
-        return Certificate.from_json(self.text)
-
-    @property
-    def seed(self) -> int | None:
-        """Of simulated noise; None for secure noise."""
-        seed: int | None = self.asked["seed"]
-        return seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,29 +134,17 @@ class Key:
 
     Attributes:
         folder: where.
-        fingerprint: of ids and coordinates.
         bounds: of the table.
-        ids: (n,) names of people, sorted.
-        outcomes: (n,) outcomes, NaN where there is none; None if the table had no such column.
+        roster: the people in it.
         drawn: the releases so far.
         answers: the answers so far, in the order in which they were given.
     """
 
     folder: Path
-    fingerprint: str
     bounds: PublicBounds
-    ids: tuple[str, ...]
-    outcomes: FloatArray | None
-    drawn: tuple[Drawn, ...] = ()
-    answers: tuple[GivenAnswer, ...] = ()
-
-    def __post_init__(self) -> None:
-        for drawn in self.drawn:
-            if not np.array_equal(np.sort(drawn.order), np.arange(len(self.ids))):
-                raise InvalidInput(
-                    f"the release {drawn.release} in {self.folder} is damaged (its order does not "
-                    "name everybody once); restore the key."
-                )
+    roster: Roster
+    drawn: tuple[Drawn, ...]
+    answers: tuple[GivenAnswer, ...]
 
     @property
     def simulated(self) -> bool:
@@ -137,18 +152,17 @@ class Key:
         return bool(self.drawn) and all(each.seed is not None for each in self.drawn)
 
     def find(self, release: str) -> Drawn:
-        """The release of that name.
-
-        Raises:
-            InvalidInput: for one that this key does not know.
-        """
+        """The release of that name; `InvalidInput` for one that this key does not know."""
         for drawn in self.drawn:
-            if drawn.release == release:
+            if drawn.certificate.release == release:
                 return drawn
         raise InvalidInput(
             f"the release {release!r} is not one of the {len(self.drawn)} that the key in "
             f"{self.folder} belongs to; give the key that was made with it."
         )
+
+
+# Reading.
 
 
 def state_of(folder: Path) -> StateFile:
@@ -163,10 +177,10 @@ def read_key(folder: Path) -> Key | None:
         InvalidInput: for a key that cannot be read or that is damaged.
     """
     with state_of(folder).reading() as state:
-        return None if state is None else key_in(state, folder)
+        return None if state is None else _key_in(state, folder)
 
 
-def key_in(state: Connection, folder: Path) -> Key | None:
+def _key_in(state: Connection, folder: Path) -> Key | None:
     """The key as its tables have it.
 
     Raises:
@@ -181,60 +195,131 @@ def key_in(state: Connection, folder: Path) -> Key | None:
             "too much would be promised."
         )
     source = state.execute(
-        "SELECT fingerprint, bounds, id, outcome, ids, outcomes FROM source"
+        "SELECT bounds, id, outcome, ids, outcomes, fingerprint FROM source"
     ).fetchone()
     if source is None:
         return None
     try:
-        fingerprint, bounds, id, outcome, ids, outcomes = source
+        bounds, id, outcome, ids, outcomes, fingerprint = source
         releases = state.execute(
-            "SELECT release, asked, certificate, people, published FROM releases ORDER BY number"
+            "SELECT certificate, people, seed, published FROM releases ORDER BY number"
         )
-        given = state.execute(
+        answers = state.execute(
             "SELECT release, question, row, person, turn, outcome, value "
             "FROM answers JOIN draws USING (person, turn) ORDER BY answers.rowid"
         )
-        return Key(
+        key = Key(
             folder,
-            fingerprint,
             PublicBounds.from_fields(json.loads(bounds), id, outcome),
-            tuple(json.loads(ids)),
-            None if outcomes is None else np.frombuffer(outcomes, "<f8"),
+            Roster(tuple(json.loads(ids)), np.frombuffer(outcomes, "<f8"), fingerprint),
             tuple(
-                Drawn(name, json.loads(asked), text, np.frombuffer(order, "<i8"), bool(published))
-                for name, asked, text, order, published in releases
+                Drawn(
+                    Certificate.from_json(text),
+                    np.frombuffer(order, "<i8"),
+                    None if seed is None else int(seed),
+                    bool(published),
+                )
+                for text, order, seed, published in releases
             ),
-            tuple(GivenAnswer(*fields) for fields in given),
+            tuple(GivenAnswer(*fields) for fields in answers),
         )
     except DAMAGE as error:
         raise InvalidInput(f"the key in {folder} is damaged ({error!r}); restore it.") from error
+    for drawn in key.drawn:
+        if not np.array_equal(np.sort(drawn.order), np.arange(len(key.roster.ids))):
+            raise InvalidInput(
+                f"the release {drawn.certificate.release} in {folder} is damaged (its order does "
+                "not name everybody once); restore the key."
+            )
+    return key
 
 
-def keep_source(state: Connection, key: Key) -> None:
-    """The table that is released, once and for all."""
-    bounds = key.bounds
-    secret = key.fingerprint, json.dumps(bounds.to_fields()), bounds.id, bounds.outcome
-    outcomes = None if key.outcomes is None else key.outcomes.astype("<f8").tobytes()
-    state.execute(
-        "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?)",
-        (*secret, json.dumps(key.ids), outcomes),
-    )
+def _names(state: Connection) -> set[str]:
+    """Names of the releases so far."""
+    return {name for (name,) in state.execute("SELECT release FROM releases")}
 
 
-def keep_release(state: Connection, drawn: Drawn, rows: bytes) -> None:
-    """One more release, with the file of its rows."""
-    asked = json.dumps(drawn.asked, allow_nan=False)
-    order = drawn.order.astype("<i8").tobytes()
-    state.execute(
-        "INSERT INTO releases (release, asked, certificate, rows, people) VALUES (?, ?, ?, ?, ?)",
-        (drawn.release, asked, drawn.text, rows, order),
-    )
+def _seen(folder: Path) -> set[str]:
+    """Names of the releases that were announced."""
+    names = (_PUBLISHED.fullmatch(path.name) for path in folder.glob("*.published"))
+    return {match[1] for match in names if match}
 
 
 def released_rows(state: Connection, release: str) -> bytes:
     """The file of the rows as it was drawn."""
     (rows,) = state.execute("SELECT rows FROM releases WHERE release = ?", (release,)).fetchone()
     return bytes(rows)
+
+
+# Keeping.
+
+
+@contextmanager
+def changing_key(folder: Path) -> Iterator[tuple[Connection, Key | None]]:
+    """The key and its state, made if need be, for this process alone: one transaction.
+
+    Raises:
+        InvalidInput: also as from `check_folder`.
+    """
+    check_folder(folder)
+    if not folder.exists():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
+    with state_of(folder).changing() as state:
+        yield state, _key_in(state, folder)
+    # It says what the folder holds, and that there is a key to be missed.
+    sweep_drafts(folder, _NOTICE)
+    if not (folder / _NOTICE).exists():
+        write_bytes(folder / _NOTICE, NOTICE.encode(), private=True)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that a key cannot be in; nothing changes.
+
+    Raises:
+        InvalidInput: also where a key was that is not there any more.
+    """
+    if not folder.exists():
+        if not folder.parent.is_dir():
+            raise InvalidInput(f"the folder of {folder} does not exist; make it first.")
+        return
+    if not folder.is_dir():
+        raise InvalidInput(f"the key {folder} is a file; name a folder.")
+    if ((folder / _NOTICE).exists() or _seen(folder)) and not _releases(folder):
+        raise InvalidInput(
+            f"a release was drawn with the key in {folder}, but its {_FILE} is gone or empty; "
+            "restore that file. A new key would promise too much."
+        )
+    if not (folder / _FILE).exists() and any(folder.iterdir()):
+        raise InvalidInput(
+            f"the folder {folder} holds other things and no key; name a new folder for the key."
+        )
+
+
+def _releases(folder: Path) -> set[str] | None:
+    """Names of the releases so far; None without a key."""
+    with state_of(folder).reading() as state:
+        return None if state is None else _names(state)
+
+
+def keep_source(state: Connection, roster: Roster, bounds: PublicBounds) -> None:
+    """The table that is released, once and for all."""
+    fields = json.dumps(bounds.to_fields())
+    ids, outcomes = json.dumps(roster.ids), roster.outcomes.astype("<f8").tobytes()
+    state.execute(
+        "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?)",
+        (roster.fingerprint, fields, bounds.id, bounds.outcome, ids, outcomes),
+    )
+
+
+def keep_release(state: Connection, drawn: Drawn, rows: bytes) -> None:
+    """One more release, with the file of its rows."""
+    certificate, order = drawn.certificate, drawn.order.astype("<i8").tobytes()
+    seed = None if drawn.seed is None else str(drawn.seed)
+    state.execute(
+        "INSERT INTO releases (release, seed, certificate, rows, people) VALUES (?, ?, ?, ?, ?)",
+        (certificate.release, seed, certificate.to_json(), rows, order),
+    )
 
 
 def announce(folder: Path, release: str) -> None:
@@ -251,12 +336,6 @@ def announce(folder: Path, release: str) -> None:
         os.close(handle)
     # Also if it was there: whoever made it may have been stopped before this.
     sync_folder(folder)
-
-
-def _seen(folder: Path) -> set[str]:
-    """Names of the releases that were announced."""
-    found = (_PUBLISHED.fullmatch(path.name) for path in folder.glob("*.published"))
-    return {match[1] for match in found if match}
 
 
 def mark_published(state: Connection, release: str) -> None:
@@ -280,6 +359,9 @@ def keep_answers(state: Connection, answers: Sequence[GivenAnswer]) -> None:
         )
 
 
+# Simulated and real.
+
+
 def simulated_key(folder: Path) -> Path:
     """Where the key of simulated releases is, beside the key of real ones."""
     if folder.name.endswith(_SIMULATED):
@@ -298,62 +380,3 @@ def key_of(release: str, folder: Path) -> Path:
     if simulated is None:
         return folder
     return beside if real is None or release in simulated else folder
-
-
-def _releases(folder: Path) -> set[str] | None:
-    """Names of the releases so far; None without a key."""
-    with state_of(folder).reading() as state:
-        return None if state is None else _names(state)
-
-
-def _names(state: Connection) -> set[str]:
-    return {name for (name,) in state.execute("SELECT release FROM releases")}
-
-
-def fingerprint_of(ids: tuple[str, ...], coordinates: FloatArray) -> str:
-    """By which a table is known: of its ids and the rows that would be released."""
-    digest = hashlib.sha256(json.dumps(list(ids)).encode("utf-8"))
-    digest.update(np.ascontiguousarray(coordinates, dtype="<f8").tobytes())
-    return digest.hexdigest()
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder that a key cannot be in; nothing changes.
-
-    Raises:
-        InvalidInput: also where a key was that is not there any more.
-    """
-    if not folder.exists():
-        if not folder.parent.is_dir():
-            raise InvalidInput(f"the folder of {folder} does not exist; make it first.")
-        return
-    if not folder.is_dir():
-        raise InvalidInput(f"the key {folder} is a file; name a folder.")
-    file = folder / _FILE
-    if ((folder / _NOTICE).exists() or _seen(folder)) and not _releases(folder):
-        raise InvalidInput(
-            f"a release was drawn with the key in {folder}, but its {file.name} is gone or empty; "
-            "restore that file. A new key would promise too much."
-        )
-    if not file.exists() and any(folder.iterdir()):
-        raise InvalidInput(
-            f"the folder {folder} holds other things and no key; name a new folder for the key."
-        )
-
-
-@contextmanager
-def open_folder(folder: Path) -> Iterator[Connection]:
-    """The key folder, made if need be, for this process alone: one transaction."""
-    check_folder(folder)
-    if not folder.exists():
-        folder.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(folder.parent)
-    with state_of(folder).changing() as state:
-        yield state
-
-
-def leave_notice(folder: Path) -> None:
-    """Say what the folder holds, and that there is a key to be missed."""
-    sweep_drafts(folder, _NOTICE)
-    if not (folder / _NOTICE).exists():
-        write_bytes(folder / _NOTICE, NOTICE.encode(), private=True)

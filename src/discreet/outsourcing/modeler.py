@@ -9,14 +9,15 @@ posterior mean and deviation (`Acquisition`).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.codec import Coded, Range
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.posterior import (
     FAMILIES,
@@ -30,14 +31,14 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    finite_number,
     finite_vector,
-    positive_number,
-    probability,
+    number_from,
+    one_of,
     whole_number,
     whole_vector,
 )
 
+AcquisitionName = Literal["expected_improvement", "upper_confidence", "gp_ucb"]
 # A prior is learnt anew when this many times as many answers have come.
 _GROWTH = 1.25
 # Squares of answers must not overflow.
@@ -45,8 +46,7 @@ _MOST = 1e100
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-@runtime_checkable
-class Acquisition(Protocol):
+class Acquisition(Coded, ABC):
     """A rule that scores rows; the largest score is asked for.
 
     Attributes:
@@ -56,9 +56,10 @@ class Acquisition(Protocol):
             not asked.
     """
 
-    name: str
-    shared: bool
+    name: ClassVar[AcquisitionName]
+    shared: ClassVar[bool] = False
 
+    @abstractmethod
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
     ) -> FloatArray:
@@ -70,11 +71,10 @@ class Acquisition(Protocol):
             best: the best posterior mean of a row that was answered, or the prior mean.
             question: the number of the question, from 1.
         """
-        ...
 
 
 @dataclass(frozen=True)
-class ExpectedImprovement:
+class ExpectedImprovement(Acquisition):
     """log E max(f - best, 0) (Jones, Schonlau and Welch 1998, eq. 15).
 
     The logarithm keeps rows apart whose improvement would underflow. Of a noisy row only what it
@@ -82,8 +82,8 @@ class ExpectedImprovement:
     instead of looking elsewhere.
     """
 
-    name = "expected_improvement"
-    shared = True
+    name: ClassVar[AcquisitionName] = "expected_improvement"
+    shared: ClassVar[bool] = True
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -94,19 +94,15 @@ class ExpectedImprovement:
 
 
 @dataclass(frozen=True)
-class PublishedUCB:
+class PublishedUCB(Acquisition):
     """Algorithm 2 of Kharkovskii et al. (2020): beta_t = 2 log(n t^2 pi^2 / (6 delta')).
 
     Attributes:
         delta: delta', the chance with which the regret bound may fail (the paper: 0.025).
     """
 
-    delta: float = 0.025
-    name = "gp_ucb"
-    shared = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", probability(self.delta, "delta of GP-UCB"))
+    delta: Annotated[float, Range(above=0.0, below=1.0)] = 0.025
+    name: ClassVar[AcquisitionName] = "gp_ucb"
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -117,7 +113,7 @@ class PublishedUCB:
 
 
 @dataclass(frozen=True)
-class UpperConfidence:
+class UpperConfidence(Acquisition):
     """mean + multiplier x deviation.
 
     Attributes:
@@ -126,13 +122,8 @@ class UpperConfidence:
             many questions on neighbours of the first high answer.
     """
 
-    multiplier: float | None = None
-    name = "upper_confidence"
-    shared = False
-
-    def __post_init__(self) -> None:
-        if self.multiplier is not None:
-            object.__setattr__(self, "multiplier", positive_number(self.multiplier, "multiplier"))
+    multiplier: Annotated[float | None, Range(above=0.0)] = None
+    name: ClassVar[AcquisitionName] = "upper_confidence"
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -144,15 +135,9 @@ class UpperConfidence:
         return score
 
 
-ACQUISITIONS: dict[str, Callable[[], Acquisition]] = {
+ACQUISITIONS: dict[AcquisitionName, type[Acquisition]] = {
     kind.name: kind for kind in (ExpectedImprovement, UpperConfidence, PublishedUCB)
 }
-
-
-def expected_improvement(mean: FloatArray, deviation: FloatArray, best: float) -> FloatArray:
-    """(n,) E max(f - best, 0) itself."""
-    improvement: FloatArray = np.exp(ExpectedImprovement().scores(mean, deviation, best, 1))
-    return improvement
 
 
 def _log_improvement(u: FloatArray) -> FloatArray:
@@ -167,8 +152,8 @@ def _log_improvement(u: FloatArray) -> FloatArray:
     bracket = np.where(safe > -1e4, np.maximum(1.0 + safe * mills, 1e-300), 1.0 / safe**2)
     high = np.where(low, 0.0, u)
     direct = np.exp(-0.5 * high * high - _LOG_ROOT_TWO_PI) + high * np.exp(log_ndtr(high))
-    found: FloatArray = np.where(low, log_density + np.log(bracket), np.log(direct))
-    return found
+    log_improvement: FloatArray = np.where(low, log_density + np.log(bracket), np.log(direct))
+    return log_improvement
 
 
 @dataclass(frozen=True)
@@ -217,17 +202,11 @@ class Modeler:
         minimize: bool = False,
         seed: int = 0,
     ) -> None:
-        if family not in FAMILIES:
-            raise InvalidInput(
-                f"the kernel family was {family!r}; it must be one of {', '.join(FAMILIES)}."
-            )
         self.beliefs = beliefs
         self.acquisition = ExpectedImprovement() if acquisition is None else acquisition
         self.repeats = whole_number(repeats, "repeats", minimum=1)
-        self.family = family
-        self.known_noise = finite_number(known_noise, "known_noise")
-        if self.known_noise < 0.0:
-            raise InvalidInput(f"known_noise was {known_noise}; a variance is 0 or more.")
+        self.family = one_of(family, "the kernel family", FAMILIES)
+        self.known_noise = number_from(known_noise, "known_noise", 0.0)
         self._sign = -1.0 if minimize else 1.0
         self._given = prior is not None
         self._seed = whole_number(seed, "seed")
@@ -271,21 +250,20 @@ class Modeler:
         The rows of one batch differ from each other as they would if each was answered as expected
         before the next is chosen (Desautels, Krause and Burdick 2014).
         """
-        wanted = whole_number(count, "count", minimum=1)
-        used = Counter([*self._rows, *self._waiting])
-        closed = {row for row, times in used.items() if times >= self.repeats} | self._closed
-        chosen: list[int] = []
-        for _ in range(wanted):
+        asked_before = len(self._waiting)
+        for _ in range(whole_number(count, "count", minimum=1)):
+            closed = self._not_to_ask([*self._rows, *self._waiting])
             if len(closed) >= self.beliefs.count:
                 break
             row = self._choose(closed)
             self._posterior.ask(row)
             self._waiting.append(row)
-            chosen.append(row)
-            used[row] += 1
-            if used[row] >= self.repeats:
-                closed.add(row)
-        return np.array(chosen, dtype=np.int64)
+        return np.array(self._waiting[asked_before:], dtype=np.int64)
+
+    def _not_to_ask(self, asked: list[int]) -> set[int]:
+        """Rows that were asked for as often as is allowed, or cannot be measured."""
+        spent = {row for row, times in Counter(asked).items() if times >= self.repeats}
+        return spent | self._closed
 
     def expect(self, rows: ArrayLike) -> None:
         """Rows (m,) that were asked for elsewhere and whose answers will come."""
@@ -353,16 +331,11 @@ class Modeler:
         """The largest expected improvement that one more question promises; infinite at first."""
         if not self._rows or self.answered < self.warm_up:
             return math.inf
-        open_rows = np.ones(self.beliefs.count, dtype=np.bool_)
-        used = Counter(self._rows)
-        open_rows[[row for row, times in used.items() if times >= self.repeats]] = False
-        open_rows[list(self._closed)] = False
-        if not open_rows.any():
-            return 0.0
-        gains = expected_improvement(
-            self._posterior.mean, self._posterior.deviation, self._incumbent()
+        improvements = ExpectedImprovement().scores(
+            self._posterior.mean, self._posterior.deviation, self._incumbent(), self.answered
         )
-        return float(gains[open_rows].max())
+        gains = np.delete(np.exp(improvements), list(self._not_to_ask(self._rows)))
+        return float(gains.max(initial=0.0))
 
     def _signed(self, prior: RowPrior) -> RowPrior:
         """Inside, outcomes count negative where the lowest is searched."""

@@ -43,21 +43,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from typing import Annotated, Literal
 
 import numpy as np
 
 from discreet.codec import Coded, Range
 from discreet.outsourcing.beliefs import RowBeliefs
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-)
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 Family = Literal["rbf", "matern32", "matern52"]
 SMOOTHNESS: dict[str, float] = {"matern32": 1.5, "matern52": 2.5}
-FAMILIES = ("rbf", *SMOOTHNESS)
+FAMILIES: tuple[Family, ...] = ("rbf", "matern32", "matern52")
 # The error of the mixture is below 0.01 at every distance (tests).
 _MIXTURE = 12
 # Shares of a mixture below this add nothing.
@@ -210,12 +207,16 @@ class RowPosterior:
 
     def ask(self, row: int) -> None:
         """Count on an answer for `row`: variances become what they will be."""
+        place = len(self.asked)
         line = self.prior.covariance(row, self.beliefs)
-        for block, used in self._used():
-            line -= block[:used, row] @ block[:used]
+        for number, block in enumerate(self._blocks):
+            used = block[: place - _BLOCK * number]
+            line -= used[:, row] @ used
         corner = float(np.sqrt(self.variance[row] + self.prior.noise))
         line /= corner
-        self._append(line)
+        if place % _BLOCK == 0:
+            self._blocks.append(np.empty((_BLOCK, len(line))))
+        self._blocks[-1][place % _BLOCK] = line
         self._corners.append(corner)
         self.asked.append(int(row))
         self._lower(line)
@@ -223,9 +224,8 @@ class RowPosterior:
     def tell(self, answer: float) -> None:
         """The answer to the oldest question that waits."""
         place = self.answered
-        row = self.asked[place]
-        # The mean at `row` is what the earlier answers made of it.
-        white = (answer - float(self.mean[row])) / self._corners[place]
+        # The mean at its row is what the earlier answers made of it.
+        white = (answer - float(self.mean[self.asked[place]])) / self._corners[place]
         self._white.append(white)
         self.mean += white * self._line(place)
 
@@ -245,18 +245,6 @@ class RowPosterior:
     def _line(self, place: int) -> FloatArray:
         line: FloatArray = self._blocks[place // _BLOCK][place % _BLOCK]
         return line
-
-    def _used(self) -> list[tuple[FloatArray, int]]:
-        count = len(self.asked)
-        return [
-            (block, min(_BLOCK, count - _BLOCK * place)) for place, block in enumerate(self._blocks)
-        ]
-
-    def _append(self, line: FloatArray) -> None:
-        place = len(self.asked)
-        if place % _BLOCK == 0:
-            self._blocks.append(np.empty((_BLOCK, len(line))))
-        self._blocks[-1][place % _BLOCK] = line
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,9 +284,7 @@ def learn_prior(
     data = _data(beliefs, rows, (answers - centre) / unit, known_noise / unit**2)
     separate = separate and beliefs.columns <= MOST_SEPARATE
     scales = beliefs.columns if separate else 1
-    theta = min(
-        (_descend(data, family, scales, start) for start in _STARTS), key=lambda result: result[0]
-    )[1]
+    theta = min((_descend(data, family, scales, start) for start in _STARTS), key=itemgetter(0))[1]
     covariance, _ = _covariance(theta, data, family, scales)
     factor = cho_factor(covariance, lower=True)
     ones = cho_solve(factor, np.ones(len(answers)))
@@ -353,9 +339,7 @@ def _covariance(
         )
         kernel += term
         slope = 1.0 - ratio + data.gaps * ratio / spread
-        slopes += term * (
-            np.moveaxis(slope, 2, 0) if scales > 1 else slope.sum(axis=2, keepdims=False)[None]
-        )
+        slopes += term * (np.moveaxis(slope, 2, 0) if scales > 1 else slope.sum(axis=2)[None])
     variance, noise = math.exp(theta[scales]), math.exp(theta[scales + 1])
     eye = np.eye(len(kernel))
     covariance = variance * kernel + noise * eye + data.extra_noise
@@ -378,8 +362,7 @@ def _objective(
     value = 0.5 * float(residual @ alpha) + float(np.log(np.diag(factor[0])).sum())
     inner = inverse - np.outer(alpha, alpha)
     gradient = np.array([0.5 * float(np.einsum("ij,ij->", inner, slope)) for slope in slopes])
-    centre = np.array([_SCALE[0]] * scales + [_VARIANCE[0], _NOISE[0]])
-    width = np.array([_SCALE[1]] * scales + [_VARIANCE[1], _NOISE[1]])
+    centre, width = np.array([_SCALE] * scales + [_VARIANCE, _NOISE]).T
     pull = (theta - centre) / width
     return value + 0.5 * float(pull @ pull), gradient + pull / width
 

@@ -12,12 +12,12 @@ The number of rows and of columns is public. Rows are put in a random order firs
 of a file (sorted by cost, say) may reveal something about people; the order stays with the curator.
 
 A projection, where one is asked for, is random and drawn without looking at the table. What decides
-the noise is its gain, the largest factor by which M lengthens a vector, from the M that was drawn.
-`orthonormal` takes r random orthonormal columns times sqrt(d / r), so lengths are kept on average
-and the gain is sqrt(d / r); `gaussian` takes entries N(0, 1 / r), as Kharkovskii et al. (2020) do,
-whose gain is about 1 + sqrt(d / r). It saves space, not noise: the total noise variance of a row
-stays d (radius / mu)^2 at best, while what it says about a distance gets coarser. M is public: that
-costs nothing, because the noise alone protects the table.
+the noise is its gain, the largest factor by which M lengthens a vector, from the M that was drawn:
+r random orthonormal columns times sqrt(d / r) keep lengths on average, and their gain is
+sqrt(d / r). (Entries N(0, 1 / r), as Kharkovskii et al. (2020) draw them, have about
+1 + sqrt(d / r).) That saves space, not noise: the total noise variance of a row stays
+d (radius / mu)^2, while what it says about a distance gets coarser. M is public: that costs
+nothing, because the noise alone protects the table.
 
 What is not done, because it would not be private: subtracting the mean is harmless, but scaling by
 the largest norm, or choosing by the smallest singular value of the table, is not.
@@ -33,14 +33,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 
 from discreet.codec import Coded, Range, Shape
 from discreet.codec.values import CheckedBy
 from discreet.outsourcing.bounds import ROUNDING
-from discreet.privacy import NoiseSource, Outsourced
+from discreet.privacy import NoiseSource, Outsourced, Release, Rounds
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier, least_scale
 from discreet.privacy.noise import NO_NOISE, check_noise_name, gaussian_multiplier
@@ -48,8 +48,6 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, finite_matri
 
 # Numbers drawn in one call. A row stays within one call, so this is the size that counts.
 AT_ONCE = 2**16
-ProjectionKind = Literal["orthonormal", "gaussian"]
-KINDS = ("orthonormal", "gaussian")
 # Covers the rounding errors of the singular value decomposition and of the gain itself.
 _MARGIN = 1.0 + 2.0**-36
 
@@ -81,22 +79,10 @@ class RowProjection(Coded):
             raise InvalidInput(f"matrix had shape {self.matrix.shape}; it must not be empty.")
 
     @classmethod
-    def draw(
-        cls, columns: int, kept: int, rng: np.random.Generator, kind: ProjectionKind = "orthonormal"
-    ) -> RowProjection:
-        """A random projection of `columns` to `kept` columns.
-
-        Raises:
-            InvalidInput: for more columns than there are, or an unknown kind.
-        """
-        most = columns if kind == "orthonormal" else None
-        size = whole_number(kept, "the number of projected columns", minimum=1, maximum=most)
-        if kind not in KINDS:
-            raise InvalidInput(f"the projection was {kind!r}; it must be one of {KINDS}.")
-        entries = rng.standard_normal((columns, size))
-        if kind == "gaussian":
-            return cls(entries / np.sqrt(size))
-        directions, _ = np.linalg.qr(entries)
+    def draw(cls, columns: int, kept: int, rng: np.random.Generator) -> RowProjection:
+        """r = `kept` random orthonormal columns times sqrt(d / r); r is from 1 to d."""
+        size = whole_number(kept, "the number of projected columns", 1, columns)
+        directions, _ = np.linalg.qr(rng.standard_normal((columns, size)))
         return cls(directions * np.sqrt(columns / size))
 
     @property
@@ -113,11 +99,6 @@ class RowProjection(Coded):
         d = len(self.matrix)
         largest = np.abs(self.matrix).T @ extent
         return float(np.linalg.norm(largest)) * 4.0 * (d + 2) * 2.0**-53
-
-    def apply(self, points: FloatArray) -> FloatArray:
-        """(n, r) the images of points (n, d)."""
-        image: FloatArray = points @ self.matrix
-        return image
 
     def box(self, extent: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(r,) least and largest coordinates of images of points between 0 and `extent` (d,)."""
@@ -153,20 +134,19 @@ class Mechanism(Coded):
         law = self.noise, self.sensitivity(distance), self.scale, self.numbers
         return GaussianEvent(gaussian_multiplier(*law))
 
-
-@dataclass(frozen=True, eq=False)
-class DrawnRows:
-    """A release as it was drawn.
-
-    Attributes:
-        points: (n, r), public.
-        order: (n,) which row of the table each point is; secret.
-        mechanism: how it was drawn.
-    """
-
-    points: FloatArray
-    order: IntArray
-    mechanism: Mechanism
+    def release(self, distance: float) -> Release:
+        """For guarantees about such a person."""
+        return Release(
+            mechanism="Gaussian noise on every number of a row",
+            event=self.event(distance),
+            sensitivity=self.sensitivity(distance),
+            sensitivity_source="the distance of rows times the largest singular value of the "
+            "projection in use, and rounding",
+            scale=self.scale,
+            people=Rounds(0, 1),
+            data="the released columns of a row",
+            noise=self.noise,
+        )
 
 
 def noise_scale(
@@ -230,8 +210,10 @@ def draw_rows(
     projection: RowProjection | None,
     noise: NoiseSource,
     progress: Callable[[int], None] | None = None,
-) -> DrawnRows:
+) -> tuple[FloatArray, IntArray]:
     """The rows (n, d) in a random order, projected, with noise.
+
+    Returns points (n, r), which are public, and (n,) which row of the table each is: secret.
 
     Args:
         coordinates: rows within the public bounds, on their grid.
@@ -252,8 +234,8 @@ def draw_rows(
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
         exact = rows[order[some]]
-        image = exact if projection is None else projection.apply(exact)
+        image = exact if projection is None else exact @ projection.matrix
         points[some] = noise.add_gaussian(image, mechanism.scale)
         if progress is not None:
             progress(min(start + step, len(rows)))
-    return DrawnRows(points, order, mechanism)
+    return points, order

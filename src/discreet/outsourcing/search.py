@@ -13,15 +13,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-import numpy as np
+from typing import Annotated
 
 from discreet import codec
 from discreet.codec import Coded, Range
-from discreet.codec.values import CheckedBy
 from discreet.durable import StateFile
-from discreet.outsourcing.answers import Answer, Question
+from discreet.outsourcing.answers import Question
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.exchange import (
     ASK_COLUMNS,
@@ -31,26 +28,17 @@ from discreet.outsourcing.exchange import (
     refuse_foreign,
     write_questions,
 )
-from discreet.outsourcing.modeler import ACQUISITIONS, BestRow, Modeler
+from discreet.outsourcing.modeler import ACQUISITIONS, AcquisitionName, BestRow, Modeler
 from discreet.outsourcing.posterior import Family, RowPrior
 from discreet.records import check_path
 from discreet.validation import InvalidInput, positive_number, whole_number
 
-Status = Literal["waiting", "answered", "impossible"]
 _APPLICATION = 0x73656172
 _SCHEMA = (
     "CREATE TABLE search (release TEXT NOT NULL, settings TEXT NOT NULL)",
     """CREATE TABLE asked (
         question INTEGER PRIMARY KEY, row INTEGER NOT NULL, status TEXT NOT NULL, answer)""",
 )
-
-
-def _known(acquisition: str) -> str:
-    if acquisition not in ACQUISITIONS:
-        raise InvalidInput(
-            f"the acquisition was {acquisition!r}; it must be one of {', '.join(ACQUISITIONS)}."
-        )
-    return acquisition
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,7 @@ class SearchSettings(Coded):
         seed: of the first rows, which are drawn at random.
     """
 
-    acquisition: Annotated[str, CheckedBy(_known)] = "expected_improvement"
+    acquisition: AcquisitionName = "expected_improvement"
     family: Family = "rbf"
     minimize: bool = False
     prior: RowPrior | None = None
@@ -73,47 +61,29 @@ class SearchSettings(Coded):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question and what became of it.
-
-    Attributes:
-        question: its number and row.
-        status: `waiting`, `answered`, or `impossible` where the row cannot be measured.
-        answer: the outcome, if it was answered.
-    """
-
-    question: Question
-    status: Status = "waiting"
-    answer: float | None = None
-
-    @classmethod
-    def settled(cls, answer: Answer) -> Asked:
-        """A question with what came of it."""
-        status: Status = "impossible" if answer.value is None else "answered"
-        return cls(answer.question, status, answer.value)
-
-
-@dataclass(frozen=True)
 class Turn:
     """What one turn did.
 
     Attributes:
-        asked: all questions so far.
+        asked: all questions so far, and what became of them.
         new_answers: how many answers were taken over.
         new_questions: how many questions were asked.
-        done: whether the search is over.
-        reason: why it is over; "" if it goes on.
+        reason: why the search is over; "" if it goes on.
         best: the best answered row; None before the first answer.
         gain: the largest expected improvement of one more question.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[Question, ...]
     new_answers: int
     new_questions: int
-    done: bool
     reason: str
     best: BestRow | None
     gain: float
+
+    @property
+    def done(self) -> bool:
+        """Whether the search is over."""
+        return bool(self.reason)
 
     @property
     def waiting(self) -> int:
@@ -142,24 +112,19 @@ class Search:
         self, table: ReleasedTable, state: str | Path, settings: SearchSettings | None = None
     ) -> None:
         self.table = table
+        self.release = table.certificate.release
         self.path = Path(state)
-        self._kept = _read(self.path, table.certificate.release)
-        known = self._kept or (settings or SearchSettings(), ())
-        if settings is not None and known[0] != settings:
-            before, now = asdict(known[0]), asdict(settings)
+        self._kept = _read(self.path, self.release)
+        self.settings, self.asked = self._kept or (settings or SearchSettings(), ())
+        if settings is not None and self.settings != settings:
+            before, now = asdict(self.settings), asdict(settings)
             differing = [f"{name} = {before[name]}" for name in now if before[name] != now[name]]
             raise InvalidInput(
                 f"the search in {self.path} was begun with other settings "
                 f"({', '.join(differing)}); repeat those, or name another state file to begin anew."
             )
-        self.settings, self.asked = known
         self.beliefs: RowBeliefs = table.beliefs()
         self._make_modeler()
-
-    @property
-    def release(self) -> str:
-        """The name of the release."""
-        return self.table.certificate.release
 
     def step(
         self,
@@ -193,33 +158,26 @@ class Search:
         taken = 0
         if tell is not None and Path(tell).exists():
             taken = self._take(*read_answers(Path(tell)))
-        asked_now, reason = 0, ""
+        new: list[Question] = []
+        reason = ""
         if not self._waiting():
             reason = self._finished(most, least)
             if not reason:
-                rows = self.modeler.ask(min(size, most - len(self.asked)))
-                asked_now = len(rows)
-                first = 1 + max((each.question.number for each in self.asked), default=0)
-                new = [Asked(Question(first + i, int(row))) for i, row in enumerate(rows)]
+                rows = self.modeler.ask(min(size, most - len(self.asked))).tolist()
+                first = 1 + max((each.number for each in self.asked), default=0)
+                new = [Question(first + place, row) for place, row in enumerate(rows)]
                 self.asked = (*self.asked, *new)
                 reason = "" if new else "every row has been asked for as often as is allowed"
         self._save()
         waiting = self._waiting()
         if waiting:
-            write_questions(self.release, [each.question for each in waiting], asking)
+            write_questions(self.release, waiting, asking)
         elif asking.exists() and _is_ask_file(asking, self.release):
             asking.unlink()
-        return Turn(
-            self.asked,
-            taken,
-            asked_now,
-            bool(reason),
-            reason,
-            self.modeler.best(),
-            self.modeler.expected_gain(),
-        )
+        best, gain = self.modeler.best(), self.modeler.expected_gain()
+        return Turn(self.asked, taken, len(new), reason, best, gain)
 
-    def _waiting(self) -> list[Asked]:
+    def _waiting(self) -> list[Question]:
         return [each for each in self.asked if each.status == "waiting"]
 
     def _finished(self, most: int, least: float | None) -> str:
@@ -229,62 +187,55 @@ class Search:
             return f"one more question promises less than {least:g}"
         return ""
 
-    def _take(self, release: str, answers: list[Answer]) -> int:
-        """Take over what is new; check everything first."""
+    def _take(self, release: str, answers: list[Question]) -> int:
+        """Take over what is new, and say how many answers that are; check everything first."""
         if release != self.release:
             raise InvalidInput(
                 f"the answers belong to release {release}, the search to {self.release}; give the "
                 "answers file of this release."
             )
         if not self.asked:
-            answers = sorted(answers, key=lambda each: each.question)
-            self.asked = tuple(map(Asked.settled, answers))
+            self.asked = tuple(sorted(answers, key=lambda each: each.number))
             self._make_modeler()
             return len(answers)
-        known = {each.question.number: each for each in self.asked}
-        fresh: dict[int, Answer] = {}
+        known = {each.number: each for each in self.asked}
+        fresh: dict[int, Question] = {}
         for answer in answers:
-            number = answer.question.number
-            if number not in known or known[number].question != answer.question:
+            number, before = answer.number, known.get(answer.number)
+            if before is None or before.row != answer.row:
+                asked = f"questions 1 to {len(known)}"
+                if before is not None:
+                    asked = f"question {number} is about row {before.row}"
                 raise InvalidInput(
-                    f"the answers file answers question {number} about row {answer.question.row}, "
-                    f"which was not asked (asked: {_asked_about(known, number)}). Nothing was "
-                    "read in. If another search asked it, name a state file that is not there "
-                    "yet: a new search reads all answers."
+                    f"the answers file answers question {number} about row {answer.row}, which was "
+                    f"not asked (asked: {asked}). Nothing was read in. If another search asked it, "
+                    "name a state file that is not there yet: a new search reads all answers."
                 )
-            before = known[number]
             if before.status == "waiting":
                 fresh[number] = answer
-            elif before.answer != answer.value:
+            elif before.answer != answer.answer:
                 raise InvalidInput(
-                    f"the answers file answers question {number} with {answer.value}, but "
+                    f"the answers file answers question {number} with {answer.answer}, but "
                     f"{before.answer} came before; ask the curator which is right. Nothing was "
                     "read in."
                 )
-        if not fresh:
-            return 0
-        settled = [each.question.number for each in self.asked if each.status != "waiting"]
-        self.asked = tuple(
-            Asked.settled(fresh[each.question.number]) if each.question.number in fresh else each
-            for each in self.asked
-        )
-        if min(fresh) > max(settled, default=0):
-            self._tell([each for each in self.asked if each.question.number in fresh])
-        else:
+        last = max((each.number for each in self.asked if each.status != "waiting"), default=0)
+        self.asked = tuple(fresh.get(each.number, each) for each in self.asked)
+        if min(fresh, default=0) > last:
+            self._tell([each for each in self.asked if each.number in fresh])
+        elif fresh:
             # Learn from answers in the order of their questions, as a search taken up again does.
             self._make_modeler()
         return len(fresh)
 
-    def _tell(self, settled: list[Asked]) -> None:
-        good = [each for each in settled if each.answer is not None]
-        bad = [each.question.row for each in settled if each.status == "impossible"]
+    def _tell(self, settled: list[Question]) -> None:
+        good = [(each.row, each.answer) for each in settled if each.answer is not None]
+        bad = [each.row for each in settled if each.status == "impossible"]
         if good:
-            values = [each.answer for each in good]
-            self.modeler.tell(
-                np.array([each.question.row for each in good]), np.array(values, dtype=np.float64)
-            )
+            rows, answers = zip(*good, strict=True)
+            self.modeler.tell(rows, answers)
         if bad:
-            self.modeler.close(np.array(bad))
+            self.modeler.close(bad)
 
     def _make_modeler(self) -> None:
         """A modeler that knows what the state file knows."""
@@ -301,17 +252,13 @@ class Search:
             seed=self.settings.seed,
         )
         self._tell([each for each in self.asked if each.status != "waiting"])
-        waiting = [each.question.row for each in self._waiting()]
-        self.modeler.expect(np.array(waiting, dtype=np.int64))
+        self.modeler.expect([each.row for each in self._waiting()])
 
     def _save(self) -> None:
         """The search as it is, if it has changed."""
         if self._kept == (self.settings, self.asked):
             return
-        rows = [
-            (each.question.number, each.question.row, each.status, each.answer)
-            for each in self.asked
-        ]
+        rows = [(each.number, each.row, each.status, each.answer) for each in self.asked]
         with _state(self.path).changing() as state:
             state.execute("DELETE FROM search")
             state.execute("DELETE FROM asked")
@@ -319,12 +266,6 @@ class Search:
             state.execute("INSERT INTO search VALUES (?, ?)", (self.release, settings))
             state.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", rows)
         self._kept = (self.settings, self.asked)
-
-
-def _asked_about(known: dict[int, Asked], number: int) -> str:
-    if number in known:
-        return f"question {number} is about row {known[number].question.row}"
-    return f"questions 1 to {len(known)}" if known else "nothing yet"
 
 
 def _is_ask_file(path: Path, release: str) -> bool:
@@ -338,14 +279,14 @@ def _state(path: Path) -> StateFile:
     return StateFile(path, "a search", _SCHEMA, _APPLICATION)
 
 
-def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Asked, ...]] | None:
+def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Question, ...]] | None:
     """What a search was begun with, and what became of it; None before it began."""
     with _state(path).reading() as state:
         if state is None:
             return None
         about, settings = state.execute("SELECT release, settings FROM search").fetchone()
         asked = state.execute("SELECT question, row, status, answer FROM asked ORDER BY question")
-        questions = [Asked(Question(number, row), *rest) for number, row, *rest in asked]
+        questions = tuple(Question(*fields) for fields in asked)
     if about != release:
         raise InvalidInput(
             f"the search in {path} is about release {about}, not {release}; name another state "
@@ -355,4 +296,4 @@ def _read(path: Path, release: str) -> tuple[SearchSettings, tuple[Asked, ...]] 
         begun = codec.from_json(json.loads(settings), SearchSettings, "the settings")
     except ValueError as error:
         raise InvalidInput(f"the search in {path} is damaged ({error}); restore it.") from error
-    return begun, tuple(questions)
+    return begun, questions

@@ -18,12 +18,15 @@ import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+from discreet.codec import Range, check_fields
 from discreet.privacy.calibration import gaussian_noise_multiplier
-from discreet.validation import InvalidInput, positive_number, probability
+from discreet.validation import InvalidInput, one_of
 
 TrustModel = Literal["local", "joint", "outsourced", "none"]
+Epsilon = Annotated[float, Range(above=0.0)]
+Delta = Annotated[float, Range(0.0, below=1.0)]
 
 
 class Budget(ABC):
@@ -42,6 +45,9 @@ class Budget(ABC):
     protects_releases: ClassVar[bool] = False
     epsilon: float
     delta: float
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def private(self) -> bool:
@@ -66,13 +72,6 @@ class Budget(ABC):
         given = [entry.name for entry in fields(self) if entry.init]  # type: ignore[arg-type]
         return {"trust_model": self.trust_model, **{name: getattr(self, name) for name in given}}
 
-    def _normalise(self, least_delta: Literal["0", "above 0"]) -> None:
-        """Epsilon and delta as floats within their bounds."""
-        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-        pure = not isinstance(self.delta, bool) and self.delta == 0
-        delta = 0.0 if pure and least_delta == "0" else probability(self.delta, "delta")
-        object.__setattr__(self, "delta", delta)
-
 
 @dataclass(frozen=True)
 class Local(Budget):
@@ -85,11 +84,8 @@ class Local(Budget):
 
     trust_model: ClassVar[TrustModel] = "local"
     protects_reports: ClassVar[bool] = True
-    epsilon: float
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._normalise("0")
+    epsilon: Epsilon
+    delta: Delta = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,11 +99,8 @@ class Joint(Budget):
 
     trust_model: ClassVar[TrustModel] = "joint"
     protects_releases: ClassVar[bool] = True
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        self._normalise("0")
+    epsilon: Epsilon
+    delta: Delta
 
 
 @dataclass(frozen=True)
@@ -123,14 +116,9 @@ class Outsourced(Budget):
 
     trust_model: ClassVar[TrustModel] = "outsourced"
     protects_releases: ClassVar[bool] = True
-    epsilon: float
-    delta: float
-    radius: float | None = None
-
-    def __post_init__(self) -> None:
-        self._normalise("above 0")
-        if self.radius is not None:
-            object.__setattr__(self, "radius", positive_number(self.radius, "radius"))
+    epsilon: Epsilon
+    delta: Annotated[float, Range(above=0.0, below=1.0)]
+    radius: Annotated[float, Range(above=0.0)] | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +126,9 @@ class NonPrivate(Budget):
     """No protection at all; learners that accept it serve as references."""
 
     trust_model: ClassVar[TrustModel] = "none"
-    epsilon: float = field(default=math.inf, init=False, repr=False)
+    epsilon: Annotated[float, Range(infinite=True)] = field(
+        default=math.inf, init=False, repr=False
+    )
     delta: float = field(default=0.0, init=False, repr=False)
 
     @property
@@ -154,22 +144,15 @@ _BUDGETS: dict[str, type[Budget]] = {
 def budget_from_fields(saved: Mapping[str, Any]) -> Budget:
     """The inverse of `Budget.to_fields`; `InvalidInput` for an unknown trust model or field."""
     settings = dict(saved)
-    trust_model = settings.pop("trust_model", None)
-    if trust_model not in _BUDGETS:
-        raise InvalidInput(
-            f"the trust model was {trust_model!r}; it must be one of {', '.join(_BUDGETS)}."
-        )
+    trust_model = one_of(settings.pop("trust_model", None), "the trust model", _BUDGETS)
     kind = _BUDGETS[trust_model]
     allowed = inspect.signature(kind).parameters
-    if not set(settings) <= set(allowed):
+    needed = {name for name, given in allowed.items() if given.default is given.empty}
+    if not needed <= set(settings) <= set(allowed):
         raise InvalidInput(
-            f"the trust model {trust_model} got {', '.join(sorted(settings))}; it takes "
-            f"{', '.join(allowed)}."
+            f"the trust model {trust_model} got {', '.join(sorted(settings)) or 'nothing'}; it "
+            f"takes {', '.join(allowed) or 'nothing'}, and "
+            f"{' and '.join(sorted(needed - set(settings))) or 'none of them'} is missing (a delta "
+            "of 0 is for learners whose releases are pure)."
         )
-    for name, parameter in allowed.items():
-        if parameter.default is parameter.empty and name not in settings:
-            raise InvalidInput(
-                f"{name} is missing, which the trust model {trust_model} needs; give "
-                f"{', '.join(allowed)} (a delta of 0 for learners whose releases are pure)."
-            )
     return kind(**settings)

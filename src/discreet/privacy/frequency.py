@@ -23,10 +23,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.codec import Coded, Range
 from discreet.privacy.calibration import hiding_probability
 from discreet.privacy.noise import NoiseSource
 from discreet.validation import (
@@ -48,7 +50,7 @@ _WIDER = 1.0 + 2.0**-50
 
 
 @dataclass(frozen=True)
-class SignedSubsetSelection:
+class SignedSubsetSelection(Coded):
     """Report m distinct bins, each with a sign; sets with the truth in them are e^epsilon likelier.
 
     A set without (j, s) is drawn with probability h, one with it otherwise, uniformly. With
@@ -71,15 +73,13 @@ class SignedSubsetSelection:
         InvalidInput: also for an epsilon so small that no coin of 64 bits tells anything.
     """
 
-    bins: int
-    size: int
-    epsilon: float
+    bins: Annotated[int, Range(1)]
+    size: Annotated[int, Range(1)]
+    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
 
     def __post_init__(self) -> None:
-        whole_number(self.bins, "bins", minimum=1)
+        super().__post_init__()
         whole_number(self.size, "size", minimum=1, maximum=self.bins)
-        if self.epsilon != math.inf:
-            positive_number(self.epsilon, "epsilon")
         _ = self.hidden_probability  # refuses an epsilon that is too small
 
     @classmethod
@@ -144,11 +144,6 @@ class SignedSubsetSelection:
         """
         own = self.true_probability + self.false_probability
         return ((1.0 - mass) * 2.0 * self.other_probability + mass * own) / self.contrast**2
-
-    def mass_variance(self, mass: float | FloatArray) -> float | FloatArray:
-        """Variance per report of (|h_j| - 2q) / (p + b - 2q), the estimator of a bin's mass."""
-        shown = 2.0 * self.other_probability + self.mass_contrast * mass
-        return shown * (1.0 - shown) / self.mass_contrast**2
 
     def privatise(
         self, bins: IntArray, signs: SignArray, noise: NoiseSource
@@ -251,7 +246,7 @@ def _best_size(bins: int, epsilon: float, estimate_mass: bool) -> int:
 
 
 @dataclass(frozen=True)
-class UnaryEncoding:
+class UnaryEncoding(Coded):
     """Report 2J bits: the true one shows with probability 1/2, each other with q.
 
     Optimised unary encoding (Wang et al. 2017) of the 2J values (bin, sign). Two values differ in
@@ -260,12 +255,11 @@ class UnaryEncoding:
     The variance of an estimated sign sum is 8 e^epsilon / (e^epsilon - 1)^2 per report.
     """
 
-    bins: int
-    epsilon: float
+    bins: Annotated[int, Range(1)]
+    epsilon: Annotated[float, Range(above=0.0)]
 
     def __post_init__(self) -> None:
-        whole_number(self.bins, "bins", minimum=1)
-        positive_number(self.epsilon, "epsilon")
+        super().__post_init__()
         _ = self.hidden_probability  # refuses an epsilon that is too small
 
     @cached_property
@@ -304,7 +298,7 @@ class UnaryEncoding:
 
 
 @dataclass(frozen=True)
-class LaplaceOnCells:
+class LaplaceOnCells(Coded):
     """The published mechanism: Laplace noise on indicator U and reward V of every cell.
 
     Ma et al. (2025), eqs (11) and (12): a cell is a pair (active bin, active arm); U is 1 in the
@@ -317,13 +311,9 @@ class LaplaceOnCells:
             was given up in their bin); such a person has the cell -1.
     """
 
-    cells: int
-    epsilon: float
+    cells: Annotated[int, Range(1)]
+    epsilon: Annotated[float, Range(above=0.0)]
     partial: bool = False
-
-    def __post_init__(self) -> None:
-        whole_number(self.cells, "cells", minimum=1)
-        positive_number(self.epsilon, "epsilon")
 
     @property
     def scale(self) -> float:

@@ -22,16 +22,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from itertools import product
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from discreet.codec import Range, from_json, to_json
+from discreet.codec import Coded, Range, decode, encode
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
 from discreet.privacy.budget import Budget, TrustModel
 from discreet.validation import InvalidInput, whole_number
-
-GUARANTEE_SCHEMA = 1
-# What JSON has beside the fields.
-_HEADER = ("kind", "schema", "sentence")
 
 # Above this epsilon a promise excludes nothing. Someone who knows no more than that a record is
 # that of one of N people is, after evidence of ratio e^epsilon, 1 / (1 + N e^-epsilon) sure whose.
@@ -101,7 +97,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Coded):
     """What one person is promised, as derived from the releases.
 
     Attributes:
@@ -114,6 +110,8 @@ class Guarantee:
         reports_per_person: how many reports the guarantee covers.
         releases: how many releases it was derived from.
     """
+
+    kind: ClassVar[str] = "guarantee"
 
     trust_model: TrustModel
     epsilon: Annotated[float, Range(0.0, infinite=True)]
@@ -212,30 +210,19 @@ class Guarantee:
 
     def to_json(self) -> str:
         """The guarantee as JSON; an infinite epsilon is null."""
-        header = {"kind": "guarantee", "schema": GUARANTEE_SCHEMA}
-        fields = {**header, **to_json(self), "sentence": self.sentence}
-        return json.dumps(fields, allow_nan=False)
+        return json.dumps({**json.loads(encode(self)), "sentence": self.sentence}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
         """The inverse of `to_json`."""
         try:
-            fields = json.loads(text)
-        except ValueError as error:
-            raise InvalidInput(f"the guarantee is not JSON ({error}).") from error
-        header = [fields.pop(name, None) if isinstance(fields, dict) else None for name in _HEADER]
-        if header[:2] != ["guarantee", GUARANTEE_SCHEMA]:
-            raise InvalidInput(
-                f"this is not a guarantee of schema {GUARANTEE_SCHEMA} (kind was {header[0]!r}, "
-                f"schema {header[1]!r})."
-            )
-        try:
-            guarantee: Guarantee = from_json(fields, cls, "the guarantee")
-        except InvalidInput as error:
+            fields = dict(json.loads(text))
+            fields.pop("sentence", None)
+            return decode(json.dumps(fields), cls)
+        except (ValueError, TypeError) as error:
             raise InvalidInput(
                 f"the guarantee is damaged: {error} Read it as to_json() wrote it."
             ) from error
-        return guarantee
 
 
 def check_protects(

@@ -35,13 +35,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.codec import Coded, Range
 from discreet.privacy.accounting import Event, PureEvent
 from discreet.privacy.noise import NoiseSource
-from discreet.validation import FloatArray, IntArray, InvalidInput, positive_number
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Kept back from epsilon for the rounding of weights (see above).
 _KEPT_BACK = 1e-10
@@ -56,23 +58,15 @@ _SCORES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism:
+class ExponentialMechanism(Coded):
     """Selections that are epsilon-private each.
 
     Attributes:
-        epsilon: what one selection costs; at least 1e-6.
+        epsilon: what one selection costs; with less than 1e-6 options would be next to equally
+            likely.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        epsilon = positive_number(self.epsilon, "epsilon")
-        if epsilon < _LEAST_EPSILON:
-            raise InvalidInput(
-                f"epsilon was {self.epsilon!r}; selections need at least {_LEAST_EPSILON:g}, and "
-                "are next to uniform well above that."
-            )
-        object.__setattr__(self, "epsilon", epsilon)
+    epsilon: Annotated[float, Range(_LEAST_EPSILON)]
 
     def event(self) -> Event:
         """What one selection costs."""
@@ -146,29 +140,26 @@ def _draw(high: IntArray, low: IntArray, noise: NoiseSource) -> IntArray:
 
 def _checked(scores: ArrayLike, score_range: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Scores (n, K) and ranges (n,) as floats."""
-    quality = _numbers(scores, "scores")
+    quality, ranges = _numbers(scores, "scores"), _numbers(score_range, "score_range")
     if quality.ndim != 2 or not 1 <= quality.shape[1] <= _MOST_OPTIONS:
         raise InvalidInput(
             f"scores had shape {quality.shape}; they must have shape (selections, options), with "
             f"1 to {_MOST_OPTIONS} options."
         )
-    if np.isnan(quality).any() or np.isposinf(quality).any():
+    offered = np.isfinite(quality)
+    if not (offered | np.isneginf(quality)).all() or not offered.any(axis=1).all():
         raise InvalidInput(
-            "scores had NaN or +infinity; each must be a finite number, or -infinity for an option "
-            "that is not offered."
+            "scores had NaN or +infinity, or a row without any option; each must be a finite "
+            "number, or -infinity for an option that is not offered, and one in each row is."
         )
-    if np.isneginf(quality).all(axis=1).any():
-        raise InvalidInput("scores had a row without any option; offer at least one in each row.")
-    ranges = _numbers(score_range, "score_range")
-    if ranges.shape not in ((), (len(quality),)):
+    if (
+        ranges.shape not in ((), (len(quality),))
+        or not (np.isfinite(ranges) & (ranges > 0.0)).all()
+    ):
         raise InvalidInput(
-            f"score_range had shape {ranges.shape}; it must be one number or have shape "
-            f"({len(quality)},), one for each row of scores."
-        )
-    if not (np.isfinite(ranges) & (ranges > 0.0)).all():
-        raise InvalidInput(
-            "score_range had an entry that is not a finite number above 0; give a bound on the "
-            "range of the difference of the scores of two neighbours."
+            f"score_range had shape {ranges.shape}, or an entry that is not a finite number above "
+            f"0; give a bound on the range of the difference of the scores of two neighbours, or "
+            f"{len(quality)} of them, one for each row of scores."
         )
     return quality, np.broadcast_to(ranges, len(quality))
 

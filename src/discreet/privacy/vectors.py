@@ -33,17 +33,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import betainc, betaincc, betaincinv, gammaln, ndtri
 
-from discreet.privacy import sphere
+from discreet.codec import Coded, Range
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
 from discreet.privacy.calibration import (
     AdditiveNoise,
@@ -52,15 +51,7 @@ from discreet.privacy.calibration import (
     polar,
 )
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    InvalidInput,
-    finite_number,
-    positive_number,
-    probability,
-    whole_number,
-)
+from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # Caps are found by drawing points until one falls in, 1/P of them: this bounds time and memory.
 _LEAST_MASS = 2.0**-12
@@ -71,17 +62,15 @@ _LEAST_EPSILON = 1e-6
 _NUMBERS_AT_ONCE = 2**20
 
 
-class VectorReport(ABC):
+class VectorReport(Coded, ABC):
     """A mechanism for vectors of length at most 1, and what it costs and adds.
 
     Attributes:
-        name: how saved fields call it.
         dimension: d, at least 1.
         epsilon: what one report costs.
         sensitivity: 2, the largest distance of two vectors of length at most 1.
     """
 
-    name: ClassVar[str]
     dimension: int
     epsilon: float
     sensitivity: ClassVar[float] = 2.0
@@ -133,11 +122,6 @@ class VectorReport(ABC):
     ) -> FloatArray:
         """Reports of the vectors lengths (n,) * directions (n, d)."""
 
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values that name the mechanism and its settings."""
-        settings = [field.name for field in dataclass_fields(self)]  # type: ignore[arg-type]
-        return {"name": self.name, **{name: getattr(self, name) for name in settings}}
-
 
 @dataclass(frozen=True, init=False)
 class PrivUnit(VectorReport):
@@ -171,25 +155,36 @@ class PrivUnit(VectorReport):
             to epsilon = 8; at 12 at most 5%, at 16 24% in 20 dimensions and 48% in 500.
     """
 
-    name: ClassVar[str] = "privunit"
-    dimension: int
-    epsilon: float
+    kind: ClassVar[str] = "privunit"
+
+    dimension: Annotated[int, Range(1)]
+    epsilon: Annotated[float, Range(_LEAST_EPSILON)]
     threshold: float
 
     def __init__(self, dimension: int, epsilon: float, threshold: float | None = None) -> None:
-        size = whole_number(dimension, "dimension", minimum=1)
-        budget = positive_number(epsilon, "epsilon")
-        if budget < _LEAST_EPSILON:
-            raise InvalidInput(f"epsilon was {epsilon!r}; it must be at least {_LEAST_EPSILON:g}.")
-        object.__setattr__(self, "dimension", size)
-        object.__setattr__(self, "epsilon", budget)
-        chosen = _best_threshold(size, budget) if threshold is None else _allowed(threshold, size)
+        object.__setattr__(self, "dimension", dimension)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "threshold", 0.0 if threshold is None else threshold)
+        self.__post_init__()
+        chosen = self._allowed() if threshold is not None else _best_threshold(dimension, epsilon)
         object.__setattr__(self, "threshold", chosen)
+
+    def _allowed(self) -> float:
+        most = math.nextafter(1.0, 0.0)
+        if self.dimension > 1:
+            most = largest_threshold(self.dimension, _LEAST_MASS)
+        if not 0.0 <= self.threshold <= most:
+            raise InvalidInput(
+                f"threshold was {self.threshold!r}; in dimension {self.dimension} it must be from "
+                f"0 to {most!r}, beyond which a cap takes too long to find. Leave it out for the "
+                "best one."
+            )
+        return 0.0 if self.dimension == 1 else self.threshold
 
     @cached_property
     def cap_mass(self) -> float:
         """P, the share of the sphere that the cap covers."""
-        return sphere.cap_mass(self.dimension, self.threshold)
+        return cap_mass(self.dimension, self.threshold)
 
     @cached_property
     def hiding_probability(self) -> Fraction:
@@ -199,7 +194,7 @@ class PrivUnit(VectorReport):
     @cached_property
     def mean_cosine(self) -> float:
         """m, by which points on the sphere are divided."""
-        return sphere.mean_cosine(self.dimension, self.threshold, self.epsilon - _KEPT_BACK)
+        return mean_cosine(self.dimension, self.threshold, self.epsilon - _KEPT_BACK)
 
     @property
     def variance(self) -> float:
@@ -218,16 +213,13 @@ class PrivUnit(VectorReport):
 
     @property
     def scale(self) -> float:
-        """Epsilon."""
         return self.epsilon
 
     @property
     def mechanism(self) -> str:
-        """In words, with the cap's mass."""
         return f"PrivUnit on a vector of {self.dimension} numbers, cap of mass {self.cap_mass:.3g}"
 
     def event(self, noise_name: str) -> Event:
-        """Pure, the same for every source."""
         return PureEvent(self.epsilon)
 
     def _report(
@@ -263,7 +255,7 @@ class PrivUnit(VectorReport):
         missing = np.ones((2, people), dtype=np.bool_)
         pending = np.arange(people)
         while len(pending):
-            points = sphere.points((len(pending), self._points_at_once, self.dimension), noise)
+            points = sphere_points((len(pending), self._points_at_once, self.dimension), noise)
             # <x, v> >= threshold, by the distance: cosines near 1 would lose half the digits.
             apart = points - towards[pending, None, :]
             outside = np.einsum("npd,npd->np", apart, apart) > 2.0 * (1.0 - self.threshold)
@@ -278,9 +270,9 @@ class PrivUnit(VectorReport):
 
     def _construct(self, towards: FloatArray, hidden: BoolArray, noise: NoiseSource) -> FloatArray:
         """The same law from its parts, in floating point: the cosine, then what is orthogonal."""
-        share, mass = sphere.uniform(len(towards), noise), self.cap_mass
+        share, mass = uniform(len(towards), noise), self.cap_mass
         above = np.where(hidden, mass + share * (1.0 - mass), share * mass)
-        cosine, sine = sphere.cosines_of_masses(above, self.dimension)
+        cosine, sine = cosines_of_masses(above, self.dimension)
         other = noise.add_gaussian(np.zeros_like(towards), 1.0)
         other -= np.einsum("nd,nd->n", other, towards)[:, None] * towards
         other *= (sine / np.linalg.norm(other, axis=1))[:, None]
@@ -308,16 +300,11 @@ class GaussianVector(VectorReport):
         delta: strictly between 0 and 1.
     """
 
-    name: ClassVar[str] = "gaussian vector"
-    dimension: int
-    epsilon: float
-    delta: float
+    kind: ClassVar[str] = "gaussian-vector"
 
-    def __post_init__(self) -> None:
-        size = whole_number(self.dimension, "dimension", minimum=1)
-        object.__setattr__(self, "dimension", size)
-        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+    dimension: Annotated[int, Range(1)]
+    epsilon: Annotated[float, Range(above=0.0)]
+    delta: Annotated[float, Range(above=0.0, below=1.0)]
 
     @cached_property
     def _noise(self) -> AdditiveNoise:
@@ -331,21 +318,17 @@ class GaussianVector(VectorReport):
 
     @property
     def variance(self) -> float:
-        """scale^2, exactly."""
         return self.scale**2
 
     @property
     def largest_variance(self) -> float:
-        """The same in all directions."""
         return self.variance
 
     @property
     def mechanism(self) -> str:
-        """In words."""
         return f"Gaussian noise on each of {self.dimension} numbers of a report"
 
     def event(self, noise_name: str) -> Event:
-        """Gaussian, as the named source achieves it on vectors of this dimension."""
         # Lengths made 1 are 1 up to rounding.
         reach = self.sensitivity * (1.0 + 1e-12)
         return GaussianEvent(gaussian_multiplier(noise_name, reach, self.scale, self.dimension))
@@ -356,45 +339,84 @@ class GaussianVector(VectorReport):
         return noise.add_gaussian(lengths[:, None] * directions, self.scale)
 
 
-VECTOR_REPORTS: dict[str, type[PrivUnit] | type[GaussianVector]] = {
-    PrivUnit.name: PrivUnit,
-    GaussianVector.name: GaussianVector,
-}
+# Caps of the unit sphere in d dimensions, and points on it.
+#
+# With x uniform on the sphere and v a unit vector, the cosine c = <x, v> has the density
+# Gamma(d/2) / (sqrt(pi) Gamma((d - 1)/2)) (1 - c^2)^((d - 3)/2) on [-1, 1]. The cap of a threshold
+# is {x : <x, v> >= threshold}, of mass 1/2 I_(1 - threshold^2)((d - 1)/2, 1/2) for thresholds from
+# 0 on. In d = 1 the sphere is {-1, 1}, and every cap with a threshold from 0 on is one point.
 
 
-def vector_report_from_fields(fields: Mapping[str, Any]) -> VectorReport:
-    """The inverse of `to_fields`.
+def cap_mass(dimension: int, threshold: float) -> float:
+    """The share of the sphere with cosines of at least `threshold`, from 0 to below 1."""
+    if dimension == 1:
+        return 0.5
+    half, square = (dimension - 1) / 2.0, threshold**2
+    if square < 0.5:  # 1 - square would lose the digits of a small threshold
+        return 0.5 * float(betaincc(0.5, half, square))
+    return 0.5 * float(betainc(half, 0.5, (1.0 - threshold) * (1.0 + threshold)))
 
-    Raises:
-        InvalidInput: for a name that is not known, or settings that the mechanism does not allow.
+
+def largest_threshold(dimension: int, mass: float) -> float:
+    """The threshold in d >= 2 of the cap of that mass, at most 1/2."""
+    return math.sqrt(1.0 - float(betaincinv((dimension - 1) / 2.0, 0.5, 2.0 * mass)))
+
+
+def mean_cosine(dimension: int, threshold: float, epsilon: float) -> float:
+    """E c where points of the cap are e^epsilon times as likely as others.
+
+    It is A (e^epsilon - 1) / (e^epsilon P + 1 - P) with P the cap's mass and A the integral of c
+    over the cap, Gamma(d/2) (1 - threshold^2)^((d - 1)/2) / (2 sqrt(pi) Gamma((d + 1)/2)). Here
+    e^epsilon is divided out and A computed from its logarithm, so that nothing overflows.
     """
-    if not isinstance(fields, Mapping):
-        raise InvalidInput(f"a mechanism was {fields!r:.80}; it must be as to_fields() made it.")
-    settings = dict(fields)
-    name = settings.pop("name", None)
-    if not isinstance(name, str) or name not in VECTOR_REPORTS:
-        raise InvalidInput(
-            f"the mechanism's name was {name!r:.80}; it must be one of {list(VECTOR_REPORTS)}."
-        )
-    try:
-        return VECTOR_REPORTS[name](**settings)
-    except TypeError as error:
-        raise InvalidInput(f"the settings of {name} do not fit: {error}.") from error
+    rest = (1.0 - threshold) * (1.0 + threshold)
+    log_ratio = float(gammaln(dimension / 2.0) - gammaln((dimension + 1) / 2.0))
+    log_part = log_ratio + (dimension - 1) / 2.0 * math.log(rest)
+    part = math.exp(log_part) / (2.0 * math.sqrt(math.pi))
+    mass = cap_mass(dimension, threshold)
+    return part * -math.expm1(-epsilon) / (mass + (1.0 - mass) * math.exp(-epsilon))
 
 
 @lru_cache(maxsize=4096)
 def _best_threshold(dimension: int, epsilon: float) -> float:
-    return sphere.best_threshold(dimension, epsilon - _KEPT_BACK, _LEAST_MASS)
+    return best_threshold(dimension, epsilon - _KEPT_BACK, _LEAST_MASS)
 
 
-def _allowed(threshold: float, dimension: int) -> float:
-    number = finite_number(threshold, "threshold", "a number of at least 0 and below 1")
-    most = math.nextafter(1.0, 0.0)
-    if dimension > 1:
-        most = sphere.largest_threshold(dimension, _LEAST_MASS)
-    if not 0.0 <= number <= most:
-        raise InvalidInput(
-            f"threshold was {threshold!r}; in dimension {dimension} it must be from 0 to {most!r}, "
-            "beyond which a cap takes too long to find. Leave it out for the best one."
-        )
-    return 0.0 if dimension == 1 else number
+def best_threshold(dimension: int, epsilon: float, least_mass: float) -> float:
+    """The threshold with the largest mean cosine among caps of at least that mass.
+
+    d log m / d threshold = (m - threshold) density / A for m the mean cosine, so m grows while it
+    is above the threshold and falls afterwards: the best is where the two are equal.
+    """
+    if dimension == 1:
+        return 0.0
+    low, high = 0.0, largest_threshold(dimension, least_mass)
+    if mean_cosine(dimension, high, epsilon) >= high:
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        if mean_cosine(dimension, middle, epsilon) > middle:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def uniform(shape: int | tuple[int, ...], noise: NoiseSource) -> FloatArray:
+    """Odd multiples of 2^-53 between 0 and 1, symmetric about 1/2 and never 0, 1/2 or 1."""
+    return ((noise.keys(shape) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def sphere_points(shape: tuple[int, ...], noise: NoiseSource) -> FloatArray:
+    """Independent uniform points, each along the last axis of an array of that shape."""
+    normal = ndtri(uniform(shape, noise))
+    drawn: FloatArray = normal / np.sqrt(np.einsum("...d,...d->...", normal, normal))[..., None]
+    return drawn
+
+
+def cosines_of_masses(masses: FloatArray, dimension: int) -> tuple[FloatArray, FloatArray]:
+    """Thresholds (n,) in d >= 2 of caps with masses (n,) from 0 to 1, and sqrt(1 - threshold^2)."""
+    half = (dimension - 1) / 2.0
+    sine_squared = betaincinv(half, 0.5, 2.0 * np.minimum(masses, 1.0 - masses))
+    sign = np.where(masses <= 0.5, 1.0, -1.0)
+    return sign * np.sqrt(1.0 - sine_squared), np.sqrt(sine_squared)

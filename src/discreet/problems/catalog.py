@@ -8,14 +8,13 @@ data show NAME` prints. `load_problem` checks options against them and then call
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_type_hints
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from discreet.problems.base import Problem
 from discreet.problems.classification import (
@@ -25,17 +24,16 @@ from discreet.problems.classification import (
     bandit_from_table,
     classification_from_table,
 )
-from discreet.problems.columns import Column, Number, Whole, columns_of
+from discreet.problems.columns import Column, Number, Positive, columns_of
 from discreet.problems.decision_sets import BumpProblem, DoseProblem
 from discreet.problems.functions import (
-    BERNOULLI,
+    BENCHMARK,
     NOISES,
-    Noise,
     camelback,
     michalewicz,
     styblinski_tang,
 )
-from discreet.problems.kernel_grid import KernelGridProblem, Smoothness, beta_weights
+from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.problems.real_data import (
     ADULT_CLASSES,
     ADULT_COLUMNS,
@@ -50,15 +48,7 @@ from discreet.problems.real_data import (
     read_adult,
     read_packaged,
 )
-from discreet.problems.synthetic import (
-    LAWS,
-    Centres,
-    ContextLaw,
-    ContextSampler,
-    UniformContexts,
-    exponential,
-    symmetric,
-)
+from discreet.problems.synthetic import LAWS, exponential, symmetric
 from discreet.problems.table_files import read_table
 from discreet.problems.toml_words import Place, checked
 from discreet.validation import InvalidInput, one_of
@@ -107,12 +97,11 @@ class Entry:
     @cached_property
     def options(self) -> type[BaseModel]:
         """The pydantic model of the options: the parameters of `build`."""
-        hints = get_type_hints(self.build, include_extras=True)
         fields: dict[str, Any] = {}
-        for name, option in inspect.signature(self.build).parameters.items():
+        for name, option in inspect.signature(self.build, eval_str=True).parameters.items():
             if name != "files":
                 default = ... if option.default is option.empty else option.default
-                fields[name] = hints[name], Field(default, description=self.meanings[name])
+                fields[name] = option.annotation, Field(default, description=self.meanings[name])
         return create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
 
     @property
@@ -136,6 +125,7 @@ def _short(value: object) -> str:
 
 
 _ENTRIES: dict[str, Entry] = {}
+Build = TypeVar("Build", bound=Callable[..., Problem])
 
 
 def entries() -> tuple[Entry, ...]:
@@ -190,13 +180,13 @@ def named(
     arms: tuple[str, ...] = (),
     /,
     **meanings: str,
-) -> Callable[[Callable[..., Problem]], Callable[..., Problem]]:
-    """Enter a function as a named problem, with what each of its options means.
+) -> Callable[[Build], Build]:
+    """Enter a function or class as a named problem, with what each of its options means.
 
     Columns and arms are those of the problem under its default options where they are left out.
     """
 
-    def enter(build: Callable[..., Problem]) -> Callable[..., Problem]:
+    def enter(build: Build) -> Build:
         own, names = columns, arms
         if own is None:
             usual = build()
@@ -207,21 +197,9 @@ def named(
     return enter
 
 
-One = Annotated[Whole, Field(ge=1)]
-Two = Annotated[Whole, Field(ge=2)]
-Positive = Annotated[Number, Field(gt=0)]
-NotNegative = Annotated[Number, Field(ge=0)]
-
-
-_Law = Literal["uniform"] | ContextLaw
 _CONTEXTS = f'"uniform", {LAWS}'
 
-
-def _sampler(law: _Law, dimension: int) -> ContextSampler:
-    return UniformContexts(dimension) if law == "uniform" else law.sampler(dimension)
-
-
-@named(
+named(
     "exponential",
     "smooth mean rewards, each arm best in one strip of the first column",
     "Synthetic: Ma et al. (2025), section 4.1.",
@@ -229,21 +207,13 @@ def _sampler(law: _Law, dimension: int) -> ContextSampler:
     dimension="number of context columns",
     centres="arm k peaks at k/K (paper) or k/(K+1) (program)",
     contexts=_CONTEXTS,
-)
-def _exponential(
-    arms: Two = 3, dimension: One = 2, centres: Centres = "program", contexts: _Law = "uniform"
-) -> Problem:
-    return exponential(arms, dimension, centres, _sampler(contexts, dimension))
-
-
-@named(
+)(exponential)
+named(
     "symmetric",
     "two arms, each best in two opposite quarters of the square",
     "Synthetic: Ma et al. (2025), S.4.3.",
     contexts=_CONTEXTS,
-)
-def _symmetric(contexts: _Law = "uniform") -> Problem:
-    return symmetric(_sampler(contexts, 2))
+)(symmetric)
 
 
 @named(
@@ -321,21 +291,7 @@ def _table(
     return problem
 
 
-@dataclass(frozen=True)
-class _Weighting:
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    form: ClassVar[str] = "{beta = [a, b]}"
-
-    beta: list[Number]
-
-    def __post_init__(self) -> None:
-        if len(self.beta) != 2:
-            raise InvalidInput(
-                f"option 'context_weights' had beta = {self.beta}; give two numbers [a, b]."
-            )
-
-
-@named(
+named(
     "kernel_grid",
     "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
     KernelGridProblem.source,
@@ -346,20 +302,7 @@ class _Weighting:
     bound="the largest mean reward, in absolute value",
     noise="rewards have uniform noise on [-noise, noise]",
     context_weights='how likely each context is: "uniform" or {beta = [a, b]}',
-)
-def _kernel_grid(
-    contexts: Two = 30,
-    arms: Two = 60,
-    smoothness: Smoothness = "squared_exponential",
-    length_scale: Positive = 0.3,
-    bound: Positive = 0.8,
-    noise: NotNegative = 0.25,
-    context_weights: Literal["uniform"] | _Weighting = "uniform",
-) -> Problem:
-    weights = None
-    if context_weights != "uniform":
-        weights = beta_weights(contexts, *context_weights.beta)
-    return KernelGridProblem(contexts, arms, smoothness, length_scale, bound, noise, weights)
+)(KernelGridProblem)
 
 
 @named(
@@ -376,75 +319,44 @@ def _loan_quotes(tolerance: Positive = 5.0) -> Problem:
     return loan_quotes(frame, tolerance)
 
 
-@named(
+named(
     "bumps",
     "everyone brings 25 points of which one is good; f is new in each replicate",
     BumpProblem.source,
     candidates="points that each person brings",
-)
-def _bumps(candidates: Two = 25) -> Problem:
-    return BumpProblem(candidates)
-
-
-@named(
+)(BumpProblem)
+named(
     "dose",
     "find each patient's best dose among those feasible for them (invented)",
     DoseProblem.source,
     candidates="feasible doses of each patient",
-)
-def _dose(candidates: Two = 8) -> Problem:
-    return DoseProblem(candidates)
+)(DoseProblem)
 
+_OFFERED = {
+    "noise": f"the noise of a reward: {NOISES}",
+    "grid": "offer a public grid with this many values on each axis (1 or 2 columns); None offers "
+    "the whole box",
+}
+_DIMENSION = "number of columns of a point"
 
-def _checked_noise(value: object) -> object:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value == BERNOULLI or (number and 0.0 <= value < math.inf):  # type: ignore[operator]
-        return value
-    raise ValueError(f"must be {NOISES}")
-
-
-_BENCHMARK = "Benchmark of Dubey (2021), section 6.2, scaled to [0, 1] by its extremes."
-_NOISE = f"the noise of a reward: {NOISES}"
-_GRID = (
-    "offer a public grid with this many values on each axis (1 or 2 columns); None offers the "
-    "whole box"
-)
-_Noise = Annotated[Noise, PlainValidator(_checked_noise)]
-
-
-@named(
+named(
     "camelback",
     "a function of 2 columns with six humps, the same points for everyone",
-    _BENCHMARK,
-    noise=_NOISE,
-    grid=_GRID,
-)
-def _camelback(noise: _Noise = 0.1, grid: Two | None = None) -> Problem:
-    return camelback(noise, grid)
-
-
-@named(
+    BENCHMARK,
+    **_OFFERED,
+)(camelback)
+named(
     "styblinski_tang",
     "a function of 20 columns, each with two valleys",
-    _BENCHMARK,
-    noise=_NOISE,
-    grid=_GRID,
-    dimension="number of columns of a point",
-)
-def _styblinski_tang(noise: _Noise = 0.1, grid: Two | None = None, dimension: One = 20) -> Problem:
-    return styblinski_tang(dimension, noise, grid)
-
-
-@named(
+    BENCHMARK,
+    **_OFFERED,
+    dimension=_DIMENSION,
+)(styblinski_tang)
+named(
     "michalewicz",
     "a function of 10 columns that is flat but for steep valleys",
-    _BENCHMARK,
-    noise=_NOISE,
-    grid=_GRID,
-    dimension="number of columns of a point",
+    BENCHMARK,
+    **_OFFERED,
+    dimension=_DIMENSION,
     steepness="how narrow the valleys are",
-)
-def _michalewicz(
-    noise: _Noise = 0.1, grid: Two | None = None, dimension: One = 10, steepness: One = 10
-) -> Problem:
-    return michalewicz(dimension, noise, grid, steepness)
+)(michalewicz)

@@ -34,12 +34,11 @@ from discreet.problems.columns import (
     box_of,
     label_texts,
 )
-from discreet.problems.tables import RowCounts, encode_columns
+from discreet.problems.tables import RowCounts, encode_columns, kept_rows
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    equally_long,
     finite_matrix,
     whole_vector,
 )
@@ -84,7 +83,11 @@ class TableProblem(Problem):
         domain.to_unit(contexts)
         self._contexts = finite_matrix(contexts, "contexts", domain.dimension).copy()
         self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
-        equally_long("rewards", self._rewards, "contexts", self._contexts)
+        if len(self._rewards) != len(self._contexts):
+            raise InvalidInput(
+                f"rewards had {len(self._rewards)} rows and contexts {len(self._contexts)}; give "
+                "one of each for every person."
+            )
         for column in self._rewards.T:
             reward_bounds.to_unit(column, len(column))
         self.domain = domain
@@ -257,9 +260,10 @@ def _encoded(
             f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
             "outcome before it chooses, and the result would mean nothing. Take it out of columns."
         )
-    encoded = encode_columns(frame, [*columns, *outcomes])
-    kept = encoded.values[encoded.kept]
-    return kept[:, :dimension], kept[:, dimension:], RowCounts.of(encoded)
+    values, rows = encode_columns(frame, [*columns, *outcomes])
+    rows.check_any()
+    kept = values[kept_rows(values)]
+    return kept[:, :dimension], kept[:, dimension:], rows
 
 
 def _never(problem: ClassificationProblem, label: str) -> tuple[str, ...]:

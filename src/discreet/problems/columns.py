@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Strict
+from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, Strict
 
 from discreet.domain import Box
 from discreet.validation import (
@@ -57,6 +57,10 @@ def _label_of(value: object) -> str:
 # What TOML holds: a number is no truth value and no text, and a whole number has no point.
 Number = Annotated[float, Strict(), AllowInfNan(False)]
 Whole = Annotated[int, Strict()]
+One = Annotated[Whole, Field(ge=1)]
+Two = Annotated[Whole, Field(ge=2)]
+Positive = Annotated[Number, Field(gt=0)]
+NotNegative = Annotated[Number, Field(ge=0)]
 Labels = tuple[Annotated[str, BeforeValidator(_label_of)], ...]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from discreet.action_space import DecisionSets
 from discreet.domain import Box
 from discreet.problems.base import People, Problem
+from discreet.problems.columns import Two
 from discreet.validation import BoolArray, FloatArray, InvalidInput, whole_number
 
 # Dubey (2021), section 6.1.
@@ -80,7 +81,7 @@ class BumpProblem(Problem):
 
     source = "Synthetic: sums of four Gaussian bumps of Dubey (2021), section 6.1."
 
-    def __init__(self, candidates: int = 25) -> None:
+    def __init__(self, candidates: Two = 25) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
         self._space = DecisionSets(self.candidates)
         self.domain = Box((-_RADIUS,) * 2, (_RADIUS,) * 2)
@@ -181,7 +182,7 @@ class DoseProblem(Problem):
 
     source = "Synthetic: dose finding with invented patients and an invented dose response."
 
-    def __init__(self, candidates: int = 8) -> None:
+    def __init__(self, candidates: Two = 8) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
         self._space = DecisionSets(self.candidates)
         low, high = zip((0.0, _DOSE_PER_KG * _WEIGHTS[1]), _AGES, _WEIGHTS, _KIDNEY, strict=True)

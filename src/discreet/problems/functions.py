@@ -18,20 +18,32 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import PlainValidator
 
 from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import Box
 from discreet.problems.base import Chosen, Crowd, Problem
+from discreet.problems.columns import One, Two
 from discreet.validation import FloatArray, InvalidInput, number_from, whole_number
 
 Function = Callable[[FloatArray], FloatArray]
-Noise = float | Literal["bernoulli"]
 
 BERNOULLI: Literal["bernoulli"] = "bernoulli"
 NOISES = 'a standard deviation of 0 or more, or "bernoulli"'
+
+
+def _declared_noise(value: object) -> object:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value == BERNOULLI or (number and 0.0 <= value < math.inf):  # type: ignore[operator]
+        return value
+    raise ValueError(f"must be {NOISES}")
+
+
+Noise = Annotated[float | Literal["bernoulli"], PlainValidator(_declared_noise)]
+BENCHMARK = "Benchmark of Dubey (2021), section 6.2, scaled to [0, 1] by its extremes."
 # Values may leave [0, 1], or pass the best value, by rounding only.
 _ROUNDING = 1e-9
 
@@ -126,7 +138,10 @@ class FunctionProblem(Problem):
             )
         self.function = function
         self.domain = domain
-        self.noise: Noise = _checked_noise(noise)
+        bernoulli = noise == BERNOULLI
+        self.noise: Noise = (
+            BERNOULLI if bernoulli else number_from(noise, "noise", 0.0, requirement=NOISES)
+        )
         self._space = PublicBox() if space is None else space
         self.best = self._best(best)
         self.source = source
@@ -254,7 +269,7 @@ class Michalewicz:
         return terms
 
 
-def camelback(noise: Noise = 0.1, grid: int | None = None) -> FunctionProblem:
+def camelback(noise: Noise = 0.1, grid: Two | None = None) -> FunctionProblem:
     """The six-hump camelback function on [-2, 2] x [-1, 1].
 
     Args:
@@ -263,28 +278,28 @@ def camelback(noise: Noise = 0.1, grid: int | None = None) -> FunctionProblem:
             people); None for the whole box.
     """
     domain = Box((-2.0, -1.0), (2.0, 1.0))
-    return _named(Camelback(), domain, noise, grid, "Six-hump camelback function")
+    return _benchmark(Camelback(), domain, noise, grid, "Six-hump camelback function")
 
 
 def styblinski_tang(
-    dimension: int = 20, noise: Noise = 0.1, grid: int | None = None
+    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 20
 ) -> FunctionProblem:
     """The Styblinski-Tang function on [-5, 5]^d; `noise` and `grid` as in `camelback`."""
     size = whole_number(dimension, "dimension", minimum=1)
     domain = Box((-5.0,) * size, (5.0,) * size)
-    return _named(StyblinskiTang(), domain, noise, grid, "Styblinski-Tang function")
+    return _benchmark(StyblinskiTang(), domain, noise, grid, "Styblinski-Tang function")
 
 
 def michalewicz(
-    dimension: int = 10, noise: Noise = 0.1, grid: int | None = None, steepness: int = 10
+    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 10, steepness: One = 10
 ) -> FunctionProblem:
     """The Michalewicz function on [0, pi]^d; `noise` and `grid` as in `camelback`."""
-    size = whole_number(dimension, "dimension", minimum=1)
-    domain = Box((0.0,) * size, (math.pi,) * size)
-    return _named(Michalewicz(size, steepness), domain, noise, grid, "Michalewicz function")
+    function = Michalewicz(dimension, steepness)
+    domain = Box((0.0,) * dimension, (math.pi,) * dimension)
+    return _benchmark(function, domain, noise, grid, "Michalewicz function")
 
 
-def _named(
+def _benchmark(
     function: Function, domain: Box, noise: Noise, grid: int | None, name: str
 ) -> FunctionProblem:
     space = None if grid is None else grid_of(domain, grid)
@@ -294,10 +309,6 @@ def _named(
         "section 6.2."
     )
     return FunctionProblem(function, domain, 1.0, noise, space, source)
-
-
-def _checked_noise(noise: Noise) -> Noise:
-    return BERNOULLI if noise == BERNOULLI else number_from(noise, "noise", 0.0, requirement=NOISES)
 
 
 def _evaluate(function: Function, points: FloatArray) -> FloatArray:

@@ -21,21 +21,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import ConfigDict
 from scipy.special import betainc
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Chosen, Crowd, Problem
+from discreet.problems.columns import NotNegative, Number, Positive, Two
 from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
     finite_matrix,
-    finite_vector,
     number_from,
     one_of,
     positive_number,
@@ -130,6 +131,36 @@ class GridCrowd(Crowd):
         return regret
 
 
+@dataclass(frozen=True)
+class BetaWeights:
+    """The probabilities that a Beta law gives to equal parts of [0, 1].
+
+    With alpha = 2 and beta = 5 most people have a low context.
+
+    Attributes:
+        beta: alpha and beta.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    form: ClassVar[str] = "{beta = [a, b]}"
+
+    beta: list[Number]
+
+    def __post_init__(self) -> None:
+        if len(self.beta) != 2:
+            raise InvalidInput(
+                f"option 'context_weights' had beta = {self.beta}; give two numbers [a, b]."
+            )
+        for shape in self.beta:
+            positive_number(shape, "a Beta shape")
+
+    def of(self, contexts: int) -> FloatArray:
+        """(C,) the weights of so many contexts; they sum to 1."""
+        weights: FloatArray = np.diff(betainc(*self.beta, np.linspace(0.0, 1.0, contexts + 1)))
+        weights /= weights.sum()
+        return weights
+
+
 class KernelGridProblem(Problem):
     """Contexts and arms on public grids, mean rewards drawn from a Gaussian process.
 
@@ -144,8 +175,7 @@ class KernelGridProblem(Problem):
         length_scale: of the kernel, above 0; contexts and arms lie in [0, 1].
         bound: the largest mean reward in absolute value, above 0.
         noise: the largest noise, at least 0.
-        context_weights: (C,) how likely each context is, in any unit (see `beta_weights`); None
-            where all are equally likely.
+        context_weights: how likely each context is: all equally, or by a Beta law.
 
     Raises:
         InvalidInput: for arguments that are not allowed, and for grids of more than 4,096 points.
@@ -155,13 +185,13 @@ class KernelGridProblem(Problem):
 
     def __init__(
         self,
-        contexts: int = 30,
-        arms: int = 60,
+        contexts: Two = 30,
+        arms: Two = 60,
         smoothness: Smoothness = "squared_exponential",
-        length_scale: float = 0.3,
-        bound: float = 0.8,
-        noise: float = 0.25,
-        context_weights: ArrayLike | None = None,
+        length_scale: Positive = 0.3,
+        bound: Positive = 0.8,
+        noise: NotNegative = 0.25,
+        context_weights: Literal["uniform"] | BetaWeights = "uniform",
     ) -> None:
         rows = whole_number(contexts, "contexts", minimum=2)
         columns = whole_number(arms, "arms", minimum=2)
@@ -180,7 +210,9 @@ class KernelGridProblem(Problem):
         self._space = ArmPoints.of(np.linspace(0.0, 1.0, columns))
         self.arm_names = point_names(columns)
         self.grid: FloatArray = np.linspace(0.0, 1.0, rows)
-        self.context_weights = _shares(context_weights, rows)
+        self.context_weights: FloatArray = (
+            np.full(rows, 1.0 / rows) if context_weights == "uniform" else context_weights.of(rows)
+        )
 
     def sample(self, people: int, rng: np.random.Generator) -> GridCrowd:
         self.check_size(people)
@@ -202,17 +234,6 @@ class KernelGridProblem(Problem):
         return function
 
 
-def beta_weights(contexts: int, alpha: float, beta: float) -> FloatArray:
-    """(C,) the probabilities that a Beta(alpha, beta) law gives to C equal parts of [0, 1].
-
-    With alpha = 2 and beta = 5 most people have a low context.
-    """
-    count = whole_number(contexts, "contexts", minimum=2)
-    shapes = positive_number(alpha, "a Beta shape"), positive_number(beta, "a Beta shape")
-    weights: FloatArray = np.diff(betainc(*shapes, np.linspace(0.0, 1.0, count + 1)))
-    return weights
-
-
 def point_names(arms: int) -> tuple[str, ...]:
     """The names of equally spaced points on [0, 1]: as few digits as tell them apart, at least 2.
 
@@ -220,20 +241,6 @@ def point_names(arms: int) -> tuple[str, ...]:
     """
     digits = max(2, math.ceil(math.log10(arms - 1)))
     return tuple(f"{value:.{digits}f}" for value in np.linspace(0.0, 1.0, arms))
-
-
-def _shares(weights: ArrayLike | None, contexts: int) -> FloatArray:
-    """(C,) weights that sum to 1."""
-    if weights is None:
-        return np.full(contexts, 1.0 / contexts)
-    array = finite_vector(weights, "context_weights", contexts)
-    if (array < 0.0).any() or not 0.0 < array.sum() < math.inf:
-        raise InvalidInput(
-            f"context_weights had the smallest value {array.min():g} and the sum {array.sum():g}; "
-            "no weight may be below 0, and at least one must be above."
-        )
-    shares: FloatArray = array / array.sum()
-    return shares
 
 
 @lru_cache(maxsize=2)

@@ -31,7 +31,13 @@ from discreet.domain import RewardBounds
 from discreet.problems.classification import TableProblem
 from discreet.problems.columns import Column, box_of
 from discreet.problems.table_files import read_csv
-from discreet.problems.tables import Encoded, RowCounts, column_of, encode_columns, numbers_of
+from discreet.problems.tables import (
+    RowCounts,
+    column_of,
+    encode_columns,
+    kept_rows,
+    numbers_of,
+)
 from discreet.validation import InvalidInput, positive_number
 
 EARNINGS_SOURCE = (
@@ -163,10 +169,11 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
         name: numbers_of(column_of(frame, name), "drop")
         for name in ("total_debit_limit", "debt_to_income", "term", "interest_rate")
     }
-    gaps = {name: np.isnan(values) for name, values in raw.items()}
-    kept = np.logical_not(np.any(list(gaps.values()), axis=0))
-    lacking = tuple((name, int(gap.sum())) for name, gap in gaps.items())
-    rows = RowCounts.of(Encoded(np.stack(list(raw.values()), axis=1), kept, lacking))
+    gaps = {name: int(np.isnan(values).sum()) for name, values in raw.items()}
+    kept = kept_rows(np.stack(list(raw.values()), axis=1))
+    lacking = tuple((name, count) for name, count in gaps.items() if count)
+    rows = RowCounts(len(frame), int(kept.sum()), lacking)
+    rows.check_any()
     limits, debts, terms, rates = (values[kept] for values in raw.values())
     if (rates < 0.0).any():
         raise InvalidInput(f"rates had {rates.min():g}; a rate must be 0 or more.")
@@ -178,7 +185,7 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
             "term": [f"{months:g} months" for months in terms],
         }
     )
-    contexts, domain = encode_columns(people, LOAN_COLUMNS).values, box_of(LOAN_COLUMNS)
+    (contexts, _), domain = encode_columns(people, LOAN_COLUMNS), box_of(LOAN_COLUMNS)
     rewards = np.maximum(0.0, 1.0 - np.abs(np.array(QUOTES) - rates[:, None]) / largest_error)
     bounds, points = RewardBounds(0.0, 1.0), ArmPoints.of(QUOTES)
     return TableProblem(contexts, rewards, domain, QUOTE_NAMES, bounds, LOAN_SOURCE, rows, points)

@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 
 from discreet.domain import unit_cube
 from discreet.problems.base import People, Problem
-from discreet.problems.columns import Number
+from discreet.problems.columns import Number, One, Two
 from discreet.validation import (
     FloatArray,
     InvalidInput,
@@ -188,28 +188,32 @@ class ContextLaw:
         return BetaContexts(tuple((alpha, beta) for alpha, beta in pairs))
 
 
+Contexts = Literal["uniform"] | ContextLaw
+
+
 def exponential(
-    arms: int = 3,
-    dimension: int = 2,
-    centres: Centres = "program",
-    contexts: ContextSampler | None = None,
+    arms: Two = 3, dimension: One = 2, centres: Centres = "program", contexts: Contexts = "uniform"
 ) -> SyntheticProblem:
-    """The paper's exponential problem; `contexts` defaults to the uniform law."""
+    """The paper's exponential problem."""
     return SyntheticProblem(
         ExponentialMeans(arms, centres),
-        contexts or UniformContexts(dimension),
+        _sampler(contexts, dimension),
         dimension,
         arms,
         "Synthetic: exponential mean rewards of Ma et al. (2025), section 4.1.",
     )
 
 
-def symmetric(contexts: ContextSampler | None = None) -> SyntheticProblem:
+def symmetric(contexts: Contexts = "uniform") -> SyntheticProblem:
     """The paper's symmetric problem with two columns and two arms."""
     return SyntheticProblem(
         symmetric_means,
-        contexts or UniformContexts(2),
+        _sampler(contexts, 2),
         2,
         2,
         "Synthetic: symmetric mean rewards of Ma et al. (2025), S.4.3.",
     )
+
+
+def _sampler(law: Contexts, dimension: int) -> ContextSampler:
+    return UniformContexts(dimension) if law == "uniform" else law.sampler(dimension)

@@ -6,14 +6,13 @@ named at once.
 | array    | shape  | meaning                                                   |
 |----------|--------|-----------------------------------------------------------|
 | values   | (n, d) | numbers or label codes; NaN where a rule leaves a row out |
-| kept     | (n,)   | the rows that take part                                   |
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +48,11 @@ _NOT_NUMBERS = tuple(
             r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*",
             "Convert dates to numbers, for example to the days since a fixed one.",
         ),
+        (
+            r"(?s).*",
+            "Declare its labels, as values = [...] or for an outcome as classes = [...], or clean "
+            "the column first.",
+        ),
     )
 )
 # More names than these are not listed one by one.
@@ -58,32 +62,15 @@ Counts = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """Columns as numbers.
-
-    Attributes:
-        values: (n, d), NaN where a rule leaves a row out.
-        kept: (n,) the rows that take part.
-        lacking: for each column in how many rows it has no value.
-        outside: for each column how many rows are left out because of a number beyond its bounds or
-            a label that is not declared.
-    """
-
-    values: FloatArray
-    kept: BoolArray
-    lacking: Counts = ()
-    outside: Counts = ()
-
-
-@dataclass(frozen=True)
 class RowCounts:
     """How many rows of a table take part, and why the others do not.
 
     Attributes:
         read: the rows of the table.
         used: those that take part.
-        lacking, outside: as in `Encoded`, without columns that have none; a row counts for every
-            column that leaves it out.
+        lacking: columns without a value in some rows, and in how many.
+        outside: columns with a number beyond their bounds, or a label that is not declared, because
+            of which rows are left out, and how many. A row counts for every such column.
     """
 
     read: int
@@ -91,17 +78,12 @@ class RowCounts:
     lacking: Counts = ()
     outside: Counts = ()
 
-    @classmethod
-    def of(cls, encoded: Encoded) -> RowCounts:
-        """The counts of an encoded table; `InvalidInput` where no row is left."""
-        lacking = tuple((name, count) for name, count in encoded.lacking if count)
-        outside = tuple((name, count) for name, count in encoded.outside if count)
-        rows = cls(len(encoded.kept), int(encoded.kept.sum()), lacking, outside)
-        if rows.used == 0:
+    def check_any(self) -> None:
+        """`InvalidInput` where no row is left."""
+        if self.used == 0:
             raise InvalidInput(
-                f"no row is left: {rows.sentence}. Check the declared bounds, labels and rules."
+                f"no row is left: {self.sentence}. Check the declared bounds, labels and rules."
             )
-        return rows
 
     @property
     def sentence(self) -> str:
@@ -118,8 +100,8 @@ class RowCounts:
 
 def encode_columns(
     frame: pd.DataFrame, columns: Sequence[Column], may_drop: bool = True
-) -> Encoded:
-    """Every row of the table as numbers, and which rows the rules keep.
+) -> tuple[FloatArray, RowCounts]:
+    """Every row of the table as numbers (n, d), NaN where a rule leaves it out, and how many stay.
 
     Args:
         frame: the table.
@@ -130,18 +112,24 @@ def encode_columns(
         InvalidInput: naming every column that is not there or whose values its rules refuse.
     """
     values = np.empty((len(frame), len(columns)), dtype=np.float64)
-    lacking, outside = [], []
+    lacking: dict[str, int] = {}
+    outside: dict[str, int] = {}
     refusals = Refusals()
     for position, column in enumerate(columns):
         with refusals.collected():
-            read = _reader(column)
             series = column_of(frame, column.name)
+            read = _labels if column.values and column.thresholds is None else _numbers
             values[:, position], absent, beyond = read(series, column, may_drop)
-            lacking.append((column.name, int(absent.sum())))
-            outside.append((column.name, int(beyond.sum())))
+            lacking |= {column.name: int(absent.sum())} if absent.any() else {}
+            outside |= {column.name: int(beyond.sum())} if beyond.any() else {}
     refusals.raise_if_any()
-    kept = np.logical_not(np.isnan(values).any(axis=1))
-    return Encoded(values, kept, tuple(lacking), tuple(outside))
+    used = int(kept_rows(values).sum())
+    return values, RowCounts(len(frame), used, tuple(lacking.items()), tuple(outside.items()))
+
+
+def kept_rows(values: FloatArray) -> BoolArray:
+    """(n,) the rows of an encoded table that no rule leaves out."""
+    return np.logical_not(np.isnan(values).any(axis=1))
 
 
 def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
@@ -151,7 +139,7 @@ def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
         series: pd.Series[Any] = frame[name]
         return series
     names = [str(column) for column in frame.columns]
-    existing = ", ".join(names[:_MANY]) + (", ..." if len(names) > _MANY else "")
+    existing = _listed(names)
     if count:
         raise InvalidInput(
             f"column {name!r} occurs {count} times in the table, which has: {existing}. Give each "
@@ -186,45 +174,26 @@ def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = Tr
     unreadable = np.isnan(array) & ~absent
     if unreadable.any():
         first = str(series.iloc[int(np.argmax(unreadable))]).strip()
+        advice = (advice for pattern, advice in _NOT_NUMBERS if pattern.fullmatch(first))
         raise InvalidInput(
             f"column {series.name!r} held text in {_where(unreadable, series)}; it must hold "
-            f"numbers. {_how_to_number(first)}"
+            f"numbers. {next(advice)}"
         )
     _refuse_missing(absent, missing, series, may_drop)
     return array
-
-
-def _how_to_number(text: str) -> str:
-    """What to do about a text that stands where a number must."""
-    for pattern, advice in _NOT_NUMBERS:
-        if pattern.fullmatch(text):
-            return advice
-    return (
-        "Declare its labels, as values = [...] or for an outcome as classes = [...], or clean the "
-        "column first."
-    )
 
 
 Read = tuple[FloatArray, BoolArray, BoolArray]
 """(n,) values with NaN for rows left out, which are missing, which are left out as outside."""
 
 
-def _reader(column: Column) -> Callable[[pd.Series[Any], Column, bool], Read]:
+def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
+    """Numbers within bounds, or the brackets between thresholds."""
+    values = numbers_of(series, column.missing, may_drop)
+    absent = np.isnan(values)
     if column.thresholds is not None:
-        return _brackets
-    return _labels if column.values else _bounded
-
-
-def _brackets(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
-    values = numbers_of(series, column.missing, may_drop)
-    absent = np.isnan(values)
-    codes = np.where(absent, math.nan, np.digitize(values, column.thresholds or ()))
-    return codes, absent, np.zeros_like(absent)
-
-
-def _bounded(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
-    values = numbers_of(series, column.missing, may_drop)
-    absent = np.isnan(values)
+        codes = np.where(absent, math.nan, np.digitize(values, column.thresholds))
+        return codes, absent, np.zeros_like(absent)
     outside = (values < column.lower) | (values > column.upper)
     if column.outside == "error" and outside.any():
         drop = ', or outside = "drop" to leave those people out' if may_drop else ""
@@ -236,21 +205,16 @@ def _bounded(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
     if column.outside == "clip":
         values, outside = np.clip(values, column.lower, column.upper), np.zeros_like(outside)
     values = np.where(outside, math.nan, values)
-    _check_levels(values, series, column)
+    if column.levels is not None:
+        steps = (values - column.lower) / (column.upper - column.lower) * (column.levels - 1)
+        between = np.abs(steps - np.round(steps)) > 1e-6
+        if between.any():
+            raise InvalidInput(
+                f"column {column.name!r} lay between two of its {column.levels} declared levels "
+                f"from {column.lower:g} to {column.upper:g} in {_where(between, series)}. Correct "
+                "levels, or leave levels out for a continuous column."
+            )
     return values, absent, outside
-
-
-def _check_levels(values: FloatArray, series: pd.Series[Any], column: Column) -> None:
-    if column.levels is None:
-        return
-    steps = (values - column.lower) / (column.upper - column.lower) * (column.levels - 1)
-    between = np.abs(steps - np.round(steps)) > 1e-6
-    if between.any():
-        raise InvalidInput(
-            f"column {column.name!r} lay between two of its {column.levels} declared levels from "
-            f"{column.lower:g} to {column.upper:g} in {_where(between, series)}. Correct levels, "
-            "or leave levels out for a continuous column."
-        )
 
 
 def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
@@ -262,9 +226,7 @@ def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
     absent = _absent(series) & np.isnan(codes)
     unknown = np.isnan(codes) & ~absent
     if column.outside == "error" and unknown.any():
-        declared = ", ".join(column.values[:_MANY]) + (
-            ", ..." if len(column.values) > _MANY else ""
-        )
+        declared = _listed(column.values)
         drop = ', or set outside = "drop" to leave those people out' if may_drop else ""
         garbled = (
             "" if all(map(str.isascii, texts)) else " If it looks garbled, save the table as UTF-8."
@@ -310,3 +272,7 @@ def _where(bad: BoolArray, series: pd.Series[Any]) -> str:
         f"{int(bad.sum())} of {len(bad)} rows, first {series.iloc[first]!s:.80} in row {first} "
         "(the first row is 0)"
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MANY]) + (", ..." if len(names) > _MANY else "")

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from rich.table import Table
 
-from discreet.audit.runner import WEAK, Finding
-from discreet.records import AuditRecord
+from discreet.records import WEAK, Finding
 from discreet.reporting.figures import Axis, number_axis
 from discreet.reporting.layout import NARROW, finish, legend_above, sheet
 from discreet.reporting.page import image, render, write_page
@@ -61,11 +60,11 @@ def audit_table(findings: Sequence[Finding]) -> Table:
 
 def _cells(finding: Finding) -> list[str]:
     """Name, trust model, promise, delta, exact replay, trials and verdict of a finding."""
-    claim, numbers = finding.claim, [ABSENT] * 4
-    if claim is not None and claim.epsilon > 0.0:
-        delta = "0" if claim.delta == 0.0 else f"{claim.delta:g}"
-        trials = _bound(finding.epsilon, 2)
-        numbers = [f"{claim.epsilon:.4g}", delta, _bound(finding.exact, 3), trials]
+    numbers = [ABSENT] * 4
+    if finding.epsilon > 0.0:
+        delta = "0" if finding.delta == 0.0 else f"{finding.delta:g}"
+        trials = _bound(finding.lower_bound, 2)
+        numbers = [f"{finding.epsilon:.4g}", delta, _bound(finding.exact, 3), trials]
         if finding.weak:
             numbers[3] += " weak"
     return [finding.name, finding.trust_model, *numbers, finding.verdict]
@@ -140,32 +139,6 @@ def audit_verdict(findings: Sequence[Finding]) -> str:
     return "; ".join(parts) + "."
 
 
-def audit_records(findings: Sequence[Finding], confidence: float) -> list[AuditRecord]:
-    """One record for each finding."""
-    return [
-        AuditRecord(
-            name=finding.name,
-            kind=finding.kind,
-            trust_model=finding.trust_model,
-            verdict=finding.verdict,
-            epsilon=None if finding.claim is None else finding.claim.epsilon,
-            delta=None if finding.claim is None else finding.claim.delta,
-            exact=finding.exact,
-            replayed=finding.replayed,
-            fault=finding.fault,
-            lower_bound=finding.epsilon,
-            bound=finding.bound,
-            attack=finding.attack,
-            trials=finding.trials,
-            true_positive_rate=finding.true_positive_rate,
-            false_positive_rate=finding.false_positive_rate,
-            confidence=finding.confidence,
-            overall_confidence=confidence,
-        )
-        for finding in findings
-    ]
-
-
 def audit_figure(findings: Sequence[Finding], width: float = 7.2) -> Figure:
     """One line for each check: a bar at the promise, a dot at what exact replay measured, a ring at
     what trials proved, with verdict and trials.
@@ -174,18 +147,14 @@ def audit_figure(findings: Sequence[Finding], width: float = 7.2) -> Figure:
     vermillion, and their dots lie right of what they claim. What was not audited is left out. Where
     the figure is narrow, names stand over their lines.
     """
-    shown = [
-        (finding, finding.claim.epsilon)
-        for finding in findings
-        if finding.claim and 0.0 < finding.claim.epsilon < 1e6
-    ]
+    shown = [(finding, finding.epsilon) for finding in findings if 0.0 < finding.epsilon < 1e6]
     left, right = _ends(shown)
     narrow = width < 5.0
     figure, [[axes]] = sheet(width=width)
     for place, (finding, promise) in enumerate(shown):
         color = VERMILLION if finding.kind == "specimen" else BLUE
         axes.plot(promise, place, "|", color=INK, markersize=8.0, markeredgewidth=1.6)
-        for epsilon, face in ((finding.exact, color), (finding.epsilon, "white")):
+        for epsilon, face in ((finding.exact, color), (finding.lower_bound, "white")):
             if not math.isnan(epsilon):
                 at = min(max(epsilon, left), right)
                 axes.plot([promise, at], [place, place], color=color, linewidth=1.0, alpha=0.35)
@@ -228,7 +197,7 @@ def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
     bounds = [
         bound
         for finding, _ in shown
-        for bound in (finding.exact, finding.epsilon)
+        for bound in (finding.exact, finding.lower_bound)
         if not math.isnan(bound)
     ]
     finite = [bound for bound in bounds if math.isfinite(bound)]
@@ -269,7 +238,7 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         confidence: with which all verdicts of trials hold together.
     """
     alt = f"Promises and findings: {audit_verdict(findings)}"
-    audited = [finding for finding in findings if finding.claim is not None]
+    audited = [finding for finding in findings if not math.isnan(finding.epsilon)]
     return render(
         "audit.html.j2",
         name=name,
@@ -282,7 +251,7 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         groups=_groups(findings),
         note=audit_note(findings, confidence),
         audited=audited,
-        unaudited=[finding for finding in findings if finding.claim is None],
+        unaudited=[finding for finding in findings if math.isnan(finding.epsilon)],
     )
 
 

@@ -1,7 +1,7 @@
 """How the regret per person fell while people were served, by what was known beforehand.
 
 A column of panels for each method, as in Figure 6 of Ma et al. (2025): regret over all people, at
-one context, and how often each arm was offered at that context, from `probes.py`.
+one context, and how often each arm was offered at that context, from `cases.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from discreet.reporting.palette import (
 )
 from discreet.reporting.reproduction import CHANCE, counted
 from discreet.reproduction.base import Results
-from discreet.reproduction.cases import REGRET
-from discreet.reproduction.probes import LOCAL_REGRET, Context
+from discreet.reproduction.cases import LOCAL_REGRET, REGRET, Context
 
 # None of them is the colour of one of the first three arms.
 _HUES = (VERMILLION, PURPLE, "#222222", SKY)

@@ -29,7 +29,7 @@ from discreet.reporting.searches import (
     search_table,
 )
 from discreet.reproduction.base import Results
-from discreet.reproduction.ma2025.grid import TransferFigure
+from discreet.reproduction.ma2025.figures import TransferFigure
 from discreet.reproduction.ma2025.settings import PROBE
 
 

@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from discreet.outsourcing.search import Status
+from discreet.outsourcing.answers import Status
 from discreet.reporting.column_units import number_text, values_at
 from discreet.reporting.figures import EVEN_IN_LIGHTNESS, heat, ruler
 from discreet.reporting.layout import finish, legend_above, name_ends, sheet, shortened, text_inches
@@ -65,7 +65,7 @@ def answers_figure(view: SearchView, width: float) -> Figure:
     """
     regret = view.optimum is not None
     figure, grid = sheet(1 + regret, width=width, heights=(2.6, 1.3)[: 1 + regret])
-    last = max(each.question.number for each in view.turn.asked if each.status != "waiting")
+    last = max(each.number for each in view.turn.asked if each.status != "waiting")
     for axes in grid.flat:
         axes.set_xlim(0.5, last + 0.5)
         if view.warm_up:
@@ -100,7 +100,7 @@ def _draw_answers(axes: Axes, view: SearchView, last: int) -> None:
     if view.optimum is not None:
         axes.axhline(view.optimum, color="#3A3A3A", linestyle=(0, (5, 2)), linewidth=1.2)
         ends.append((f"optimum\n{number_text(view.optimum)}", view.optimum, "#3A3A3A"))
-    failed = [each.question.number for each in view.turn.asked if each.status == "impossible"]
+    failed = [each.number for each in view.turn.asked if each.status == "impossible"]
     bottom = np.full(len(failed), low + 0.02 * (high - low))
     cross: dict[str, Any] = {"marker": "x", "s": 22, "c": VERMILLION, "linewidths": 1.2}
     axes.scatter(failed, bottom, zorder=3, clip_on=False, rasterized=len(failed) > _MANY, **cross)

@@ -18,10 +18,11 @@ from functools import cached_property
 
 import numpy as np
 
+from discreet.outsourcing.answers import Status
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.posterior import column_spread
-from discreet.outsourcing.search import Search, Status, Turn
+from discreet.outsourcing.search import Search, Turn
 from discreet.validation import BoolArray, FloatArray, IntArray
 
 # Regret below this share of the outcomes is an error of rounding.
@@ -96,7 +97,7 @@ class SearchView:
     def questions(self) -> IntArray:
         """(m,) see the module's table."""
         return np.array(
-            [each.question.number for each in self.turn.asked if each.status == "answered"],
+            [each.number for each in self.turn.asked if each.status == "answered"],
             dtype=np.int64,
         )
 
@@ -127,7 +128,7 @@ class SearchView:
     def not_asked(self) -> BoolArray:
         """(n,) whether nobody asked for a row."""
         others = np.ones(self.search.beliefs.count, dtype=np.bool_)
-        others[[each.question.row for each in self.turn.asked]] = False
+        others[[each.row for each in self.turn.asked]] = False
         return others
 
     @cached_property
@@ -158,7 +159,7 @@ class SearchView:
 
     def rows_that(self, status: Status) -> IntArray:
         """Rows of the questions with this status, in their order."""
-        rows = [each.question.row for each in self.turn.asked if each.status == status]
+        rows = [each.row for each in self.turn.asked if each.status == status]
         return np.array(rows, dtype=np.int64)
 
     def count(self, status: Status) -> int:

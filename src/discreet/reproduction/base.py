@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from discreet.experiments.engine import Done, Point, Row, run_trials
-from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,9 +93,9 @@ class Reproduction(ABC):
     form: str
 
     @property
-    @abstractmethod
     def sizes(self) -> tuple[int, ...]:
         """People, or questions, in a trial; empty where there are none."""
+        return ()
 
     @property
     @abstractmethod
@@ -123,12 +122,3 @@ def record_of(setting: Point, method: str, mean: Mapping[Any, Any], paper: float
     """
     measured = {key: mean[key] for key in ("metric", "mean", "standard_error", "trials")}
     return {**setting, "method": method, **measured, "paper": paper}
-
-
-def check_known(asked: Sequence[object], known: Sequence[object], what: str) -> None:
-    """Refuse names, or numbers, that there are not."""
-    unknown = [name for name in asked if name not in known]
-    if unknown:
-        raise InvalidInput(
-            f"the {what} was {unknown[0]!r}; it must be one of {', '.join(map(repr, known))}."
-        )

@@ -1,25 +1,42 @@
 """Cases: one method in one setting of a figure, how a trial of it runs, and what trials say.
 
-`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
+`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own. A
+trial gives rows as in `discreet.experiments.means`, and all say what was promised (`_promise`):
 
-A trial gives rows as in `discreet.experiments.means`: one for each way of counting regret, the
-main one first with its trace, and `final` ones for what else is measured at the end. All say what
-was promised (`_promise`).
+| metric              | trace                 | what it is                                        |
+|---------------------|-----------------------|---------------------------------------------------|
+| `regret`, ...       | of the first one      | a way of counting regret                          |
+| of `Case.measure`   |                       | what else is measured at the end (`final`)        |
+| `local_regret`      | regret(t)             | at the context of `Case.probe` (`final`)          |
+| `share_of_arm_k`    | share_k(t)            | with `mean_reward` f_k(x), and `given_up`: after  |
+|                     |                       | how many people the arm was never offered again,  |
+|                     |                       | None if it was                                    |
+
+What policies do at one context (Ma et al. 2025, section 4.1): for a context x and policies pi_1,
+pi_2, .. that serve person 1, 2, .., which are public,
+
+    share_k(t)  = 1/t sum_{i <= t} pi_i(k | x),
+    regret(t)   = sum_k share_k(t) (max_j f_j(x) - f_k(x)).
+
+The paper draws an arm at x for each person and counts it; these are the means of what it counts,
+so nothing need be drawn.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from discreet.experiments.engine import Row, Seed, frame_of
 from discreet.experiments.means import mean_traces, means
 from discreet.experiments.serving import Source, run_with_sources, trace_of
 from discreet.learners.base import Learner
+from discreet.learners.messages import ArmPolicy, Policy
 from discreet.learners.registry import learner_class
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
@@ -27,13 +44,19 @@ from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.problems.base import Crowd, Problem
 from discreet.reproduction.base import Plan, Reproduction, Results, record_of
-from discreet.reproduction.probes import Context, Probe
-from discreet.validation import FloatArray, InvalidInput, probability, whole_number
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    one_of,
+    probability,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REGRET = "regret"
+REGRET, LOCAL_REGRET = "regret", "local_regret"
 OURS, PUBLISHED = "ours", "published"
 NON_PRIVATE, UNIFORM = "non-private", "uniform"
 
@@ -41,6 +64,8 @@ NON_PRIVATE, UNIFORM = "non-private", "uniform"
 Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
 # The auxiliary sources of a trial.
 DrawSources = Callable[[np.random.Generator], Sequence[Source]]
+# A context, in the units of the problem's domain.
+Context = tuple[float, ...]
 
 
 @runtime_checkable
@@ -49,6 +74,15 @@ class Measured(Protocol):
 
     def metrics(self, people: Crowd, values: FloatArray) -> dict[str, FloatArray]:
         """Contributions (n,) by metric; the first is the main one."""
+        ...
+
+
+@runtime_checkable
+class KnowsMeans(Protocol):
+    """A problem whose mean rewards are known for every context."""
+
+    def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
+        """(n, K) for contexts (n, d)."""
         ...
 
 
@@ -89,11 +123,6 @@ class Case:
     sources: DrawSources | None = None
     probe: Context | None = None
 
-    @property
-    def private(self) -> bool:
-        """Whether anything is promised."""
-        return self.budget.private
-
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
         return learner_class(self.learner)(
@@ -106,6 +135,62 @@ class Case:
             noise=noise,
             **self.arguments,
         )
+
+
+class Probe:
+    """Watches what policies offer at one context x; called after each batch of a simulation.
+
+    Raises:
+        InvalidInput: for a problem whose mean rewards are not known, or a context outside its
+            domain.
+    """
+
+    def __init__(self, context: Context, problem: object) -> None:
+        if not isinstance(problem, KnowsMeans):
+            raise InvalidInput(
+                f"a probe was wanted of {type(problem).__name__}, whose mean rewards are not "
+                "known; use a synthetic problem, or leave the probe out."
+            )
+        self._contexts = [list(context)]
+        self._means: FloatArray = problem.mean_rewards(self._contexts)[0]
+        self._served: list[int] = []
+        self._offers: list[FloatArray] = []
+
+    def __call__(self, policy: Policy[Any], served: int) -> None:
+        if not isinstance(policy, ArmPolicy):
+            raise InvalidInput(
+                f"a probe met a {type(policy).__name__}, which chooses no arm for a context; use "
+                "a learner that chooses among arms, or leave the probe out."
+            )
+        self._served.append(served)
+        self._offers.append(policy.probabilities(self._contexts)[0])
+
+    def rows(self, at: IntArray) -> list[Row]:
+        """What was seen, at numbers of people (t,) up to that of the last batch, as rows."""
+        served, offers = np.array(self._served), np.stack(self._offers)
+        lengths = np.diff(served, prepend=0)
+        sums = np.cumsum(lengths[:, None] * offers, axis=0)
+        # Within a batch the policy is the same, so sums grow linearly from one batch to the next.
+        ends = np.concatenate([[0], served])
+        columns = [np.interp(at, ends, np.concatenate([[0.0], column])) for column in sums.T]
+        shares: FloatArray = np.stack(columns, axis=1) / at[:, None]
+        regret = shares @ (self._means.max() - self._means)
+        last_offered = (served[:, None] * (offers > 0.0)).max(axis=0)
+        rows: list[Row] = [{"metric": LOCAL_REGRET, "trace": regret}]
+        for k, mean in enumerate(self._means):
+            last = int(last_offered[k])
+            known = {"mean_reward": float(mean), "given_up": last if last < served[-1] else None}
+            rows.append({"metric": f"share_of_arm_{k + 1}", "trace": shares[:, k], **known})
+        return [
+            {**row, "value": float(row["trace"][-1]), "along": at, "final": True} for row in rows
+        ]
+
+
+def of_methods(cases: Sequence[Case], names: Sequence[str] | None) -> list[Case]:
+    """The cases of the named methods, all if none; refuses a method that there is not."""
+    known = dict.fromkeys(case.method for case in cases)
+    wanted = [one_of(name, "the method", known) for name in names or known]
+    return [case for case in cases if case.method in wanted]
 
 
 def plan_of(
@@ -130,12 +215,11 @@ def plan_of(
         case.make(0, SimulatedNoise(0))
         if case.probe is not None:
             Probe(case.probe, case.problem)
-    whole_number(trials, "trials", minimum=1)
     return Plan(
         serve,
         [{"case": case} for case in cases],
         [case.method for case in cases],
-        trials,
+        whole_number(trials, "trials", minimum=1),
         seed,
         lambda done: (finish or results_of)(cases, frame_of(done)),
     )
@@ -148,10 +232,10 @@ def serve(seed: Seed, case: Case) -> list[Row]:
     noise = SimulatedNoise(drawn)
     sources = () if case.sources is None else case.sources(np.random.default_rng(elsewhere))
     probe = None if case.probe is None else Probe(case.probe, case.problem)
-    watching = () if probe is None else (probe,)
     started = time.perf_counter()
     learner = case.make(int(public.generate_state(1)[0]), noise)
     rng = np.random.default_rng(acting)
+    watching = () if probe is None else (probe,)
     values = run_with_sources(learner, people, sources, rng, noise, watching)
     seconds = time.perf_counter() - started
     counted = {case.metric: values}
@@ -181,16 +265,15 @@ def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) ->
     """
     guarantee, events = learner.guarantee(), [release.event for release in learner.releases]
     multipliers = [event.noise_multiplier for event in events if isinstance(event, GaussianEvent)]
-    private = budget.private
     excess = None
-    if private and events and len(multipliers) == len(events):
+    if budget.private and events and len(multipliers) == len(events):
         # Kernel learners show each person once, so the weakest release counts.
         excess = min(multipliers) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
     sources = learner.source_guarantees() if isinstance(learner, SourceLearner) else {}
     return {
-        "true_epsilon": guarantee.epsilon if private else None,
+        "true_epsilon": guarantee.epsilon if budget.private else None,
         "excess_noise": excess,
-        "protects": guarantee.adjacency.record if private else None,
+        "protects": guarantee.adjacency.record if budget.private else None,
         "seconds": seconds,
         "true_epsilon_auxiliary": max((held.epsilon for held in sources.values()), default=None),
     }
@@ -220,18 +303,16 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
     ends: list[Row] = []
     for row in means(frame, ["case", "metric", "final"]).to_dict("records"):
         number = row["case"]
-        case, promised = cases[number], promises[number]
-        auxiliary = promised["true_epsilon_auxiliary"]
-        asked = {
-            "trust_model": case.budget.trust_model,
-            "epsilon": case.budget.epsilon if case.private else None,
-            "delta": case.budget.delta if case.private else None,
-        }
+        case, promised = cases[number], dict(promises[number])
+        seconds, auxiliary = promised.pop("seconds"), promised.pop("true_epsilon_auxiliary")
+        private = case.budget.private
         setting = {
             **case.setting,
-            **asked,
+            "trust_model": case.budget.trust_model,
+            "epsilon": case.budget.epsilon if private else None,
+            "delta": case.budget.delta if private else None,
             **{key: promised[key] for key in ("true_epsilon", "excess_noise", "protects")},
-            "seconds": round(promised["seconds"], 3),
+            "seconds": round(seconds, 3),
             **({} if auxiliary is None else {"true_epsilon_auxiliary": auxiliary}),
         }
         record = record_of(setting, case.method, row, case.paper.get(row["metric"]))
@@ -251,7 +332,7 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
         )
     curves = mean_traces(frame, ["case", "metric"])
     for name in ("panel", "label", "method"):
-        curves[name] = pd.Series([getattr(cases[n], name) for n in curves["case"]], dtype=object)
+        curves[name] = [getattr(cases[n], name) for n in curves["case"]]
     for name in ("epsilon", "delta"):
         curves[name] = [getattr(cases[n].budget, name) for n in curves["case"]]
     return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves, frame)
@@ -268,7 +349,7 @@ class Request:
     """
 
     rounds: int
-    delta: float | None
+    delta: float
     slow: bool = False
 
 
@@ -285,7 +366,7 @@ class RegretFigure(Reproduction):
 
     rounds: tuple[int, ...]
     delta: float | None
-    cases: Callable[[Request], list[Case]]
+    cases: Callable[[Request], Iterable[Case]]
     slow: str = ""
     form: str = "regret"
 
@@ -299,9 +380,7 @@ class RegretFigure(Reproduction):
             "trials": self.trials,
             "rounds": list(self.rounds),
             "delta": self.delta,
-            "jobs": None,
-            "json": None,
-            "plot": None,
+            **dict.fromkeys(("jobs", "json", "plot")),
             "log_scale": False,
             "published": False,
             "method": None,
@@ -334,18 +413,11 @@ class RegretFigure(Reproduction):
         if published and not self.slow:
             raise InvalidInput(f"{self.name} leaves no method out; do not ask for all of them.")
         chosen = self.delta if delta is None else probability(delta, "delta")
-        names = method or ()
 
-        def made(slow: bool) -> list[Case]:
-            return [case for n in sizes for case in self.cases(Request(n, chosen, slow))]
+        def cases(slow: bool) -> list[Case]:
+            return [case for n in sizes for case in self.cases(Request(n, chosen or 0.0, slow))]
 
-        cases = made(published)
-        if self.slow and not set(names) <= {case.method for case in cases}:
-            cases = made(True)
-        known = dict.fromkeys(case.method for case in cases)
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise InvalidInput(
-                f"the method was {unknown[0]!r}; {self.name} has {', '.join(map(repr, known))}."
-            )
-        return [case for case in cases if not names or case.method in names]
+        quick = cases(published)
+        if self.slow and not set(method or ()) <= {case.method for case in quick}:
+            quick = cases(True)
+        return of_methods(quick, method)

@@ -126,4 +126,4 @@ def sums_of(rows: np.ndarray, counts: Sequence[int]) -> EpochStatistics:
     """The sums of so many people with each of some rows, under the first policy."""
     total = np.asarray(counts) @ whole(rows)
     people = int(np.sum(counts))
-    return EpochStatistics(reports=people, epochs={0: EpochSum(people, total)}, exact=True)
+    return EpochStatistics(reports=people, epochs={0: EpochSum(people, total)})

@@ -32,23 +32,6 @@ def test_a_sample_counts_repeats() -> None:
     made.check(np.array([[0.3, 0.3]]))
 
 
-def test_a_sampler() -> None:
-    made = ContextDistribution.sampler(
-        MIXED,
-        lambda size, rng: MIXED.from_unit(np.c_[rng.integers(2, size=size), rng.random(size)]),
-        size=50,
-        seed=4,
-    )
-    assert len(made) == 50
-    again = ContextDistribution.sampler(
-        MIXED,
-        lambda size, rng: MIXED.from_unit(np.c_[rng.integers(2, size=size), rng.random(size)]),
-        size=50,
-        seed=4,
-    )
-    assert np.array_equal(made.points, again.points)
-
-
 def test_finite_contexts_refuse_others() -> None:
     made = ContextDistribution.finite(MIXED, [[1.0, 40.0], [0.0, 30.0]])
     made.check(np.array([[1.0, 0.5]]))
@@ -133,7 +116,6 @@ def test_many_contexts_that_are_the_same_are_refused_without_filling_the_memory(
         (lambda: ContextDistribution.grid(LEVELLED, [-1.0] + [1.0] * 5), "at least 0"),
         (lambda: ContextDistribution.sample(MIXED, [[0.5, 30.0]]), "takes 2 values"),
         (lambda: ContextDistribution.sample(MIXED, [[0.0, 70.0]]), "bounds"),
-        (lambda: ContextDistribution.sampler(MIXED, lambda n, rng: [], size=0), "size"),
         (lambda: from_json({"points": [[0.0]]}, ContextDistribution), "weights"),
         (
             lambda: from_json(
@@ -142,7 +124,7 @@ def test_many_contexts_that_are_the_same_are_refused_without_filling_the_memory(
             "true or false",
         ),
     ],
-    ids=range(9),
+    ids=range(8),
 )
 def test_messages(make: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):

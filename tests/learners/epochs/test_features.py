@@ -18,6 +18,7 @@ from discreet.learners.epochs.features import (
     GridFeatures,
     MapFeatures,
     arm_features,
+    feature_box,
     joint_box,
     usual_kernel,
 )
@@ -34,17 +35,17 @@ def pairs_of(contexts: np.ndarray) -> np.ndarray:
     return np.hstack([np.repeat(contexts, 4, axis=0), np.tile(DOSES.array, (len(contexts), 1))])
 
 
-def made_for(domain: Box, points: Any, kernel: str, likeness: float = 0.4) -> Any:
+def made_for(domain: Box, arms: Any, kernel: str, likeness: float = 0.4) -> Any:
     contexts = ContextDistribution.sample(domain, GRID)
     if domain is DOMAIN:
         contexts = ContextDistribution.grid(domain)
-    return arm_features(domain, 4, points, contexts, kernel=kernel, error=ERROR, likeness=likeness)
+    return arm_features(domain, arms, contexts, kernel=kernel, error=ERROR, likeness=likeness)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
 def test_arm_points_are_compared_by_the_kernel(domain: Box, kernel: str) -> None:
-    made = made_for(domain, DOSES.array, kernel)
+    made = made_for(domain, DOSES, kernel)
     assert isinstance(made, GridFeatures if domain is DOMAIN else MapFeatures)
     phi = made.all(GRID).reshape(-1, made.features)
     # (On a continuum a Matern kernel of two columns is the product of one for each.)
@@ -58,7 +59,7 @@ def test_arm_points_are_compared_by_the_kernel(domain: Box, kernel: str) -> None
 @pytest.mark.parametrize("likeness", [0.0, 0.4, 0.99])
 @pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
 def test_arms_without_an_order_are_equally_alike(domain: Box, likeness: float) -> None:
-    made = made_for(domain, None, "RBF(0.5)", likeness)
+    made = made_for(domain, 4, "RBF(0.5)", likeness)
     assert isinstance(made, GridFeatures if domain is DOMAIN else CodedFeatures)
     phi = made.all(GRID).reshape(-1, made.features)
     alike = likeness * np.ones((4, 4)) + (1.0 - likeness) * np.eye(4)
@@ -66,10 +67,10 @@ def test_arms_without_an_order_are_equally_alike(domain: Box, likeness: float) -
     assert np.allclose(phi @ phi.T, exact, atol=2.5 * ERROR)
 
 
-@pytest.mark.parametrize("points", [DOSES.array, None], ids=["points", "codes"])
+@pytest.mark.parametrize("space", [DOSES, 4], ids=["points", "codes"])
 @pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
-def test_one_arm_is_a_row_of_all_and_features_travel(domain: Box, points: Any) -> None:
-    made = made_for(domain, points, "RBF(0.5)")
+def test_one_arm_is_a_row_of_all_and_features_travel(domain: Box, space: Any) -> None:
+    made = made_for(domain, space, "RBF(0.5)")
     arms = np.array([3, 0, 2, 1, 1])
     assert np.allclose(made.at(GRID, arms), made.all(GRID)[np.arange(5), arms], atol=1e-15)
     again = from_json(to_json(made), ArmFeatures)
@@ -80,7 +81,7 @@ def test_one_arm_is_a_row_of_all_and_features_travel(domain: Box, points: Any) -
 
 
 def test_tables_are_shared_and_cannot_be_changed() -> None:
-    one, two = (made_for(DOMAIN, DOSES.array, KERNELS[0]) for _ in range(2))
+    one, two = (made_for(DOMAIN, DOSES, KERNELS[0]) for _ in range(2))
     assert one is two
     with pytest.raises(ValueError, match="read-only"):
         one.table[0, 0, 0] = 9.0
@@ -100,12 +101,12 @@ def test_a_table_of_any_norm_is_shortened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "points"),
-    [(2, None), (5, None), (5, DOSES.array)],
+    ("columns", "arms"),
+    [(2, 4), (5, 4), (5, DOSES)],
     ids=["two columns", "five columns", "five columns and arm points"],
 )
 def test_features_fit_any_number_of_columns(
-    monkeypatch: pytest.MonkeyPatch, columns: int, points: Any
+    monkeypatch: pytest.MonkeyPatch, columns: int, arms: Any
 ) -> None:
     """Fault once found: features of five columns took 86 seconds to be refused."""
     computed = 0
@@ -118,11 +119,11 @@ def test_features_fit_any_number_of_columns(
 
     monkeypatch.setattr(RBF, "__call__", counted)
     domain = unit_cube(columns)
-    box = domain if points is None else joint_box(domain, points)
+    box = feature_box(domain, arms)
     # A length scale of its own, which no other test has left in the cache.
     chosen = RBF([0.31] * box.dimension)
     contexts = ContextDistribution.usual(domain)
-    made = arm_features(domain, 4, points, contexts, kernel=chosen, error=0.001, likeness=0.5)
+    made = arm_features(domain, arms, contexts, kernel=chosen, error=0.001, likeness=0.5)
     assert made.features <= 600
     assert computed < 20e6
     x = np.random.default_rng(0).random((50, columns))
@@ -139,7 +140,7 @@ def test_features_fit_any_number_of_columns(
 def test_a_finite_set_has_no_more_features_than_can_be_computed_with() -> None:
     domain = Box((0.0,) * 4, (1.0,) * 4, levels=(6, 6, 6, 6))
     contexts = ContextDistribution.usual(domain)
-    made = arm_features(domain, 3, None, contexts, kernel="RBF(0.3)", error=1e-4, likeness=0.5)
+    made = arm_features(domain, 3, contexts, kernel="RBF(0.3)", error=1e-4, likeness=0.5)
     assert isinstance(made, GridFeatures)
     assert made.features == 600
     assert 0.001 < made.residual < 1.0
@@ -182,4 +183,4 @@ def test_what_is_refused(domain: Box, change: dict[str, Any], message: str) -> N
     usual: dict[str, Any] = {"kernel": KERNELS[0], "error": ERROR, "likeness": 0.5}
     contexts = ContextDistribution.usual(domain)
     with pytest.raises(InvalidInput, match=message):
-        arm_features(domain, 4, DOSES.array, contexts, **{**usual, **change})
+        arm_features(domain, DOSES, contexts, **{**usual, **change})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ from discreet.action_space import ArmPoints
 from discreet.codec import fields_from_json, fields_to_json
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.policy import ContextObservations
 from discreet.learners.epochs.releases import EpochStatistics
+from discreet.learners.messages import Observations
 from discreet.learners.registry import make_learner
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
-from .cases import DOMAIN, DOSES, GRID, SMOOTH, People, learner, observe
+from .cases import DOMAIN, DOSES, SMOOTH, People, learner, observe
 
 JOINT = Joint(1.0, 1e-5)
 
@@ -108,38 +107,6 @@ def test_rules_of_a_study_file() -> None:
 
 
 class TestPeople:
-    @pytest.mark.parametrize("budget", [JOINT, Local(1.0)], ids=["joint", "local"])
-    @pytest.mark.parametrize(
-        ("contexts", "message"),
-        [
-            ([[1.5]], "bounds"),
-            ([[0.1]], "takes 5 values"),
-            ([[0.0, 0.0]], "shape"),
-            ([[np.nan]], "NaN"),
-        ],
-        ids=str,
-    )
-    def test_contexts(self, budget: Any, contexts: Any, message: str) -> None:
-        policy = learner(budget=budget).policy()
-        actions, _ = policy.act([[0.0]], np.random.default_rng(0))
-        with pytest.raises(InvalidInput, match=message):
-            policy.act(contexts, np.random.default_rng(0))
-        if policy.reports_are_private and message != "shape":
-            policy.report(contexts, actions, [0.5], SimulatedNoise(0))
-            return
-        with pytest.raises(InvalidInput, match=message):
-            policy.report(contexts, actions, [0.5], SimulatedNoise(0))
-
-    def test_actions_and_rewards(self) -> None:
-        policy = learner(budget=JOINT).policy()
-        actions, _ = policy.act(GRID, np.random.default_rng(0))
-        for arms in (np.full(5, -1), np.full(5, 4)):
-            with pytest.raises(InvalidInput, match="arms"):
-                policy.report(GRID, replace(actions, arms=arms), np.zeros(5), SimulatedNoise(0))
-        for rewards in (np.full(5, 1.01), np.full(5, -0.01), np.full(5, np.nan), np.zeros(4)):
-            with pytest.raises(InvalidInput, match="rewards"):
-                policy.report(GRID, actions, rewards, SimulatedNoise(0))
-
     @pytest.mark.parametrize(
         "change",
         [
@@ -161,7 +128,7 @@ class TestPeople:
         made = learner()
         good = observe(made, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput):
-            made.update(fields_from_json({**fields_to_json(good), **change}, ContextObservations))
+            made.update(fields_from_json({**fields_to_json(good), **change}, Observations))
         assert made.people == 0
 
 
@@ -170,22 +137,16 @@ class TestStatistics:
         made = learner()
         return made.statistics(observe(made, People(10, 1), 0, 10))
 
-    def test_they_travel(self) -> None:
-        sums = self.sums()
-        assert encode(decode(encode(sums), EpochStatistics)) == encode(sums)
-
     @pytest.mark.parametrize(
         "change",
         [
-            {"exact": 1},
-            {"exact": None},
+            {"exact": True},
             {"epochs": [[0, {"people": 9, "total": [0]}]]},
             {"epochs": [[0, {"people": -10, "total": [0]}]]},
             {"epochs": [[0, {"people": 10, "total": [0]}], [1, {"people": 0, "total": [0]}]]},
             {"epochs": [[-1, {"people": 10, "total": [0]}]]},
             {"epochs": [[0, {"people": 5, "total": [0]}], [0, {"people": 5, "total": [0]}]]},
             {"epochs": []},
-            {"epochs": [[0, {"people": 10, "total": [0.5]}]]},
             {"epochs": [[0, {"people": 10, "total": [2**70]}]]},
             {"reports": 11},
             {"noise": ["mine"]},
@@ -200,7 +161,7 @@ class TestStatistics:
     def test_plain_and_private_ones_do_not_add(self) -> None:
         other = learner(budget=Local(1.0))
         private = other.statistics(observe(other, People(10, 1), 0, 10))
-        with pytest.raises(InvalidInput, match="private"):
+        with pytest.raises(InvalidInput, match="different learners"):
             self.sums() + private
 
     def test_sums_of_different_sizes_do_not_add(self) -> None:

@@ -44,11 +44,11 @@ def encoder_matrix(made: GPUCB) -> np.ndarray:
     assert made._stream is not None
     columns = []
     for row in range(len(made._counts)):
-        encoder = made._stream.mechanism.encoder()
-        parts = [
-            encoder.push(np.array([1.0 if j == row else 0.0]), count)
-            for j, count in enumerate(made._counts)
-        ]
+        mechanism = made._stream.mechanism
+        held, parts = mechanism.start()[0], []
+        for j, count in enumerate(made._counts):
+            held, due = mechanism.encode(held, np.array([1.0 if j == row else 0.0]), count)
+            parts.append(due)
         columns.append(np.concatenate(parts)[:, 0])
     return np.stack(columns, axis=1)
 
@@ -392,23 +392,17 @@ class TestFailures:
                 fresh.restore_fields(fields)
 
         def less_noise(own: dict[str, Any]) -> None:
-            public = own["stream"]["public"]
-            public.update(scale=public["scale"] / 10, noise_multiplier=0.01)
+            own["stream"]["began"]["scale"] /= 10.0
 
-        def less_sensitive(own: dict[str, Any]) -> None:
-            public = own["stream"]["public"]
-            public.update(scale=public["scale"] / 10, sensitivity=public["sensitivity"] / 10)
-
-        nobody = to_json(made.mode.empty())
+        nobody = to_json(made._empty())
         refuses(less_noise)
-        refuses(less_sensitive)
         refuses(lambda own: own.update(released=nobody))
         refuses(lambda own: own.update(counts=[1]))
         refuses(lambda own: own["stream"].pop("secret"))
 
         def more_noise(own: dict[str, Any]) -> None:
             """Than was drawn: its certificate would promise too much."""
-            own["stream"]["public"]["scale"] *= 100.0
+            own["stream"]["began"]["scale"] *= 100.0
 
         def unreleased(own: dict[str, Any]) -> None:
             """Fault once found: 60 people whose sums were released were promised epsilon 0, and
@@ -447,7 +441,7 @@ class TestWhatIsRefused:
 
     def test_more_people_than_add_up_exactly(self) -> None:
         made = learner(budget=NonPrivate())
-        huge = made.mode.empty()
+        huge = made._empty()
         with pytest.raises(InvalidInput, match="exactly"):
             made.merge(replace(huge, reports=2**25 + 1))
 
@@ -477,7 +471,7 @@ class TestWhatIsRefused:
             replace(good, row=np.full_like(good.row, np.iinfo(np.int64).min)),
             replace(good, row=np.append(np.iinfo(np.int64).min, good.row[1:])),
             replace(good, row=np.concatenate([good.row[:1], [-(2**63)], good.row[2:]])),
-            replace(good, exact=False, row=good.row.astype(float)),
+            replace(good, row=good.row.astype(float)),
         ):
             with pytest.raises(InvalidInput):
                 made.merge(forged)

@@ -206,7 +206,7 @@ class TestOptions:
         assert isinstance(again, GPUCB)
         assert again.calibration == made.calibration
         assert again._points is not None
-        assert np.allclose(again._points, points)
+        assert np.allclose(again._points.array, points)
         assert encode(again.policy()) == encode(made.policy())
 
 
@@ -223,7 +223,6 @@ class TestModel:
         for model in (copy, again.policy().model):
             assert np.array_equal(model.predict(where)[0], mean)
             assert np.array_equal(model.predict(where)[1], deviation)
-        assert copy.covariance == pytest.approx(made.model.covariance)
 
     def test_predictions_are_in_the_units_of_rewards(self) -> None:
         models = []

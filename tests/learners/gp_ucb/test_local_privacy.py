@@ -13,17 +13,17 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import DotProduct
 
+from discreet.codec import to_json
 from discreet.domain import Box
 from discreet.kernels import (
+    FeatureMap,
     FiniteFeatures,
     FourierFeatures,
-    encode_map,
     nystrom_features,
     scaled,
 )
-from discreet.learners.gp_ucb.calibration import row_sensitivity
-from discreet.learners.gp_ucb.decision_sets import SetPolicy
-from discreet.learners.gp_ucb.mode import NoisyRows
+from discreet.learners.gp_ucb.decision_sets import SetPolicy, row_sensitivity
+from discreet.learners.gp_ucb.policy import NoisyRows
 from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
@@ -240,7 +240,7 @@ class TestTamperedPolicies:
         def change(fields: dict[str, Any]) -> None:
             size = tiny.features
             fields["model"].update(
-                features=encode_map(tiny),
+                features=to_json(tiny, FeatureMap),
                 norm=tiny.norm_bound,
                 mean=[0.0] * (size + 1),
                 root=[[0.0]] * (size + 1),

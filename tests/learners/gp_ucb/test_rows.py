@@ -11,20 +11,21 @@ import pytest
 from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import unit_cube
 from discreet.kernels import feature_map, kernel_from_text
-from discreet.learners.gp_ucb.calibration import (
-    MOST_PEOPLE,
-    RESOLUTION,
-    SYMMETRIC,
-    UNIT,
-    RowWeights,
-    exact_product,
+from discreet.learners.gp_ucb.calibration import SYMMETRIC, RowWeights
+from discreet.learners.gp_ucb.decision_sets import (
     exact_sums,
-    rounded,
     row_sensitivity,
     single_rows,
     symmetric,
     triangle,
     triangle_weights,
+)
+from discreet.learners.gp_ucb.policy import (
+    MOST_PEOPLE,
+    RESOLUTION,
+    UNIT,
+    exact_product,
+    rounded,
 )
 from discreet.learners.gp_ucb.public_points import domain_grid
 from discreet.privacy.calibration import in_unit_ball
@@ -137,21 +138,19 @@ class TestExactness:
         rng = np.random.default_rng(3)
         phi = in_unit_ball(rng.normal(size=(500, 5)))
         y = rng.random(500) - 0.5
-        gram, seen = exact_sums(phi, y)
-        assert gram.dtype == seen.dtype == np.int64
+        total = exact_sums(phi, y)
+        assert total.dtype == np.int64
         order = rng.permutation(500)
         parts = [exact_sums(phi[order[a:b]], y[order[a:b]]) for a, b in pairwise((0, 3, 250, 500))]
-        assert np.array_equal(sum(part[0] for part in parts), gram)
-        assert np.array_equal(sum(part[1] for part in parts), seen)
+        assert np.array_equal(sum(parts), total)
 
     def test_sums_are_those_of_single_rows(self) -> None:
         """What is released for many people is the sum of what one person would send."""
         rng = np.random.default_rng(4)
         weights = RowWeights(rewards=2.5)
         phi, y = in_unit_ball(rng.normal(size=(40, 4))), rng.random(40) - 0.5
-        gram, seen = exact_sums(phi, y)
         scale = np.concatenate([triangle_weights(4, SYMMETRIC), [2.5] * 4, [weights.squares]])
-        together = np.concatenate([gram, seen]) * UNIT * scale
+        together = exact_sums(phi, y) * UNIT * scale
         assert np.allclose(together, single_rows(phi, y, weights).sum(axis=0), rtol=1e-12)
 
     def test_the_largest_number_of_people_fits_into_64_bits(self) -> None:

@@ -145,7 +145,7 @@ def test_steps_make_reports_likelier() -> None:
 
 def test_the_law_of_contexts_is_learnt() -> None:
     """Beta(2, 5) contexts at epsilon 4; the distance of uniform people from it is 0.41."""
-    problem = exponential(contexts=SKEWED)
+    problem = exponential().under(SKEWED)
     truth = beta_law()
     learner = LocalKernel(problem.domain, 3, Local(4.0), public_seed=1)
     rng = np.random.default_rng(1)
@@ -179,7 +179,7 @@ def test_uniform_contexts_stay_nearly_uniform(density: str) -> None:
 
 def test_one_cell_says_nothing_about_where_people_are() -> None:
     """At epsilon 1 there is one cell, and the learner finds kappa f."""
-    problem = exponential(contexts=SKEWED)
+    problem = exponential().under(SKEWED)
     learner = LocalKernel(problem.domain, 3, Local(1.0))
     rng = np.random.default_rng(4)
     run_learner(learner, problem.sample(2500, rng), rng, SimulatedNoise(1004))

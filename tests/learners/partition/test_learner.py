@@ -61,7 +61,7 @@ def test_beliefs_are_calibrated() -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 @pytest.mark.parametrize(
     "problem",
-    [exponential(), symmetric(), exponential(contexts=BetaContexts(((2, 5), (1, 1))))],
+    [exponential(), symmetric(), exponential().under(BetaContexts(((2, 5), (1, 1))))],
     ids=["exponential", "symmetric", "beta"],
 )
 def test_beliefs_are_calibrated_everywhere(problem: Problem, epsilon: float) -> None:

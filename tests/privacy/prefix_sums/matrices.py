@@ -14,6 +14,7 @@ from discreet.privacy.prefix_sums import (
     PrefixMechanism,
     SquareRootToeplitz,
 )
+from discreet.privacy.prefix_sums.system import Held
 from discreet.validation import FloatArray
 
 ROWS = 40
@@ -48,10 +49,12 @@ def planned(mechanism: PrefixMechanism, rows: int = ROWS) -> list[int]:
 
 
 def encoder_matrix(mechanism: PrefixMechanism, counts: list[int]) -> tuple[FloatArray, list[slice]]:
-    """C, (vectors, rows), and which of its rows each pushed row released."""
-    rows = len(counts)
-    encoder = mechanism.encoder()
-    pushed = [encoder.push(unit, n) for unit, n in zip(np.eye(rows), counts, strict=True)]
+    """C, (vectors, rows), and which of its rows each row released."""
+    held, pushed = mechanism.start()[0], []
+    for unit, people in zip(np.eye(len(counts)), counts, strict=True):
+        mechanism.check_row(held, people)
+        held, due = mechanism.encode(held, unit, people)
+        pushed.append(due)
     ends = np.cumsum([len(due) for due in pushed])
     parts = [slice(end - len(due), end) for end, due in zip(ends, pushed, strict=True)]
     return np.vstack(pushed), parts
@@ -61,12 +64,24 @@ def decoder_matrix(
     mechanism: PrefixMechanism, counts: list[int], parts: list[slice]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """B, (rows, vectors), the variances, and the weights, (rows, rows), that estimates report."""
-    rows, decoder = len(counts), mechanism.decoder()
+    rows, held = len(counts), mechanism.start()[1]
     units = np.eye(parts[-1].stop)
     values, variances, weights = [], [], np.zeros((rows, rows))
     for number, (part, people) in enumerate(zip(parts, counts, strict=True)):
-        estimate = decoder.take(units[part], people)
+        held = mechanism.decode(held, units[part], people)
+        estimate = mechanism.estimate(held)
         values.append(estimate.values)
         variances.append(estimate.variance)
         weights[number, : number + 1] = estimate.weights
     return np.array(values), np.array(variances), weights
+
+
+def scaled_variances(mechanism: PrefixMechanism, rows: int) -> FloatArray:
+    """(rows,) variances of estimates at unit sensitivity and mu = 1: reported times |C|^2. Of
+    mechanisms with a horizon, whose variances need no earlier rows."""
+    states = (
+        Held(after, after, np.zeros((mechanism.keeps(after)[1], 1))) for after in range(1, rows + 1)
+    )
+    return np.array([mechanism.estimate(held).variance for held in states]) * (
+        mechanism.column_norm**2
+    )

@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
 from discreet.action_space import ArmPoints
-from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import Common
-from discreet.learners.messages import Actions, Reports
+from discreet.learners.messages import Observations
 from discreet.learners.partition.published import (
     CellSums,
     EliminationLearner,
     EliminationPolicy,
 )
-from discreet.privacy import NoiseSource, NonPrivate, Release
-from discreet.privacy.noise import NO_NOISE
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    positive_number,
-    whole_vector,
-)
-
-
-@dataclass(frozen=True, eq=False)
-class PlainReports(Reports):
-    """The leaf, arm and reward of n people, without any protection."""
-
-    kind: ClassVar[str] = "plain-reports"
-
-    leaves: Annotated[IntArray, Shape("n"), Range(0)]
-    arms: Annotated[IntArray, Shape("n"), Range(0)]
-    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
-
-    def __len__(self) -> int:
-        return len(self.leaves)
+from discreet.privacy import NonPrivate
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, positive_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +25,6 @@ class AbsePolicy(EliminationPolicy):
     """Uniform choice among active arms; reports hold everything."""
 
     kind: ClassVar[str] = "abse-policy"
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> PlainReports:
-        leaves = self.leaf_of(unit)
-        self.check_active(leaves, actions.arms)
-        return PlainReports(
-            **self.origin(NO_NOISE), leaves=leaves, arms=actions.arms, rewards=rewards
-        )
 
     def check_active(self, leaves: IntArray, arms: IntArray) -> None:
         """Refuse actions with an arm that was given up in the context's leaf."""
@@ -68,28 +36,26 @@ class AbsePolicy(EliminationPolicy):
                 "no longer offers to that context; report only actions that this policy chose."
             )
 
-    def release(self, noise: str) -> Release | None:
-        return self.as_it_is("the leaf of the context, the arm and the reward")
-
-    def sums(self, reports: PlainReports) -> CellSums:
+    def sums(self, reports: Observations) -> CellSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        people, leaves_count = len(reports), len(self.tree.leaves)
-        if people == 0:
-            raise InvalidInput("reports was empty; pass at least one report.")
-        leaves = whole_vector(reports.leaves, "reports.leaves", 0, leaves_count - 1, people)
-        arms = whole_vector(reports.arms, "reports.arms", 0, self.arms - 1, people)
+        people, (contexts, arms) = len(reports), (reports.contexts, reports.arms)
+        if people == 0 or contexts.shape[1] != self.domain.dimension or arms.max() >= self.arms:
+            raise InvalidInput(
+                f"reports had contexts of shape {contexts.shape} and arms up to "
+                f"{arms.max(initial=-1)}; they must have at least one person, "
+                f"{self.domain.dimension} columns, and arms below {self.arms}."
+            )
+        leaves = self.leaf_of(contexts)
         self.check_active(leaves, arms)
-        tree = self.tree
-        times, shape = np.zeros(len(tree)), (len(tree), self.arms)
-        chosen, total = np.zeros(shape), np.zeros(shape)
-        node = tree.leaves[leaves]
+        node, shape = self.tree.leaves[leaves], (len(self.tree), self.arms)
+        times, chosen, total = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape)
         np.add.at(chosen, (node, arms), 1.0)
         np.add.at(total, (node, arms), reports.rewards)
-        times[tree.leaves] = people
+        times[self.tree.leaves] = people
         return CellSums(times, chosen, total, reports=people)
 
 
-class Abse(EliminationLearner[AbsePolicy, PlainReports]):
+class Abse(EliminationLearner[AbsePolicy, Observations]):
     """Successive elimination in dyadic bins that are split once they are known.
 
     With tau the least number of pulls of an active arm in a leaf B and n |B| the people expected
@@ -105,7 +71,7 @@ class Abse(EliminationLearner[AbsePolicy, PlainReports]):
 
     name: ClassVar[str] = "abse"
     trust_models: ClassVar[tuple[str, ...]] = ("none",)
-    reports_type = PlainReports
+    reports_type = Observations
 
     def __init__(
         self,
@@ -126,7 +92,7 @@ class Abse(EliminationLearner[AbsePolicy, PlainReports]):
         self._decide()
         return AbsePolicy(**self.policy_header(), bins=self._bins)
 
-    def _statistics(self, policy: AbsePolicy, reports: PlainReports) -> CellSums:
+    def _statistics(self, policy: AbsePolicy, reports: Observations) -> CellSums:
         return policy.sums(reports)
 
     def _width(self, leaves: IntArray, sums: CellSums) -> FloatArray:

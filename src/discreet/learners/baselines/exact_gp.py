@@ -1,20 +1,20 @@
 """The exact posterior of a Gaussian process, row by row (Rasmussen and Williams 2006, ch. 2).
 
-Prior f ~ N(1/2, v k) on the scale [0, 1] of rewards, rewards y = f(x) + N(0, s^2). Kept is the
-inverse Cholesky factor M = L^-1, L L' = K + s^2 I, because its rows never change once they are
-written: a policy holds a read-only view of the first n rows, whatever is appended later. With
-w(x) = M k(X, x),
+Prior f ~ N(1/2, k / 12) on the scale [0, 1] of rewards, rewards y = f(x) + N(0, s^2). Kept is the
+inverse Cholesky factor M = L^-1, L L' = k(X, X) / 12 + s^2 I, because its rows never change once
+they are written: a policy holds a read-only view of the first n rows, whatever is appended later.
+With w(x) = M k(X, x) / 12,
 
-    mean(x) = 1/2 + w(x)' z,    variance(x) = v k(x, x) - |w(x)|^2,    z = M (y - 1/2).
+    mean(x) = 1/2 + w(x)' z,    variance(x) = k(x, x) / 12 - |w(x)|^2,    z = M (y - 1/2).
 
-| array    | shape  | meaning                                              | symbol |
-|----------|--------|------------------------------------------------------|--------|
-| points   | (n, d) | observed points, in the units of the domain          | X      |
-| rewards  | (n,)   | rewards on the scale [0, 1]                          | y      |
-| inverse  | (n, n) | inverse Cholesky factor, lower triangular            | M      |
-| whitened | (n,)   | whitened rewards                                     | z      |
-| watched  | (N, d) | public points whose posterior is kept up to date     |        |
-| table    | (n, N) | M k(X, watched): a new observation costs n N, not n^2 N |     |
+| array    | shape  | meaning                                                      | symbol |
+|----------|--------|--------------------------------------------------------------|--------|
+| points   | (n, d) | observed points, in the units of the domain                  | X      |
+| rewards  | (n,)   | rewards on the scale [0, 1]                                  | y      |
+| inverse  | (n, n) | inverse Cholesky factor, lower triangular                    | M      |
+| whitened | (n,)   | whitened rewards                                             | z      |
+| watched  | (N, d) | public points whose posterior is kept up to date             |        |
+| table    | (n, N) | M k(X, watched) / 12: one observation costs n N, not n^2 N   |        |
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.codec import Coded, Range, Shape
 from discreet.kernels import kernel_from_text
-from discreet.learners.gp_ucb.posterior import CENTRE
+from discreet.learners.gp_ucb.posterior import CENTRE, MOST_REWARD_VARIANCE, UNIFORM_VARIANCE
 from discreet.validation import FloatArray
 
+# The learnt variance of rewards counts its start as this many observations, and stays above this.
+_START_COUNTS = 8.0
+_LEAST_REWARD_VARIANCE = 1e-4
 # Rows of a triangular product taken together: half of a square product is saved.
 _STRIP = 256
 # Numbers of a predicted block: 64 MB.
 _AT_ONCE = 2**23
-# The learnt variance of rewards counts its start as this many observations, and stays above this.
-_START_COUNTS = 8.0
-LEAST_REWARD_VARIANCE = 1e-4
-MOST_REWARD_VARIANCE = 0.25
 
 
 @dataclass(frozen=True)
@@ -48,35 +47,25 @@ class Prior(Coded):
 
     Attributes:
         kernel: the text of a scikit-learn kernel k, in the units of the domain.
-        variance: v, what the kernel is multiplied with.
         reward_variance: s^2, of a single reward around f.
     """
 
     kernel: str
-    variance: Annotated[float, Range(above=0.0)]
-    reward_variance: Annotated[float, Range(LEAST_REWARD_VARIANCE)]
+    reward_variance: Annotated[float, Range(_LEAST_REWARD_VARIANCE)]
 
     @cached_property
     def _kernel(self) -> Kernel:
         return kernel_from_text(self.kernel)
 
     def covariance(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """(n, m) v k(a, b)."""
-        values: FloatArray = self.variance * self._kernel(a, b)
+        """(n, m) k(a, b) / 12."""
+        values: FloatArray = UNIFORM_VARIANCE * self._kernel(a, b)
         return values
 
     def variances(self, a: FloatArray) -> FloatArray:
-        """(n,) v k(a, a)."""
-        values: FloatArray = self.variance * self._kernel.diag(a)
+        """(n,) k(a, a) / 12."""
+        values: FloatArray = UNIFORM_VARIANCE * self._kernel.diag(a)
         return values
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """What prediction needs beyond the data (see the module's table)."""
-
-    inverse: FloatArray
-    whitened: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +76,7 @@ class ExactPosterior(Coded):
 
     Attributes:
         prior: the prior.
-        points, rewards: see the module's table.
+        points, rewards: (n, d) and (n,) the data.
     """
 
     prior: Prior
@@ -95,8 +84,8 @@ class ExactPosterior(Coded):
     rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
 
     @cached_property
-    def solved(self) -> Solved:
-        """The factor, from the data alone; `GrowingPosterior` puts the one that it has here."""
+    def solved(self) -> tuple[FloatArray, FloatArray]:
+        """`inverse` and `whitened`, from the data; `GrowingPosterior` puts its own here."""
         growing = GrowingPosterior(self.prior, len(self.points), self.points.shape[1])
         growing.append(self.points, self.rewards)
         return growing.posterior().solved
@@ -105,12 +94,12 @@ class ExactPosterior(Coded):
         """(m,) means and standard deviations of f on the scale [0, 1] at checked points (m, d)."""
         mean, variance = np.full(len(points), CENTRE), self.prior.variances(points)
         if len(self.points):
+            inverse, whitened = self.solved
             step = max(1, _AT_ONCE // len(self.points))
             for start in range(0, len(points), step):
                 some = slice(start, start + step)
-                cross = self.prior.covariance(self.points, points[some])
-                white = _lower_product(self.solved.inverse, cross)
-                mean[some] += self.solved.whitened @ white
+                white = _lower_product(inverse, self.prior.covariance(self.points, points[some]))
+                mean[some] += whitened @ white
                 variance[some] -= np.einsum("ij,ij->j", white, white)
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
@@ -177,7 +166,7 @@ class GrowingPosterior:
         for array in (inverse, whitened):
             array.setflags(write=False)
         posterior = ExactPosterior(self.prior, self._points[:n], self._rewards[:n])
-        vars(posterior)["solved"] = Solved(inverse, whitened)
+        vars(posterior)["solved"] = inverse, whitened
         return posterior
 
     def watched(self) -> tuple[FloatArray, FloatArray]:
@@ -196,7 +185,7 @@ class GrowingPosterior:
         left = s2 * float(np.einsum("ij,ij->", inverse, inverse))
         squares = float(residuals @ residuals) + _START_COUNTS * MOST_REWARD_VARIANCE
         estimate = squares / (left + _START_COUNTS)
-        return min(max(estimate, LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
+        return min(max(estimate, _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
 
 
 def _lower_product(lower: FloatArray, columns: FloatArray) -> FloatArray:

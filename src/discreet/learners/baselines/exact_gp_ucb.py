@@ -16,10 +16,10 @@ again.
 long and short steps along the axes, one axis at a time and together. Everyone gets the one point
 until the next policy.
 
-| array    | shape      | meaning                                                        |
-|----------|------------|----------------------------------------------------------------|
-| rows     | (n, d + 1) | observations: the point, then the reward on the scale [0, 1]   |
-| choice   | (d,)       | the point that everyone is given; (0,) under decision sets     |
+| array    | shape      | meaning                                                            |
+|----------|------------|--------------------------------------------------------------------|
+| rows     | (n, d + 1) | observations: the point, then the reward on the scale [0, 1]       |
+| choice   | (d,)       | the point that everyone is given; (0,) under decision sets         |
 """
 
 from __future__ import annotations
@@ -38,14 +38,10 @@ from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.kernels import kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
-from discreet.learners.baselines.exact_gp import (
-    MOST_REWARD_VARIANCE,
-    ExactPosterior,
-    GrowingPosterior,
-    Prior,
-)
+from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.learners.gp_ucb.learner import usual_kernel
-from discreet.learners.gp_ucb.mode import PointObservations
+from discreet.learners.gp_ucb.policy import PointObservations
+from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
@@ -55,14 +51,12 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     TicketArray,
-    finite_number,
-    positive_number,
+    number_from,
     whole_number,
 )
 
-_PRIOR_VARIANCE = 1.0 / 12.0
-_CONFIDENCE = 1.0
-_MOST_POINTS = 4000
+# How many people can take part.
+MOST_PEOPLE = 4000
 # The first capacity, and the first number of people at which the variance of rewards is estimated.
 _FIRST = 16
 _CANDIDATES = 2048
@@ -77,15 +71,10 @@ class ObservedRows(Statistics):
 
     kind: ClassVar[str] = "observed-rows"
 
-    rows: Annotated[FloatArray, Shape("n", "columns")]
+    rows: Annotated[FloatArray, Shape("reports", "columns")]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.rows) != self.reports:
-            raise InvalidInput(
-                f"statistics of {self.reports} reports had {len(self.rows)} observations; send "
-                "them as statistics() made them."
-            )
         # Adding 0 leaves no negative zero, which would compare equal and print differently.
         rows = self.rows + 0.0
         rows = rows[np.lexsort(rows.T[::-1])] if rows.size else rows
@@ -93,14 +82,13 @@ class ObservedRows(Statistics):
         object.__setattr__(self, "rows", rows)
 
     def __add__(self, other: ObservedRows) -> ObservedRows:
-        parts = [sums.rows for sums in (self, other) if sums.reports]
+        parts = [sums.rows for sums in (self, other) if sums.reports] or [self.rows]
         if len({part.shape[1] for part in parts}) > 1:
             raise InvalidInput(
                 f"statistics of {parts[0].shape[1]} and {parts[1].shape[1]} columns cannot be "
                 "added; they come from different learners."
             )
-        rows = np.concatenate(parts) if parts else self.rows
-        return ObservedRows(**self.tally(other), rows=rows)
+        return ObservedRows(**self.tally(other), rows=np.concatenate(parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +118,7 @@ class ExactGPPolicy(PointPolicy):
             )
         if len(self.choice):
             self.domain.to_unit(self.choice[None])
-            assert self._place >= -1
+            _ = self._place
 
     @property
     def own_sets(self) -> bool:
@@ -155,17 +143,7 @@ class ExactGPPolicy(PointPolicy):
         return ((tuple(range(self.domain.dimension)), self.choice[None], np.ones(1)),)
 
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
-        """Mean reward and its standard deviation at points of the domain.
-
-        Args:
-            X: (n, d), in the units of the domain.
-
-        Returns:
-            (n,) posterior means and (n,) posterior standard deviations of f, in units of rewards.
-
-        Raises:
-            InvalidInput: for a wrong shape, NaN, or a point outside the domain.
-        """
+        """Mean reward and its standard deviation at points of the domain, as `KernelModel` has."""
         self.domain.to_unit(X)
         mean, deviation = self.posterior.unit(np.asarray(X, dtype=np.float64))
         width = self.reward_bounds.upper - self.reward_bounds.lower
@@ -180,21 +158,18 @@ class ExactGPPolicy(PointPolicy):
 
     def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
         if self.own_sets:
-            raise InvalidInput("this policy takes decision sets; give each person's.")
+            return super()._draw(tickets)
         n = len(tickets)
         return np.full(n, self._place), np.tile(self.choice, (n, 1)), np.ones(n)
 
     def _report(
         self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> PointObservations:
-        points = self.chosen(people, actions)
-        own = self.own_sets
-        return PointObservations(
-            **self.origin(NO_NOISE),
-            points=points if own else np.zeros((len(rewards), 0)),
-            tickets=np.zeros(0, dtype=np.uint64) if own else actions.tickets,
-            rewards=rewards,
-        )
+        points, tickets = self.chosen(people, actions), actions.tickets
+        # Public points are the policy's own: a report cannot smuggle another one in.
+        points, tickets = (points, tickets[:0]) if self.own_sets else (points[:, :0], tickets)
+        origin = self.origin(NO_NOISE)
+        return PointObservations(**origin, points=points, tickets=tickets, rewards=rewards)
 
     def rows(self, reports: PointObservations) -> FloatArray:
         """(n, d + 1) the observations in reports; `InvalidInput` for any it cannot have made."""
@@ -208,7 +183,6 @@ class ExactGPPolicy(PointPolicy):
             )
         if own:
             self.domain.to_unit(reports.points)
-        # Public points are the policy's own: a report cannot smuggle another one in.
         points = reports.points if own else np.tile(self.choice, (count, 1))
         return np.column_stack([points, reports.rewards])
 
@@ -217,24 +191,19 @@ class ExactGPPolicy(PointPolicy):
         return self.as_it_is(f"{own}the reward")
 
 
-def check_kernel(domain: Box, kernel: Kernel | str | None) -> str:
-    """The kernel as text, `usual_kernel` by default, checked on two points of the domain."""
-    chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
-    return _fitting(domain, kernel_to_text(chosen))
-
-
 @lru_cache(maxsize=64)
 def _fitting(domain: Box, text: str) -> str:
     """The text of a kernel that is finite on the domain; every policy asks again."""
     try:
         fits = np.isfinite(read_kernel(text)(np.array([domain.lower, domain.upper]))).all()
+        reason = "it is not finite there"
     except ValueError as error:
+        fits, reason = False, str(error)
+    if not fits:
         raise InvalidInput(
             f"kernel was {text}, which does not fit a domain of {domain.dimension} columns "
-            f"({error})."
-        ) from error
-    if not fits:
-        raise InvalidInput(f"kernel was {text}; it is not finite on the domain.")
+            f"({reason}); give one that does."
+        )
     return text
 
 
@@ -250,14 +219,12 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         budget: `NonPrivate()`.
         kernel: a scikit-learn kernel in the units of the domain, or its text; by default
             `usual_kernel(domain)`, as for `gp_ucb`.
-        prior_variance: what the kernel is multiplied with, on the scale of rewards in [0, 1].
-        reward_variance: of a reward around its mean, on the same scale; learnt if None.
+        reward_variance: of a reward around its mean, on the scale [0, 1]; learnt if None.
         confidence_multiplier: how many posterior deviations are added to the mean.
         batch_size: how many people share a policy.
-        most_points: how many people can take part.
 
     Raises:
-        InvalidInput: for a kernel that does not fit the domain, or a horizon above `most_points`.
+        InvalidInput: for a kernel that does not fit the domain, or a horizon above 4,000 people.
     """
 
     name: ClassVar[str] = "exact_gp_ucb"
@@ -278,42 +245,32 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         budget: NonPrivate,
         *,
         kernel: Kernel | str | None = None,
-        prior_variance: float = _PRIOR_VARIANCE,
         reward_variance: float | None = None,
-        confidence_multiplier: float = _CONFIDENCE,
+        confidence_multiplier: float = 1.0,
         batch_size: int = 1,
-        most_points: int = _MOST_POINTS,
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, space, budget, **common)
-        self.confidence_multiplier = finite_number(confidence_multiplier, "confidence_multiplier")
-        if self.confidence_multiplier < 0.0:
-            raise InvalidInput(
-                f"confidence_multiplier was {confidence_multiplier!r}; it must be 0 or more."
-            )
+        self.confidence_multiplier = number_from(
+            confidence_multiplier, "confidence_multiplier", 0.0
+        )
         self._batch_size = whole_number(batch_size, "batch_size", minimum=1)
-        self.most_points = whole_number(most_points, "most_points", minimum=1)
-        self.prior_variance = positive_number(prior_variance, "prior_variance")
-        self.reward_variance, self.kernel = reward_variance, check_kernel(domain, kernel)
-        if self.horizon is not None:
-            self._check_people(self.horizon, "the horizon was")
-        self._watched = self._public_points()
+        chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
+        self.kernel = _fitting(domain, kernel_to_text(chosen))
+        self.reward_variance = reward_variance
         start = MOST_REWARD_VARIANCE if reward_variance is None else reward_variance
-        self._growing = self._room(Prior(self.kernel, self.prior_variance, start), 1)
+        self._check_people(self.horizon or 0, "the horizon was")
+        self._watched: FloatArray | None = None
+        if isinstance(self.space, PublicSet):
+            self.domain.to_unit(self.space.array)
+            self._watched = self.space.array
+        elif isinstance(self.space, PublicBox):
+            self._watched = public_points(self.domain, _CANDIDATES)
+        self._growing = self._room(Prior(self.kernel, start), 1)
         self._blocks = ()
         self._new = self._empty()
 
-    def _public_points(self) -> FloatArray | None:
-        if isinstance(self.space, PublicSet):
-            self.domain.to_unit(self.space.array)
-            return self.space.array
-        return public_points(self.domain, _CANDIDATES) if self.space == PublicBox() else None
-
     def _empty(self) -> ObservedRows:
-        return self._nobody
-
-    @cached_property
-    def _nobody(self) -> ObservedRows:
         return ObservedRows(reports=0, rows=np.zeros((0, self.domain.dimension + 1)))
 
     @property
@@ -326,34 +283,30 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         return Adjacency(record="decision set and reward" if own else "reward")
 
     def _check_people(self, people: int, what: str) -> None:
-        if people > self.most_points:
+        if people > MOST_PEOPLE:
             raise InvalidInput(
-                f"{what} {people} people, but {self.name} takes at most {self.most_points} "
-                "(most_points), because its cost grows with the square of their number; use "
-                "gp_ucb with NonPrivate(), whose cost does not grow, or raise most_points."
+                f"{what} {people} people, but {self.name} takes at most {MOST_PEOPLE}, because its "
+                "cost grows with the square of their number; use gp_ucb with NonPrivate(), whose "
+                "cost does not grow."
             )
 
     def _check_sums(self, statistics: ObservedRows) -> None:
         self._check_people(self.people + statistics.reports, "the reports would make")
-        if statistics.reports == 0:
-            return
-        rows = statistics.rows
-        if rows.shape[1] != self.domain.dimension + 1:
+        points, rewards = statistics.rows[:, :-1], statistics.rows[:, -1]
+        if points.shape[1] != self.domain.dimension or not ((rewards >= 0) & (rewards <= 1)).all():
             raise InvalidInput(
-                f"statistics had {rows.shape[1]} columns; {self.name} adds rows of "
-                f"{self.domain.dimension} coordinates and a reward."
+                f"statistics had {points.shape[1] + 1} columns, or rewards outside [0, 1]; "
+                f"{self.name} adds rows of {self.domain.dimension} coordinates and a reward. Send "
+                "them as statistics() made them."
             )
-        self.domain.to_unit(rows[:, :-1])
-        if not ((rows[:, -1] >= 0.0) & (rows[:, -1] <= 1.0)).all():
-            raise InvalidInput(
-                "statistics had rewards outside [0, 1]; send them as statistics() made them."
-            )
+        if len(points):
+            self.domain.to_unit(points)
 
     def _statistics(self, policy: ExactGPPolicy, reports: PointObservations) -> ObservedRows:
         return ObservedRows(reports=len(reports), rows=policy.rows(reports))
 
-    def merge(self, statistics: ObservedRows) -> None:
-        super().merge(statistics)
+    def _add(self, statistics: ObservedRows) -> None:
+        super()._add(statistics)
         self._new = self._new + statistics if self._new.reports else statistics
 
     def _publish(self) -> ExactGPPolicy:
@@ -378,10 +331,9 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         present = self._growing
         if present.count + len(rows) > present.capacity:
             before, prior = present.posterior(), present.prior
-            known = np.column_stack([before.points, before.rewards])
-            rows = np.concatenate([known, rows])
+            rows = np.concatenate([np.column_stack([before.points, before.rewards]), rows])
             if self.reward_variance is None and present.count:
-                prior = Prior(prior.kernel, prior.variance, present.reward_variance())
+                prior = Prior(prior.kernel, present.reward_variance())
             self._growing = self._room(prior, len(rows))
             self._blocks = ()
         self._growing.append(rows[:, :-1], rows[:, -1])
@@ -391,24 +343,20 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         """(d,) the public point with the largest bound; (0,) under decision sets."""
         if self._watched is None:
             return np.zeros(0)
-        mean, deviation = self._growing.watched()
-        score = mean + self.confidence_multiplier * deviation
-        best = self._watched[int(score.argmax())]
-        if isinstance(self.space, PublicSet):
-            choice: FloatArray = best.copy()
-            return choice
 
-        def bound(points: FloatArray) -> FloatArray:
-            mean, deviation = posterior.unit(points)
+        def bound(mean: FloatArray, deviation: FloatArray) -> FloatArray:
             return mean + self.confidence_multiplier * deviation
 
+        best: FloatArray = self._watched[int(bound(*self._growing.watched()).argmax())]
+        if isinstance(self.space, PublicSet):
+            return best.copy()
         starts = [best, *(policy.choice for policy in self._policies[-1:])]
-        return climb(bound, np.array(starts), self.domain)
+        return climb(lambda points: bound(*posterior.unit(points)), np.array(starts), self.domain)
 
     def _restore(self, saved: dict[str, Any]) -> None:
         """Append the same blocks again, so that even roundings are the same."""
         super()._restore(saved)
-        seen = np.zeros((0, self.domain.dimension + 1))
+        seen = self._empty().rows
         if self._policies:
             last = self._policies[-1].posterior
             seen = np.column_stack([last.points, last.rewards])

@@ -17,7 +17,7 @@ from discreet.action_space import (
 )
 from discreet.codec import Range
 from discreet.learners.base import Learner
-from discreet.learners.messages import Actions, ArmPolicy, Policy, Reports, Statistics
+from discreet.learners.messages import ArmPolicy, Policy, Reports, Statistics
 from discreet.learners.points import PointPolicy
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
@@ -50,9 +50,7 @@ class _Silent(Policy[Any]):
     def reports_are_private(self) -> bool:
         return True
 
-    def _report(
-        self, people: Any, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> EmptyReports:
+    def _report(self, people: Any, actions: Any, rewards: Any, noise: NoiseSource) -> EmptyReports:
         return EmptyReports(**self.origin(noise.name), count=len(people))
 
     def release(self, noise: str) -> Release | None:
@@ -60,8 +58,7 @@ class _Silent(Policy[Any]):
 
     def _places(self, tickets: TicketArray, count: int | IntArray) -> IntArray:
         """(n,) one of 0 .. count - 1 for each ticket."""
-        place = np.zeros(len(tickets), dtype=np.int64)
-        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
+        uniforms = public_uniforms(self.public_seed, self.version, tickets, np.array(0))
         places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
         return places
 
@@ -100,7 +97,7 @@ class UniformPointPolicy(_Silent, PointPolicy):
         return arms, self.domain.from_unit(unit), np.ones(len(tickets))
 
 
-class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
+class Uniform(Learner[_Silent, EmptyReports, Count]):
     """Chooses every arm or point with equal probability. Its policy depends on nobody's data."""
 
     name: ClassVar[str] = "uniform"
@@ -117,12 +114,10 @@ class Uniform(Learner[UniformPolicy | UniformPointPolicy, EmptyReports, Count]):
     def _check_sums(self, statistics: Count) -> None:
         """There is nothing but a count."""
 
-    def _publish(self) -> UniformPolicy | UniformPointPolicy:
+    def _publish(self) -> _Silent:
         if isinstance(self.space, int | ArmPoints):
             return UniformPolicy(**self.policy_header(), arms=arm_count(self.space) or 0)
         return UniformPointPolicy(**self.policy_header(), offered=self.space)
 
-    def _statistics(
-        self, policy: UniformPolicy | UniformPointPolicy, reports: EmptyReports
-    ) -> Count:
+    def _statistics(self, policy: _Silent, reports: EmptyReports) -> Count:
         return Count(reports=reports.count)

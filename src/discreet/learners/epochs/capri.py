@@ -36,7 +36,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Unpack
+from operator import itemgetter
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
@@ -45,8 +46,8 @@ from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import Design, EpochPolicy, Offers, offers_of
-from discreet.learners.epochs.rows import BOUND, RowMap, full_rows
+from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
+from discreet.learners.epochs.rows import BOUND, RowMap, covariance_axes, full_rows
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -155,16 +156,13 @@ class BernsteinElimination(Elimination):
     ) -> RowMap:
         """Rows Z^(-1/2) phi y with the ridge tau whose largest width is the least."""
         chances, phi = learner.chances(offers), learner.pairs
-        values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
-        values = np.maximum(values, 0.0)
-        best: tuple[float, RowMap] | None = None
+        values, axes = covariance_axes(phi, chances)
+        candidates = []
         for ridge in _RIDGES * people * values.mean():
             rows = full_rows(axes / np.sqrt(people * values + ridge), phi[chances > 0.0])
-            width = float(self.widths(learner, rows, chances, people)[chances > 0.0].max())
-            if best is None or width < best[0]:
-                best = width, rows
-        assert best is not None
-        return best[1]
+            width = self.widths(learner, rows, chances, people)[chances > 0.0].max()
+            candidates.append((rows, width))
+        return min(candidates, key=itemgetter(1))[0]
 
     def survivors(
         self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
@@ -188,7 +186,10 @@ class BernsteinElimination(Elimination):
         influence = turned @ turned[some].T
         spread = BOUND**2 * (influence**2 @ chances[some])
         largest = BOUND * np.abs(influence).max(axis=1)
-        log = math.log(4.0 * len(phi) * _most_epochs(learner) / self.failure)
+        # How many epochs that double from ceil(sqrt T) on there can be.
+        assert learner.horizon is not None
+        epochs = max(1, math.ceil(math.log2(math.sqrt(learner.horizon) + 1.0)))
+        log = math.log(4.0 * len(phi) * epochs / self.failure)
         covariance = (phi[some] * chances[some, None]).T @ phi[some]
         missed = phi - people * turned @ rows.turn.T @ covariance
         left_out = math.sqrt(learner.error) * self.norm
@@ -207,12 +208,6 @@ class BernsteinElimination(Elimination):
             extra = people * rows.bound**2 * hidden.largest_variance
             width = width + length * (math.sqrt(2.0 * extra * log) + 4.0 / 3.0 * reach * log)
         return width
-
-
-def _most_epochs(learner: Capri) -> int:
-    """How many epochs that double from ceil(sqrt T) on there can be."""
-    assert learner.horizon is not None
-    return max(1, math.ceil(math.log2(math.sqrt(learner.horizon) + 1.0)))
 
 
 class Capri(EpochLearner):
@@ -263,11 +258,9 @@ class Capri(EpochLearner):
     def _multiplier(self, policy: EpochPolicy) -> float:
         return self.calibration.noise_multiplier(self, policy)
 
-    def _next(
-        self, header: dict[str, Any], posterior: GaussianPosterior
-    ) -> tuple[EpochPolicy, int]:
-        rule, length = self.calibration, self.epoch_length(header["version"])
-        if header["version"]:
+    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+        rule, length = self.calibration, self.epoch_length(version)
+        if version:
             self._active = rule.survivors(self, posterior, self._active)
         table, weights = self.features.table, self.features.contexts.weights
         offers = offers_of(rule.design, table, weights, self._active)
@@ -278,4 +271,4 @@ class Capri(EpochLearner):
             if rule.last_greedy:
                 mean = np.where(self._active, table @ posterior.mean, -np.inf)
                 offers = np.eye(self.arms)[mean.argmax(axis=1)]
-        return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), length
+        return Offers(self.features, offers), rows, length

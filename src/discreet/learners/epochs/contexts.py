@@ -13,7 +13,7 @@ on one person's share hold for every context of the domain, whatever its probabi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ from scipy.stats import qmc
 
 from discreet.codec import Coded, Range, Shape, from_json
 from discreet.domain import Box
-from discreet.validation import FloatArray, IntArray, InvalidInput, finite_vector, whole_number
+from discreet.validation import FloatArray, IntArray, InvalidInput, finite_vector
 
 # Two contexts this close in every coordinate of the unit cube are the same one.
 _SAME = 1e-9
@@ -69,6 +69,16 @@ class ContextDistribution(Coded):
                 "bounds), came twice; give each once."
             )
 
+    @cached_property
+    def _facts(self) -> tuple[object, ...]:
+        return self.points.shape, self.points.tobytes(), self.weights.tobytes(), self.exact
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ContextDistribution) and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
     @classmethod
     def finite(
         cls, domain: Box, points: ArrayLike, weights: ArrayLike | None = None
@@ -97,30 +107,15 @@ class ContextDistribution(Coded):
         return cls(unit, counts / counts.sum(), False)
 
     @classmethod
-    def sampler(
-        cls,
-        domain: Box,
-        draw: Callable[[int, np.random.Generator], ArrayLike],
-        size: int = _SAMPLED,
-        seed: int = 0,
-    ) -> ContextDistribution:
-        """`size` contexts drawn by a public sampler, `draw(size, rng)` -> (size, d)."""
-        count = whole_number(size, "size", minimum=1)
-        return cls.sample(domain, draw(count, np.random.default_rng(seed)))
-
-    @classmethod
     def usual(cls, domain: Box) -> ContextDistribution:
         """Uniform: on the grid of a domain of levels, otherwise by low-discrepancy points."""
-        if None not in domain.levels and math.prod(map(int, filter(None, domain.levels))) <= (
-            MOST_CONTEXTS
-        ):
+        steps = [None if count is None else count - 1 for count in domain.levels]
+        if None not in steps and math.prod(filter(None, domain.levels)) <= MOST_CONTEXTS:
             return cls.grid(domain)
         unit = qmc.Halton(domain.dimension, seed=0).random(_SAMPLED)
-        for column, count in enumerate(domain.levels):
-            if count is not None:
-                unit[:, column] = np.minimum(np.floor(unit[:, column] * count), count - 1) / (
-                    count - 1
-                )
+        for column, last in zip(unit.T, steps, strict=True):
+            if last is not None:
+                column[:] = np.minimum(np.floor(column * (last + 1)), last) / last
         points, counts = np.unique(unit, axis=0, return_counts=True)
         return cls(points, counts / counts.sum(), False)
 

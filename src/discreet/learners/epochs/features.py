@@ -22,6 +22,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
+from discreet.action_space import ArmPoints
 from discreet.codec import Coded, Shape
 from discreet.domain import Box
 from discreet.kernels import (
@@ -34,8 +35,7 @@ from discreet.kernels import (
     public_points,
     read_kernel,
 )
-from discreet.kernels.finite import pivoted_cholesky
-from discreet.kernels.nystrom import CANDIDATES
+from discreet.kernels.nystrom import CANDIDATES, pivoted_cholesky
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number, positive_number
 
@@ -145,8 +145,33 @@ class GridFeatures(ArmFeatures):
         return phi
 
 
+class MappedFeatures(ArmFeatures):
+    """Features from a feature map on a box, divided by its certified norm."""
+
+    map: FeatureMap
+
+    @cached_property
+    def _norm(self) -> float:
+        bound = self.map.norm_bound
+        if bound is None or not np.isfinite(bound):
+            raise InvalidInput(
+                f"features was a {type(self.map).__name__} without a certified norm; use one that "
+                "discreet.kernels.feature_map makes."
+            )
+        return float(bound)
+
+    def _check_columns(self, *given: int) -> None:
+        """Refuse a map without a norm, and one or a domain with other columns than contexts."""
+        _ = self._norm
+        if set(given) != {self.contexts.points.shape[1]}:
+            raise InvalidInput(
+                f"features were for {' and '.join(map(str, given))} columns of contexts; contexts "
+                f"have {self.contexts.points.shape[1]}."
+            )
+
+
 @dataclass(frozen=True, eq=False)
-class MapFeatures(ArmFeatures):
+class MapFeatures(MappedFeatures):
     """A feature map on the columns of contexts followed by those of arm points.
 
     Attributes:
@@ -166,29 +191,15 @@ class MapFeatures(ArmFeatures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        domain, points, made_for = self.domain, self.points, self.map.domain
-        if (
-            made_for.dimension != domain.dimension + points.shape[1]
-            or self.contexts.points.shape[1] != domain.dimension
-        ):
-            raise InvalidInput(
-                f"features were for {made_for.dimension} columns; contexts have "
-                f"{self.contexts.points.shape[1]}, their domain {domain.dimension} and arm points "
-                f"{points.shape[1]}."
-            )
+        self._check_columns(self.domain.dimension, self.map.domain.dimension - self.points.shape[1])
         # Whoever sent a map beyond its box would have its arithmetic fail for some people only.
-        inside = joint_box(domain, points)
-        low, high = np.array(made_for.lower), np.array(made_for.upper)
+        box, inside = self.map.domain, joint_box(self.domain, self.points)
+        low, high = np.array(box.lower), np.array(box.upper)
         if (low > inside.lower).any() or (high < inside.upper).any():
             raise InvalidInput(
-                f"contexts from {domain.lower} to {domain.upper} or their arm points lie beyond "
-                "the box of their features; make the features on the box of both."
+                f"contexts from {self.domain.lower} to {self.domain.upper} or their arm points lie "
+                "beyond the box of their features; make the features on the box of both."
             )
-        _ = self._norm
-
-    @cached_property
-    def _norm(self) -> float:
-        return _certified(self.map)
 
     @property
     def arms(self) -> int:
@@ -209,7 +220,7 @@ class MapFeatures(ArmFeatures):
 
 
 @dataclass(frozen=True, eq=False)
-class CodedFeatures(ArmFeatures):
+class CodedFeatures(MappedFeatures):
     """Features of the context times a code for each arm: k(c, c') (code_x' code_x').
 
     Attributes:
@@ -227,16 +238,7 @@ class CodedFeatures(ArmFeatures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.contexts.points.shape[1] != self.map.domain.dimension:
-            raise InvalidInput(
-                f"features were for {self.map.domain.dimension} columns; contexts have "
-                f"{self.contexts.points.shape[1]}."
-            )
-        _ = self._norm
-
-    @cached_property
-    def _norm(self) -> float:
-        return _certified(self.map)
+        self._check_columns(self.map.domain.dimension)
 
     @property
     def arms(self) -> int:
@@ -260,8 +262,7 @@ class CodedFeatures(ArmFeatures):
 
 def arm_features(
     domain: Box,
-    arms: int,
-    points: FloatArray | None,
+    arms: int | ArmPoints,
     contexts: ContextDistribution,
     *,
     kernel: Kernel | str,
@@ -272,8 +273,7 @@ def arm_features(
 
     Args:
         domain: the box of contexts.
-        arms: the number of arms K.
-        points: (K, a) arm points; None for arms without an order.
+        arms: the number of arms K, which then have no order, or `ArmPoints`.
         contexts: what is known about contexts.
         kernel: on the columns of contexts and arm points, or of contexts alone where arms have no
             order.
@@ -282,8 +282,7 @@ def arm_features(
             are as many as that, which leave out what `ArmFeatures.residual` says.
         likeness: correlation of the rewards of two arms without an order, from 0 to below 1.
     """
-    box = domain if points is None else joint_box(domain, points)
-    chosen = read_kernel(kernel)
+    box, chosen = feature_box(domain, arms), read_kernel(kernel)
     try:
         values = np.asarray(chosen(np.array([box.lower, box.upper])))
     except ValueError as reason:
@@ -295,46 +294,33 @@ def arm_features(
     positive_number(error, "error")
     if not 0.0 <= finite_number(likeness, "likeness") < 1.0:
         raise InvalidInput(f"likeness was {likeness}; it must be from 0 to below 1.")
-    key = kernel_to_text(chosen), box, domain, arms, None if points is None else _key(points)
-    where = (_key(contexts.points), _key(contexts.weights[:, None]), contexts.exact)
-    return _features_of(*key, *where, error, likeness)
-
-
-Key = tuple[tuple[float, ...], ...]
-
-
-def _key(array: FloatArray) -> Key:
-    return tuple(map(tuple, array.tolist()))
+    return _features_of(kernel_to_text(chosen), domain, arms, contexts, error, likeness)
 
 
 @lru_cache(maxsize=16)
 def _features_of(
     kernel: str,
-    box: Box,
     domain: Box,
-    arms: int,
-    points: Key | None,
-    contexts: Key,
-    weights: Key,
-    exact: bool,
+    arms: int | ArmPoints,
+    contexts: ContextDistribution,
     error: float,
     likeness: float,
 ) -> ArmFeatures:
     """Features are public and take a moment to make: replicates share them."""
-    known = ContextDistribution(np.array(contexts), np.array(weights)[:, 0], exact)
-    chosen = kernel_from_text(kernel)
-    where = domain.from_unit(known.points)
-    if points is None:
+    chosen, box = kernel_from_text(kernel), feature_box(domain, arms)
+    where = domain.from_unit(contexts.points)
+    if isinstance(arms, ArmPoints):
+        places, count = arms.array, len(arms)
+        joined = np.hstack([np.repeat(where, count, axis=0), np.tile(places, (len(where), 1))])
+        features, residual = _affordable(chosen, box, joined if contexts.exact else None, error, 1)
+        made: ArmFeatures = MapFeatures(contexts, domain, places, features, residual)
+    else:
         likely = likeness * np.ones((arms, arms)) + (1.0 - likeness) * np.eye(arms)
         codes = np.asarray(np.linalg.cholesky(likely), dtype=np.float64)
-        chosen_map, residual = _affordable(chosen, box, where if exact else None, error, arms)
-        features: ArmFeatures = CodedFeatures(known, chosen_map, codes, residual)
-    else:
-        places = np.array(points)
-        joined = np.hstack([np.repeat(where, arms, axis=0), np.tile(places, (len(where), 1))])
-        chosen_map, residual = _affordable(chosen, box, joined if exact else None, error, 1)
-        features = MapFeatures(known, domain, places, chosen_map, residual)
-    return GridFeatures(known, features.table, residual) if exact else features
+        points = where if contexts.exact else None
+        features, residual = _affordable(chosen, box, points, error, arms)
+        made = CodedFeatures(contexts, features, codes, residual)
+    return GridFeatures(contexts, made.table, residual) if contexts.exact else made
 
 
 def _affordable(
@@ -384,15 +370,11 @@ def joint_box(domain: Box, points: FloatArray) -> Box:
     )
 
 
+def feature_box(domain: Box, arms: int | ArmPoints) -> Box:
+    """The box of what a kernel compares: contexts, and arm points where arms have them."""
+    return joint_box(domain, arms.array) if isinstance(arms, ArmPoints) else domain
+
+
 def usual_kernel(box: Box) -> Kernel:
     """A squared exponential kernel with length scales of 0.3 of each column's width."""
     return RBF([_SHARE * (b - a) for a, b in zip(box.lower, box.upper, strict=True)])
-
-
-def _certified(features: FeatureMap) -> float:
-    if features.norm_bound is None or not np.isfinite(features.norm_bound):
-        raise InvalidInput(
-            f"features was a {type(features).__name__} without a certified norm; use one that "
-            "discreet.kernels.feature_map makes."
-        )
-    return float(features.norm_bound)

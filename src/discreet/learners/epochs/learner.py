@@ -18,8 +18,8 @@ tickets and of their own contexts (billboard lemma), so the whole is jointly pri
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,8 +32,8 @@ from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.calibration import Calibration, read_options
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.features import ArmFeatures, arm_features, joint_box, usual_kernel
-from discreet.learners.epochs.policy import ContextObservations, Decision, EpochPolicy, PrivateRows
+from discreet.learners.epochs.features import ArmFeatures, arm_features, feature_box, usual_kernel
+from discreet.learners.epochs.policy import Decision, EpochPolicy, PrivateRows
 from discreet.learners.epochs.releases import (
     MECHANISMS,
     EpochRelease,
@@ -55,8 +55,9 @@ from discreet.learners.epochs.rows import (
     whole,
 )
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
-from discreet.learners.messages import Reports
+from discreet.learners.messages import Observations, Reports
 from discreet.privacy import Budget, Release
+from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport
 from discreet.validation import FloatArray, InvalidInput, positive_number
 
@@ -66,8 +67,8 @@ _ERROR = 1e-3
 _LIKENESS = 0.5
 
 
-class EpochOptions(TypedDict, total=False):
-    """What every epoch learner takes besides what every learner takes."""
+class EpochCommon(Common, total=False):
+    """What every epoch learner takes besides domain, arms and budget."""
 
     kernel: Kernel | str | None
     contexts: ContextDistribution | ArrayLike | Mapping[str, Any] | None
@@ -75,10 +76,6 @@ class EpochOptions(TypedDict, total=False):
     likeness: float
     reward_noise: float | None
     mechanism: str
-
-
-class EpochCommon(EpochOptions, Common, total=False):
-    """Both together."""
 
 
 class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
@@ -148,28 +145,21 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         super().__init__(domain, arms, budget, **common)
         self.mechanism = mechanism
         self.contexts = ContextDistribution.read(domain, contexts)
-        points = arms.array if isinstance(arms, ArmPoints) else None
-        box = domain if points is None else joint_box(domain, points)
+        space = arms if isinstance(arms, ArmPoints) else self.arms
+        box = feature_box(domain, space)
         self.kernel = usual_kernel(box) if kernel is None else read_kernel(kernel)
         self.error = positive_number(error, "error")
         self.likeness = likeness
         self.features: ArmFeatures = arm_features(
-            domain,
-            self.arms,
-            points,
-            self.contexts,
-            kernel=self.kernel,
-            error=self.error,
-            likeness=likeness,
+            domain, space, self.contexts, kernel=self.kernel, error=error, likeness=likeness
         )
-        bounds = self.reward_bounds
-        width = bounds.upper - bounds.lower
+        width = self.reward_bounds.upper - self.reward_bounds.lower
         self.reward_noise = reward_noise
         given = width if reward_noise is None else positive_number(reward_noise, "reward_noise")
         self.noise_bound = min(given / width, 1.0)
         self._released = Released((), self._empty())
         self._expectations: dict[int, Expected] = {}
-        self._told: dict[int, tuple[int, int, ReleasedInformation]] = {}
+        self._informed: dict[int, tuple[int, int, ReleasedInformation]] = {}
         self._length = 0
 
     def _check_gaussian(self) -> None:
@@ -181,23 +171,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     @abstractmethod
-    def _next(
-        self, header: dict[str, Any], posterior: GaussianPosterior
-    ) -> tuple[EpochPolicy, int]:
-        """The next policy, and how many people it is for."""
-
-    def epoch_policy(
-        self,
-        header: dict[str, Any],
-        posterior: GaussianPosterior,
-        decision: Decision,
-        rows: RowMap,
-    ) -> EpochPolicy:
-        """A policy of this learner, for `_next`."""
-        local = self.hidden(rows.size)
-        return EpochPolicy(
-            **header, decision=decision, rows=rows, local=local, believed=posterior.mean
-        )
+    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+        """How arms are chosen under policy `version`, what people add, and how many it is for."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -223,7 +198,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     # What people add, and the noise on it.
 
     def _empty(self) -> EpochStatistics:
-        return EpochStatistics(reports=0, epochs={}, exact=not self.budget.protects_reports)
+        return EpochStatistics(reports=0, epochs={})
 
     def hidden(self, size: int) -> VectorReport | None:
         """How a row of `size` numbers is hidden by its person; None where they trust us."""
@@ -243,22 +218,19 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return self.budget.noise_multiplier
 
     def _statistics(self, policy: EpochPolicy, reports: Reports) -> EpochStatistics:
-        exact = not self.budget.protects_reports
-        wanted = ContextObservations if exact else PrivateRows
+        wanted = PrivateRows if self.budget.protects_reports else Observations
         if not isinstance(reports, wanted) or len(reports) == 0:
             raise InvalidInput(
                 f"reports had {len(reports)} entries of type {type(reports).__name__}; under "
                 f"{self.budget!r} they are {wanted.__name__}, at least one."
             )
-        if isinstance(reports, ContextObservations):
-            if (
-                reports.contexts.shape[1] != self.domain.dimension
-                or reports.arms.max() >= self.arms
-            ):
+        if isinstance(reports, Observations):
+            columns, most = reports.contexts.shape[1], reports.arms.max()
+            if columns != self.domain.dimension or most >= self.arms:
                 raise InvalidInput(
-                    f"reports had {reports.contexts.shape[1]} columns and arms up to "
-                    f"{reports.arms.max()}; this learner has {self.domain.dimension} columns and "
-                    f"{self.arms} arms. Send reports as report() made them."
+                    f"reports had {columns} columns and arms up to {most}; this learner has "
+                    f"{self.domain.dimension} columns and {self.arms} arms. Send reports as "
+                    "report() made them."
                 )
             self.features.contexts.check(reports.contexts)
             rows: Any = whole(policy.rows_of(reports.contexts, reports.arms, reports.rewards))
@@ -270,14 +242,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                     f"has {policy.rows.size} numbers."
                 )
         added = EpochSum(len(reports), rows.sum(axis=0))
-        return EpochStatistics(reports=len(reports), epochs={policy.version: added}, exact=exact)
+        return EpochStatistics(reports=len(reports), epochs={policy.version: added})
 
     def _check_sums(self, statistics: EpochStatistics) -> None:
-        if statistics.exact == self.budget.protects_reports:
-            raise InvalidInput(
-                f"statistics were sums of {'plain' if statistics.exact else 'private'} rows; this "
-                f"learner has the budget {self.budget!r}."
-            )
         for version, added in statistics.epochs.items():
             self._check_sum(version, added)
         if self.people + statistics.reports > MOST_PEOPLE:
@@ -287,15 +254,16 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     def _check_sum(self, version: int, added: EpochSum) -> None:
-        size = self.published(version).rows.size
-        if added.total.shape != (size,):
+        size, private = self.published(version).rows.size, self.budget.protects_reports
+        if added.total.shape != (size,) or (added.total.dtype.kind == "f") != private:
             raise InvalidInput(
-                f"statistics of version {version} had shape {added.total.shape}; its rows have "
-                f"{size} numbers."
+                f"statistics of version {version} had {len(added.total)} numbers of type "
+                f"{added.total.dtype}; its rows have {size}, and under {self.budget!r} sums are "
+                f"{'private numbers' if private else 'whole'}. Send them as statistics() made them."
             )
         # Not np.abs, which leaves the least 64-bit integer negative.
         largest = max(int(added.total.max()), -int(added.total.min()))
-        if not self.budget.protects_reports and largest > added.people * (RESOLUTION + 1.0):
+        if not private and largest > added.people * (RESOLUTION + 1.0):
             raise InvalidInput(
                 f"statistics of {added.people} people had an entry of {largest}; no reports add up "
                 "to that. Send them as statistics() made them."
@@ -307,7 +275,11 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         if not self.budget.protects_reports:
             self._release()
         posterior = believe(self.information(), BOUND)
-        policy, length = self._next(self.policy_header(), posterior)
+        decision, rows, length = self._next(len(self._policies), posterior)
+        hidden, believed = self.hidden(rows.size), posterior.mean
+        policy = EpochPolicy(
+            **self.policy_header(), decision=decision, rows=rows, local=hidden, believed=believed
+        )
         self._length = length
         return policy
 
@@ -323,15 +295,18 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
         if not self.budget.protects_releases:
-            return EpochRelease.plain(version, added)
+            exact = added.total / RESOLUTION
+            return EpochRelease(version, added.people, exact, 0.0, 0.0, NO_NOISE)
         assert self.noise is not None
         multiplier = self._multiplier(self.published(version))
         return EpochRelease.noisy(version, added, multiplier, self.noise)
 
-    def public_sums(self) -> Sequence[EpochRelease | PublicSum]:
+    def public_sums(self) -> list[PublicSum]:
         """Every sum that is public: what was released, or the sums of private reports."""
         if not self.budget.protects_reports:
-            return self._released.drawn
+            return [
+                PublicSum(r.version, r.people, r.total, r.scale**2) for r in self._released.drawn
+            ]
         return [
             PublicSum(v, s.people, s.total, self.noise_variance(len(s.total), s.people))
             for v, s in self._sums.epochs.items()
@@ -341,12 +316,12 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """What all public sums so far say about the reward function; public."""
         information = ReleasedInformation.none(self.features.features)
         for place, known in enumerate(self.public_sums()):
-            if self._told.get(place, ())[:2] != (known.version, known.people):
+            if self._informed.get(place, ())[:2] != (known.version, known.people):
                 added = self.expected(known.version).information(
                     known.total, known.people, known.variance
                 )
-                self._told[place] = known.version, known.people, added
-            information = information + self._told[place][2]
+                self._informed[place] = known.version, known.people, added
+            information = information + self._informed[place][2]
         return information
 
     def last_estimate(self) -> tuple[EpochPolicy, int, FloatArray, FloatArray] | None:
@@ -437,8 +412,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         marked = {version: added.people for version, added in before.epochs.items()}
         if not self.budget.protects_reports:
             self._target.check_released(before.reports)
-        exact = not self.budget.protects_reports
-        if people != marked or self._sums.exact != exact or not before.within(self._sums):
+        if people != marked:
             raise InvalidInput(
                 "the saved releases are of other people than those marked as released; read the "
                 "learner as save() wrote it."

@@ -34,7 +34,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from discreet.codec import Coded, Range, Shape, register
+from discreet.codec import Coded, Range, Shape
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.rows import CENTRE, RowMap
@@ -43,11 +43,8 @@ from discreet.learners.messages import TICKETS, ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.calibration import in_unit_ball
-from discreet.privacy.noise import NO_NOISE
-from discreet.privacy.vectors import VectorReport, vector_report_from_fields
+from discreet.privacy.vectors import VectorReport
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
-
-register(VectorReport, VectorReport.to_fields, vector_report_from_fields, "vector report")
 
 Design = Literal["optimal", "uniform"]
 _STEPS = 15
@@ -68,7 +65,7 @@ _CHOICE = 2**40
 def offers_of(
     design: Design, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float = _RIDGE
 ) -> FloatArray:
-    """The offers of a named design.
+    """(N, K) the offers of a named design on the arms that are active.
 
     Args:
         design: `optimal` or `uniform`.
@@ -77,17 +74,11 @@ def offers_of(
         active: (N, K), at least one arm in every context.
         ridge: what is added to the covariance, as a share of its mean eigenvalue per person.
     """
-    uniform: FloatArray = active / active.sum(axis=1, keepdims=True)
+    offers: FloatArray = active / active.sum(axis=1, keepdims=True)
     if design == "uniform":
-        return uniform
-    return optimal(table, weights, uniform, ridge)
-
-
-def optimal(table: FloatArray, weights: FloatArray, start: FloatArray, ridge: float) -> FloatArray:
-    """(N, K) D-optimal offers on the arms that `start` offers; arguments as in `offers_of`."""
+        return offers
     contexts, arms, features = table.shape
-    phi = table.reshape(-1, features)
-    offers = start
+    phi, uniform = table.reshape(-1, features), offers
     for _ in range(_STEPS):
         chances = (weights[:, None] * offers).ravel()
         covariance = (phi * chances[:, None]).T @ phi
@@ -97,7 +88,7 @@ def optimal(table: FloatArray, weights: FloatArray, start: FloatArray, ridge: fl
         grown = offers * leverage**2
         total = grown.sum(axis=1, keepdims=True)
         offers = np.where(total > 0.0, grown / np.maximum(total, 1e-300), offers)
-    mixed: FloatArray = (1.0 - _UNIFORM_SHARE) * offers + _UNIFORM_SHARE * start
+    mixed: FloatArray = (1.0 - _UNIFORM_SHARE) * offers + _UNIFORM_SHARE * uniform
     shares: FloatArray = mixed / mixed.sum(axis=1, keepdims=True)
     return shares
 
@@ -268,20 +259,6 @@ class Offers(Decision):
 
 
 @dataclass(frozen=True, eq=False)
-class ContextObservations(Reports):
-    """What happened to n people, as it was: for a learner that they trust."""
-
-    kind: ClassVar[str] = "context-observations"
-
-    contexts: Annotated[FloatArray, Shape("n", "d"), Range(0.0, 1.0)]
-    arms: Annotated[IntArray, Shape("n"), Range(0)]
-    rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-
-@dataclass(frozen=True, eq=False)
 class PrivateRows(Reports):
     """Private reports of n people."""
 
@@ -347,17 +324,13 @@ class EpochPolicy(ArmPolicy):
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         self._known(unit)
-        arms = self._drawn(unit, tickets)
-        with np.errstate(all="ignore"):
-            shares = self.decision.probabilities(unit)
-        return arms, shares[np.arange(len(arms)), arms]
-
-    def _drawn(self, unit: FloatArray, tickets: TicketArray) -> IntArray:
         places = np.full(len(tickets), _CHOICE)
         uniform = public_uniforms(self.public_seed, self.version, tickets, places)
         # Numbers that were sent may overflow for some people; warnings would tell for whom.
         with np.errstate(all="ignore"):
-            return self.decision.choose(unit, uniform)
+            arms = self.decision.choose(unit, uniform)
+            shares = self.decision.probabilities(unit)
+        return arms, shares[np.arange(len(arms)), arms]
 
     @property
     def reports_are_private(self) -> bool:
@@ -368,9 +341,7 @@ class EpochPolicy(ArmPolicy):
     ) -> Reports:
         self._known(people)
         if self.local is None:
-            return ContextObservations(
-                **self.origin(NO_NOISE), contexts=people, arms=actions.arms, rewards=rewards
-            )
+            return super()._report(people, actions, rewards, noise)
         rows = self.rows_of(people, actions.arms, rewards)
         return PrivateRows(**self.origin(noise.name), rows=self.local.privatise(rows, noise))
 

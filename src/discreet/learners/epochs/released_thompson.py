@@ -27,7 +27,7 @@ There is no proof of regret; the elimination learner with rigorous widths is for
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
@@ -36,14 +36,8 @@ from discreet.codec import Range
 from discreet.domain import Box
 from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import (
-    Decision,
-    EpochPolicy,
-    Offers,
-    Thompson,
-    offers_of,
-    usual_draws,
-)
+from discreet.learners.epochs.policy import Decision, Offers, Thompson, offers_of, usual_draws
+from discreet.learners.epochs.rows import RowMap
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, positive_number
@@ -115,10 +109,8 @@ class ReleasedThompson(EpochLearner):
         usual = _DEVIATIONS[self.sampling]
         self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
-    def _next(
-        self, header: dict[str, Any], posterior: GaussianPosterior
-    ) -> tuple[EpochPolicy, int]:
-        version, length = header["version"], self._planned_length()
+    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+        length = self._planned_length()
         decision, doubtful = self._sampled(posterior, version, length)
         doubt, chances = self.doubt(posterior, doubtful), self.chances(decision.table)
         rows, left = self.best_rows(posterior, chances, doubt, length)
@@ -132,7 +124,7 @@ class ReleasedThompson(EpochLearner):
             # The epoch would not end: nobody learns from its people.
             decision = Thompson.greedy(self.features, posterior, self.public_seed, version)
             length = 2**53
-        return self.epoch_policy(header, posterior, decision, rows), length
+        return decision, rows, length
 
     def _sampled(
         self, posterior: GaussianPosterior, version: int, people: int

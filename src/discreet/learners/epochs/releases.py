@@ -25,7 +25,6 @@ from discreet.learners.messages import Statistics
 from discreet.privacy import Budget, NoiseSource, Release
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.guarantee import OnceEach
-from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import FloatArray, IntArray, InvalidInput
@@ -48,73 +47,64 @@ class EpochSum(Coded):
     people: Annotated[int, Range(1)]
     total: Annotated[IntArray | FloatArray, Shape("s")]
 
+    def __add__(self, other: EpochSum) -> EpochSum:
+        if not self._alike(other):
+            raise InvalidInput(
+                f"sums had {len(self.total)} numbers of type {self.total.dtype}, and "
+                f"{len(other.total)} of type {other.total.dtype}; they are of different learners."
+            )
+        return EpochSum(self.people + other.people, self.total + other.total)
+
+    def after(self, earlier: EpochSum) -> EpochSum | None:
+        """Those who came after an earlier sum of the same; None for nobody."""
+        more = self.people - earlier.people if self._alike(earlier) else -1
+        if more < 0 or (more == 0 and not np.array_equal(self.total, earlier.total)):
+            raise InvalidInput(
+                f"a sum of {earlier.people} people that was released is no part of that of "
+                f"{self.people} people; read the learner as save() wrote it."
+            )
+        return EpochSum(more, self.total - earlier.total) if more else None
+
+    def _alike(self, other: EpochSum) -> bool:
+        return (self.total.shape, self.total.dtype) == (other.total.shape, other.total.dtype)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EpochStatistics(Statistics):
-    """Sums of rows, apart for each version of the policy.
-
-    Attributes:
-        epochs: by version.
-        exact: whether sums hold whole numbers.
-    """
+    """Sums of rows, apart for each version of the policy."""
 
     kind: ClassVar[str] = "epoch-statistics"
 
     epochs: Mapping[Annotated[int, Range(0)], EpochSum]
-    exact: bool
 
     def __post_init__(self) -> None:
         super().__post_init__()
         counted = sum(added.people for added in self.epochs.values())
-        whole = all(added.total.dtype.kind == "i" for added in self.epochs.values())
-        if counted != self.reports or (self.exact and not whole):
+        if counted != self.reports:
             raise InvalidInput(
-                f"statistics of {self.reports} reports held sums of {counted} people"
-                f"{'' if whole else ', which are not whole'}; send them as statistics() made them."
+                f"statistics of {self.reports} reports held sums of {counted} people; send them as "
+                "statistics() made them."
             )
 
     def __add__(self, other: EpochStatistics) -> EpochStatistics:
-        if self.exact != other.exact:
-            raise InvalidInput(
-                "statistics of plain and of private reports cannot be added; they come from "
-                "different learners."
-            )
         joined = dict(self.epochs)
         for version, new in other.epochs.items():
-            old = joined.get(version)
-            if old is not None and old.total.shape != new.total.shape:
-                raise InvalidInput(
-                    f"statistics of version {version} had {new.total.shape[0]} and "
-                    f"{old.total.shape[0]} numbers; they come from different learners."
-                )
-            joined[version] = (
-                new if old is None else EpochSum(old.people + new.people, old.total + new.total)
-            )
+            joined[version] = joined[version] + new if version in joined else new
         ordered = {version: joined[version] for version in sorted(joined)}
-        return EpochStatistics(**self.tally(other), epochs=ordered, exact=self.exact)
+        return EpochStatistics(**self.tally(other), epochs=ordered)
 
     def since(self, before: EpochStatistics) -> dict[int, EpochSum]:
-        """What came after `before`, by version."""
-        new = {}
-        for version, now in self.epochs.items():
-            old = before.epochs.get(version)
-            if old is None:
-                new[version] = now
-            elif now.people > old.people:
-                new[version] = EpochSum(now.people - old.people, now.total - old.total)
-        return new
-
-    def within(self, later: EpochStatistics) -> bool:
-        """Whether `later` are these sums with more people, or the same."""
-        if self.exact != later.exact:
-            return False
-        for version, old in self.epochs.items():
-            now = later.epochs.get(version)
-            if now is None or now.people < old.people or now.total.shape != old.total.shape:
-                return False
-            if now.people == old.people and not np.array_equal(now.total, old.total):
-                return False
-        return True
+        """What came after `before`, by version; `InvalidInput` if that is no part of it."""
+        if not set(before.epochs) <= set(self.epochs):
+            raise InvalidInput(
+                f"versions {list(before.epochs)} were released, but people came to "
+                f"{list(self.epochs)}; read the learner as save() wrote it."
+            )
+        new = {
+            version: added.after(before.epochs[version]) if version in before.epochs else added
+            for version, added in self.epochs.items()
+        }
+        return {version: added for version, added in new.items() if added is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +133,6 @@ class EpochRelease(Coded):
         return row_sensitivity(len(self.total), self.people)
 
     @classmethod
-    def plain(cls, version: int, added: EpochSum) -> EpochRelease:
-        """The sum as it is, where nothing is protected."""
-        return cls(version, added.people, added.total / RESOLUTION, 0.0, 0.0, NO_NOISE)
-
-    @classmethod
     def noisy(
         cls, version: int, added: EpochSum, multiplier: float, noise: NoiseSource
     ) -> EpochRelease:
@@ -159,25 +144,20 @@ class EpochRelease(Coded):
         held = stream.achieved_multiplier
         return cls(version, added.people, total, stream.scale, held, noise.name)
 
-    @property
-    def variance(self) -> float:
-        """Variance of the noise on each number."""
-        return self.scale**2
-
     def check(self, asked: float, size: int) -> None:
-        """`InvalidInput` for a saved release with less noise than was asked for, or one that says
-        it has more, because its certificate would promise too much; or of another size."""
-        if len(self.total) != size:
-            raise InvalidInput(
-                f"a saved release had {len(self.total)} numbers; rows of version {self.version} "
-                f"have {size}. Read the learner as save() wrote it."
-            )
+        """`InvalidInput` for a saved release of another size, with less noise than was asked for,
+        or one that says it has more, because its certificate would promise too much."""
         held = min(self.multiplier, self.scale / self.sensitivity)
-        if held < asked * (1.0 - 1e-9) or self.multiplier > asked * (1.0 + _CLOSE):
+        if (
+            len(self.total) != size
+            or held < asked * (1.0 - 1e-9)
+            or self.multiplier > asked * (1.0 + _CLOSE)
+        ):
             raise InvalidInput(
-                f"a saved release has the noise multiplier {self.multiplier} and the scale "
-                f"{self.scale}; this learner's budget asks for the multiplier {asked}. Read it as "
-                "save() wrote it."
+                f"a saved release of {len(self.total)} numbers has the noise multiplier "
+                f"{self.multiplier} and the scale {self.scale}; rows of version {self.version} "
+                f"have {size} numbers, and this learner's budget asks for the multiplier {asked}. "
+                "Read it as save() wrote it."
             )
 
     def record(self, group: str) -> Release:
@@ -203,7 +183,7 @@ class Released:
 
 
 class PublicSum(NamedTuple):
-    """A sum that is public as it is.
+    """A sum that is public, with its noise or because everybody has hidden their own row.
 
     Attributes:
         version: of the policy whose people it is about.

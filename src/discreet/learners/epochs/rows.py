@@ -1,4 +1,4 @@
-"""What one person adds to an epoch's statistic: a row in the unit ball.
+"""What one person adds to an epoch's statistic, a row in the unit ball, and what sums tell.
 
 A person at w = (c, x) with centred reward y, |y| <= B, adds
 
@@ -52,6 +52,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Annotated
 
 import numpy as np
@@ -275,10 +276,6 @@ def _density(x: FloatArray) -> FloatArray:
     return density
 
 
-# The variance of the noise on each number, from the numbers in a row.
-NoiseVariance = Callable[[int], float]
-
-
 def best_rows(
     posterior: GaussianPosterior,
     phi: FloatArray,
@@ -286,7 +283,7 @@ def best_rows(
     doubt: FloatArray,
     people: int,
     reward_noise: float,
-    noise: NoiseVariance,
+    noise: Callable[[int], float],
 ) -> tuple[RowMap, float]:
     """The row map that leaves the least variance where it counts, and that variance.
 
@@ -298,13 +295,13 @@ def best_rows(
             the posterior before the epoch is standard normal.
         people: how many people the epoch has.
         reward_noise: see `RowMap`.
-        noise: variance of the noise on a sum of rows, or of `people` noisy rows.
+        noise: from the numbers in a row, the variance of the noise on each number of their sum.
     """
     some = chances > 0.0
     where = phi[some] @ posterior.root
     values, axes = np.linalg.eigh((where * chances[some, None]).T @ where)
     values, axes = values[::-1], axes[:, ::-1]
-    best: tuple[float, RowMap] | None = None
+    candidates = []
     for threshold in _THRESHOLDS:
         kept = values > threshold * values[0]
         shares = np.sqrt(values[kept] - threshold * values[0]) / values[kept]
@@ -313,10 +310,8 @@ def best_rows(
         precision = rows.expected(phi[some], chances[some]).precision(people, noise(rows.size))
         inside = posterior.root.T @ precision @ posterior.root
         left = float(np.trace(np.linalg.solve(np.eye(len(inside)) + inside, doubt)))
-        if best is None or left < best[0]:
-            best = left, rows
-    assert best is not None
-    return best[1], best[0]
+        candidates.append((rows, left))
+    return min(candidates, key=itemgetter(1))
 
 
 def sized_rows(
@@ -325,13 +320,12 @@ def sized_rows(
     phi: FloatArray,
     chances: FloatArray,
     reward_noise: float,
-    shortened: float = _SHORTENED,
 ) -> RowMap:
     """Rows along `turn`, with D from what is expected of them (public)."""
     loose = RowMap(posterior.mean, posterior.root, turn, 1.0, reward_noise)
     _, allowed, _ = loose.around(phi)
     lengths = allowed * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
-    bound = min(shortened * math.sqrt(float(chances @ lengths**2)), float(lengths.max()))
+    bound = min(_SHORTENED * math.sqrt(float(chances @ lengths**2)), float(lengths.max()))
     return RowMap(posterior.mean, posterior.root, turn, bound, reward_noise)
 
 
@@ -341,6 +335,12 @@ def full_rows(turn: FloatArray, phi: FloatArray) -> RowMap:
     nothing = np.zeros(features), np.zeros((features, 1))
     lengths = BOUND * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
     return RowMap(*nothing, turn, float(lengths.max()), BOUND)
+
+
+def covariance_axes(phi: FloatArray, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues (m,), at least 0, and axes (m, m) of Lambda = sum rho phi phi'."""
+    values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
+    return np.maximum(values, 0.0), axes
 
 
 def whole(rows: FloatArray) -> IntArray:

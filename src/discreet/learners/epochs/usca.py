@@ -31,6 +31,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -41,15 +42,9 @@ from discreet.codec import Range, from_json
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import (
-    Design,
-    EpochPolicy,
-    Offers,
-    Thompson,
-    offers_of,
-)
+from discreet.learners.epochs.policy import Decision, Design, Offers, Thompson, offers_of
 from discreet.learners.epochs.releases import DATA
-from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap, full_rows
+from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap, covariance_axes, full_rows
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget, Release, Rounds
 from discreet.privacy.accounting import PureEvent
@@ -101,9 +96,8 @@ class ExactRange(UscaCalibration):
         chances, phi, people = learner.chances(offers), learner.pairs, learner.horizon
         prior = _PRIOR * BOUND**2
         variance = learner.noise_bound**2 / 3.0 + prior
-        values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
-        values = np.maximum(values, 0.0)
-        best: tuple[float, RowMap] | None = None
+        values, axes = covariance_axes(phi, chances)
+        candidates = []
         for ridge in _RIDGES * variance / prior:
             shrunk = people * values + ridge
             rows = full_rows(axes / np.sqrt(shrunk), phi[chances > 0.0])
@@ -115,10 +109,8 @@ class ExactRange(UscaCalibration):
             if learner.predictions is not None and learner.budget.private:
                 scale = learner.exact_range(rows) * learner.predictions / learner.budget.epsilon
                 doubt += float(learner.features.contexts.weights @ np.minimum(scale, 1.0) ** 2)
-            if best is None or doubt < best[0]:
-                best = doubt, rows
-        assert best is not None
-        return best[1]
+            candidates.append((rows, doubt))
+        return min(candidates, key=itemgetter(1))[0]
 
     def score_range(self, learner: Usca, rows: RowMap) -> None:
         return None
@@ -211,19 +203,14 @@ class Usca(EpochLearner):
         # Without a release the policy never changes.
         return 2**53 if self.predictions is not None and self._policies else self._length
 
-    def _next(
-        self, header: dict[str, Any], posterior: GaussianPosterior
-    ) -> tuple[EpochPolicy, int]:
-        if header["version"] == 0:
-            everything: BoolArray = np.ones(self.features.table.shape[:2], dtype=np.bool_)
-            weights = self.features.contexts.weights
-            offers = offers_of(self.design, self.features.table, weights, everything)
-            rows = self.calibration.rows(self, offers)
-            return self.epoch_policy(header, posterior, Offers(self.features, offers), rows), (
-                self.horizon or 0
-            )
-        best = Thompson.greedy(self.features, posterior, self.public_seed, header["version"])
-        return self.epoch_policy(header, posterior, best, self._policies[0].rows), 2**53
+    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+        if version:
+            best = Thompson.greedy(self.features, posterior, self.public_seed, version)
+            return best, self._policies[0].rows, 2**53
+        table, weights = self.features.table, self.features.contexts.weights
+        everything: BoolArray = np.ones(table.shape[:2], dtype=np.bool_)
+        offers = offers_of(self.design, table, weights, everything)
+        return Offers(self.features, offers), self.calibration.rows(self, offers), self._length
 
     def exact_range(self, rows: RowMap) -> FloatArray:
         """(N,) R(c) at the tabulated contexts."""
@@ -241,15 +228,6 @@ class Usca(EpochLearner):
 
     def ranges(self, contexts: ArrayLike) -> FloatArray:
         """(n,) R(c) of contexts, with what rounding adds; public."""
-        reached, length = self._reach(contexts)
-        rows = self.published(0).rows
-        # Scores are inner products with a sum of length `people` at most. Their rounding errors
-        # differ between two sums, and between the largest and the least of the arms.
-        rounding = 4.0 * (rows.size + 2) * 2.0**-53 * self.people * rows.bound
-        return (reached + rounding * length) * (1.0 + 1e-9)
-
-    def _reach(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """(n,) R(c) of contexts, and the largest length of an arm's vector turn' phi."""
         unit = self.domain.people_to_unit(contexts)
         rows = self.published(0).rows
         # A person's row is rounded by at most sqrt(d) 2^-31, twice for two records.
@@ -261,9 +239,15 @@ class Usca(EpochLearner):
                 reached = self.exact_range(rows) + slack * rows.bound * _widest(turned)
                 self._ranges = reached, _longest(turned)
             places = self.features.contexts.places(unit)
-            return self._ranges[0][places], self._ranges[1][places]
-        turned = self.features.all(unit) @ rows.turn
-        return (2.0 + slack) * rows.bound * _widest(turned), _longest(turned)
+            reached, length = self._ranges[0][places], self._ranges[1][places]
+        else:
+            turned = self.features.all(unit) @ rows.turn
+            reached, length = (2.0 + slack) * rows.bound * _widest(turned), _longest(turned)
+        # Scores are inner products with a sum of length `people` at most. Their rounding errors
+        # differ between two sums, and between the largest and the least of the arms.
+        rounding = 4.0 * (rows.size + 2) * 2.0**-53 * self.people * rows.bound
+        ranges: FloatArray = (reached + rounding * length) * (1.0 + 1e-9)
+        return ranges
 
     def _divisors(self, contexts: ArrayLike) -> FloatArray:
         """(n,) what scores are divided by: R(c), unless the calibration says otherwise."""

@@ -10,46 +10,17 @@
 
 Those of the paper live with its reproduction. Only `weights`, `mechanism` and `noise_multiplier`
 touch privacy, and what they give is what the releases record; the rest is post-processing.
-
-**The row of a person** with features phi (||phi|| <= 1) and centred reward y (|y| <= b) is
-
-    (phi_i phi_i, w phi_i phi_j for i < j, c y phi, g y^2)
-
-with w = sqrt 2, so that its first part has the inner product (phi'psi)^2 ("svec"). Replacing one
-person by any other moves the row by at most (k = phi'psi, both of norm 1)
-
-    max over k, y, y' of 2 - 2 k^2 + c^2 (y^2 + y'^2 - 2 y y' k)
-      = (2 + c^2 b^2)^2 / 2 if c b <= sqrt 2, else 4 c^2 b^2          (squared),
-
-attained at y y' = b^2, k = -c^2 b^2 / 2 (or k = -1). There y^2 = y'^2, so the last entry is free
-for g = c / b: with p = y^2, q = y'^2 it adds g^2 (p - q)^2, the maximum over k is convex in p and
-in q, hence largest at corners, and at (b^2, 0) it is 2 + 2 c^2 b^2. Shorter vectors move the row
-less, and so does any w in [0, sqrt 2]. `row_sensitivity` includes the rounding below.
-
-Features and rewards are rounded to multiples of 2^-18 first. Their products are then whole
-multiples of 2^-36, and sums of them are exact in 64-bit integers: statistics add without rounding,
-in any order, and sensitivity does not rest on exact real arithmetic.
-
-| array   | shape           | meaning                                        |
-|---------|-----------------|------------------------------------------------|
-| phi     | (n, m)          | features divided by their norm bound           |
-| gram    | (m (m + 1)/2,)  | upper triangle of sum phi phi', by rows        |
-| rewards | (m,)            | sum y phi                                      |
-| squares | (1,)            | sum y^2                                        |
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.special import ndtr
 
 from discreet.codec import CheckedBy, Coded, Range
 from discreet.learners.calibration import Calibration
@@ -70,24 +41,11 @@ from discreet.privacy.prefix_sums import (
     GeometricEpochs,
     PrefixMechanism,
 )
-from discreet.validation import FloatArray, IntArray, InvalidInput
+from discreet.validation import FloatArray, InvalidInput
 
 Decision = Literal["ucb", "thompson", "matching"]
 
-_BITS = 18
-RESOLUTION = 2.0**_BITS
-# Of the integer sums.
-UNIT = 2.0 ** (-2 * _BITS)
-# So many products of two numbers below 2^18 add up exactly in float64.
-_EXACT = 2 ** (53 - 2 * _BITS)
-# Integer sums of this many people fit into 64 bits, with room for a second copy.
-MOST_PEOPLE = 2 ** (61 - 2 * _BITS)
 SYMMETRIC = math.sqrt(2.0)
-
-
-def row_size(features: int) -> int:
-    """How many numbers a row has: gram, rewards and squares."""
-    return features * (features + 1) // 2 + features + 1
 
 
 @dataclass(frozen=True)
@@ -115,136 +73,6 @@ class RowWeights(Coded):
     def bound(self) -> float:
         """b, the largest |y|."""
         return max(self.centre, 1.0 - self.centre)
-
-
-def row_sensitivity(features: int, weights: RowWeights) -> float:
-    """How far (l2) a row of `features` features moves when its person is replaced."""
-    # A bound that is no whole multiple of 2^-18 may be rounded upwards.
-    moved = weights.rewards * math.ceil(weights.bound * RESOLUTION) / RESOLUTION
-    exact = (2.0 + moved**2) / math.sqrt(2.0) if moved <= SYMMETRIC else 2.0 * moved
-    # Rounding moves each feature by at most half a unit, so norms grow to at most this.
-    norm = 1.0 + math.sqrt(features) / (2.0 * RESOLUTION)
-    return exact * norm**2
-
-
-@lru_cache(maxsize=64)
-def triangle(features: int) -> tuple[IntArray, IntArray]:
-    """Row and column numbers of the upper triangle of an m x m matrix, by rows."""
-    rows, columns = np.triu_indices(features)
-    return rows, columns
-
-
-def triangle_weights(features: int, off_diagonal: float) -> FloatArray:
-    """(m (m + 1)/2,) 1 on the diagonal and w elsewhere."""
-    rows, columns = triangle(features)
-    weights: FloatArray = np.where(rows == columns, 1.0, off_diagonal)
-    return weights
-
-
-def symmetric(upper: FloatArray, features: int) -> FloatArray:
-    """The (m, m) matrix whose upper triangle is given."""
-    full = np.zeros((features, features))
-    full[triangle(features)] = upper
-    mirrored: FloatArray = full + np.triu(full, 1).T
-    return mirrored
-
-
-def rounded(values: FloatArray) -> FloatArray:
-    """Whole multiples of 2^-18, as whole numbers in float64."""
-    whole: FloatArray = np.rint(values * RESOLUTION)
-    return whole
-
-
-def exact_product(left: FloatArray, right: FloatArray) -> IntArray:
-    """left' right for whole numbers below 2^18 in float64, exactly."""
-    total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
-    for start in range(0, len(left), _EXACT):
-        people = slice(start, start + _EXACT)
-        total += (left[people].T @ right[people]).astype(np.int64)
-    return total
-
-
-def exact_sums(phi: FloatArray, centred: FloatArray) -> tuple[IntArray, IntArray]:
-    """`gram`, and `rewards` with `squares` behind them, of n people, in units of 2^-36."""
-    whole = rounded(phi)
-    gram = exact_product(whole, whole)[triangle(phi.shape[1])]
-    reward = rounded(centred)[:, None]
-    seen = exact_product(np.hstack([whole, reward]), reward)[:, 0]
-    return gram, seen
-
-
-def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> FloatArray:
-    """(n, size) the row of each of n people."""
-    whole, reward = rounded(phi) / RESOLUTION, rounded(centred) / RESOLUTION
-    rows, columns = triangle(phi.shape[1])
-    gram = whole[:, rows] * whole[:, columns]
-    gram *= triangle_weights(phi.shape[1], weights.off_diagonal)
-    squares = weights.squares * reward[:, None] ** 2
-    joined: FloatArray = np.hstack([gram, weights.rewards * reward[:, None] * whole, squares])
-    return joined
-
-
-# How public points are offered; arrays are of one coordinate group (public_points.py).
-
-# Draws of theta that a released Thompson policy averages over.
-_DRAWS = 64
-# How strongly points that look worse are avoided: offers go with Phi(3 q)^2.
-_SHARPNESS = 3.0
-# The share of people for whom offers go with Phi(q)^2: a run that was unlucky early would otherwise
-# stay with the second-best point for good.
-_DOUBT = 0.1
-
-
-def matching(
-    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
-) -> FloatArray:
-    """(N,) offers by q = (m(x) - m(x*)) / sd(f(x) - f(x*)), x* the greedy point.
-
-    Nine people in ten get points in proportion to Phi(3 q)^2, the tenth to Phi(q)^2: a point that
-    is as good as the greedy one for all that is known gets its share, one that is surely worse
-    nothing, and one that may be better is not forgotten. Upper confidence bounds run to the
-    boundary of a box, where little is known, and Thompson sampling spends too long on points that
-    are hardly ever best.
-    """
-    mean = psi @ posterior.mean
-    away = psi - psi[int(mean.argmax())]
-    gap = mean - mean.max()
-    spread = np.sqrt(np.maximum(np.sum((away @ posterior.root) ** 2, axis=1), 1e-300))
-    q = gap / spread
-    q[int(mean.argmax())] = 0.0
-    offers = np.zeros(len(psi))
-    for sharpness, share in ((_SHARPNESS, 1.0 - _DOUBT), (1.0, _DOUBT)):
-        weight = ndtr(sharpness * q) ** 2
-        offers += share * weight / weight.sum()
-    return offers
-
-
-def upper_bound(
-    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
-) -> FloatArray:
-    """(N,) everything on the point with the largest mean plus `confidence` deviations."""
-    spread = np.sqrt(np.sum((psi @ posterior.root) ** 2, axis=1))
-    offers = np.zeros(len(psi))
-    offers[int((psi @ posterior.mean + confidence * spread).argmax())] = 1.0
-    return offers
-
-
-def thompson(
-    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
-) -> FloatArray:
-    """(N,) how often each point is best under theta drawn from the posterior (public draws)."""
-    normal = rng.standard_normal((_DRAWS, posterior.root.shape[1]))
-    theta = posterior.mean + confidence * normal @ posterior.root.T
-    best = (psi @ theta.T).argmax(axis=0)
-    offers: FloatArray = np.bincount(best, minlength=len(psi)) / _DRAWS
-    return offers
-
-
-OFFERS: dict[Decision, Callable[..., FloatArray]] = {
-    "ucb": upper_bound,
-    "thompson": thompson,
-    "matching": matching,
-}
 
 
 def _prefix_sum(name: str) -> str:

@@ -4,14 +4,33 @@ The set is as private as the reward. Given is the point of the person's own set 
 posterior mean plus a multiple of its deviation (Algorithm 1, line 8), or under Thompson sampling
 the best point of one theta that the ticket draws.
 
-| array  | shape     | meaning                                                            |
-|--------|-----------|--------------------------------------------------------------------|
-| points | (n, c, d) | the decision sets, in the units of the domain                      |
-| phi    | (n, c, m) | their features divided by the norm                                 |
+**The row of a person** with features phi (||phi|| <= 1) and centred reward y (|y| <= b) is
+
+    (phi_i phi_i, w phi_i phi_j for i < j, c y phi, g y^2)
+
+with w = sqrt 2, so that its first part has the inner product (phi'psi)^2 ("svec"). Replacing one
+person by any other moves the row by at most (k = phi'psi, both of norm 1)
+
+    max over k, y, y' of 2 - 2 k^2 + c^2 (y^2 + y'^2 - 2 y y' k)
+      = (2 + c^2 b^2)^2 / 2 if c b <= sqrt 2, else 4 c^2 b^2          (squared),
+
+attained at y y' = b^2, k = -c^2 b^2 / 2 (or k = -1). There y^2 = y'^2, so the last entry is free
+for g = c / b: with p = y^2, q = y'^2 it adds g^2 (p - q)^2, the maximum over k is convex in p and
+in q, hence largest at corners, and at (b^2, 0) it is 2 + 2 c^2 b^2. Shorter vectors move the row
+less, and so does any w in [0, sqrt 2]. `row_sensitivity` includes the rounding below.
+
+| array   | shape           | meaning                                                            |
+|---------|-----------------|--------------------------------------------------------------------|
+| points  | (n, c, d)       | the decision sets, in the units of the domain                      |
+| phi     | (n, c, m)       | their features divided by the norm; (n, m) those of chosen points  |
+| gram    | (m (m + 1)/2,)  | upper triangle of sum phi phi', by rows                            |
+| rewards | (m,)            | sum y phi                                                          |
+| squares | (1,)            | sum y^2                                                            |
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -20,35 +39,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from discreet.action_space import Candidates, DecisionSets
-from discreet.domain import RewardBounds
+from discreet.action_space import Candidates, DecisionSets, PublicSet
 from discreet.kernels import FeatureMap
-from discreet.learners.gp_ucb.calibration import (
+from discreet.learners.gp_ucb.calibration import SYMMETRIC, KernelCalibration, RowWeights
+from discreet.learners.gp_ucb.policy import (
+    RESOLUTION,
     UNIT,
-    KernelCalibration,
-    RowWeights,
-    exact_sums,
-    row_sensitivity,
-    row_size,
-    single_rows,
-    symmetric,
-    triangle_weights,
-)
-from discreet.learners.gp_ucb.mode import (
     GPPolicy,
-    GramStatistics,
     Mode,
     NoisyRows,
     PointObservations,
     ReleasedSums,
+    exact_product,
+    rounded,
 )
-from discreet.learners.gp_ucb.posterior import (
-    CENTRE,
-    GaussianPosterior,
-    GramAxes,
-    NoisySums,
-    gram_axes,
-)
+from discreet.learners.gp_ucb.posterior import CENTRE, GramAxes, NoisySums, gram_axes
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
@@ -59,6 +64,63 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
 # Candidates whose features are computed together: about 100 MB at 200 features.
 _AT_ONCE = 2**16
+
+
+def row_size(features: int) -> int:
+    """How many numbers a row has: gram, rewards and squares."""
+    return features * (features + 1) // 2 + features + 1
+
+
+def row_sensitivity(features: int, weights: RowWeights) -> float:
+    """How far (l2) a row of `features` features moves when its person is replaced."""
+    # A bound that is no whole multiple of 2^-18 may be rounded upwards.
+    moved = weights.rewards * math.ceil(weights.bound * RESOLUTION) / RESOLUTION
+    exact = (2.0 + moved**2) / math.sqrt(2.0) if moved <= SYMMETRIC else 2.0 * moved
+    # Rounding moves each feature by at most half a unit, so norms grow to at most this.
+    norm = 1.0 + math.sqrt(features) / (2.0 * RESOLUTION)
+    return exact * norm**2
+
+
+@lru_cache(maxsize=64)
+def triangle(features: int) -> tuple[IntArray, IntArray]:
+    """Row and column numbers of the upper triangle of an m x m matrix, by rows."""
+    rows, columns = np.triu_indices(features)
+    return rows, columns
+
+
+def triangle_weights(features: int, off_diagonal: float) -> FloatArray:
+    """(m (m + 1)/2,) 1 on the diagonal and w elsewhere."""
+    rows, columns = triangle(features)
+    weights: FloatArray = np.where(rows == columns, 1.0, off_diagonal)
+    return weights
+
+
+def symmetric(upper: FloatArray, features: int) -> FloatArray:
+    """The (m, m) matrix whose upper triangle is given."""
+    full = np.zeros((features, features))
+    full[triangle(features)] = upper
+    mirrored: FloatArray = full + np.triu(full, 1).T
+    return mirrored
+
+
+def exact_sums(phi: FloatArray, centred: FloatArray) -> IntArray:
+    """(size,) `gram`, `rewards` and `squares` of n people, in units of 2^-36."""
+    whole = rounded(phi)
+    gram = exact_product(whole, whole)[triangle(phi.shape[1])]
+    reward = rounded(centred)[:, None]
+    seen = exact_product(np.hstack([whole, reward]), reward)[:, 0]
+    return np.concatenate([gram, seen])
+
+
+def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> FloatArray:
+    """(n, size) the row of each of n people."""
+    whole, reward = rounded(phi) / RESOLUTION, rounded(centred) / RESOLUTION
+    rows, columns = triangle(phi.shape[1])
+    gram = whole[:, rows] * whole[:, columns]
+    gram *= triangle_weights(phi.shape[1], weights.off_diagonal)
+    squares = weights.squares * reward[:, None] ** 2
+    joined: FloatArray = np.hstack([gram, weights.rewards * reward[:, None] * whole, squares])
+    return joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +162,8 @@ class SetPolicy(GPPolicy):
         """(n, c) what is maximised, from features (n, c, m) divided by their norm."""
         n, c, m = phi.shape
         model = self.model
-        flat = phi.reshape(n * c, m)
         if not self.thompson:
+            flat = phi.reshape(n * c, m)
             spread = np.sqrt(np.sum((model.root[0] + flat @ model.root[1:]) ** 2, axis=1))
             score = model.mean[0] + flat @ model.mean[1:] + self.confidence * spread
             best: FloatArray = score.reshape(n, c)
@@ -164,22 +226,21 @@ class OwnSets(Mode):
     sensitivity_source = SetPolicy.sensitivity_source
     public = False
     design_size = 0
-    space: DecisionSets
 
     def __init__(
         self,
         features: FeatureMap,
         space: DecisionSets,
-        reward_bounds: RewardBounds,
         calibration: KernelCalibration,
         budget: Budget,
-        points: FloatArray | None = None,
+        points: PublicSet | None,
     ) -> None:
-        super().__init__(features, space, reward_bounds, calibration)
+        super().__init__(features, space, calibration)
         count, self.weights = features.features, calibration.weights
         self.reward_weight = self.weights.rewards
         self.size = row_size(count)
         self.sensitivity = row_sensitivity(count, self.weights)
+        self.squares = np.cumsum([0, *range(count, 1, -1)])
         if budget.protects_reports:
             if budget.delta == 0.0:
                 raise InvalidInput(
@@ -189,70 +250,36 @@ class OwnSets(Mode):
             multiplier = calibration.noise_multiplier(budget, count)
             self.local = AdditiveNoise.gaussian_for(multiplier, self.sensitivity, self.size)
             self.noisy_sums = True
-        self._part = np.concatenate(
-            [
-                triangle_weights(count, self.weights.off_diagonal),
-                np.full(count, self.weights.rewards),
-                [self.weights.squares],
-            ]
-        )
+        seen = [*[self.weights.rewards] * count, self.weights.squares]
+        self._part = np.append(triangle_weights(count, self.weights.off_diagonal), seen)
         self._points = points
 
     @cached_property
     def axes(self) -> GramAxes:
         """Public knowledge about Gram matrices; worked out when it is needed."""
-        points = None if self._points is None else self._points.tobytes()
-        return _axes(self.features, self.norm, self.calibration.smoothness, points)
+        return _axes(self.features, self.norm, self.calibration.smoothness, self._points)
 
-    def sums(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
+    def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
         if isinstance(reports, NoisyRows):
             if reports.rows.shape[1] != self.size or len(reports) == 0:
                 raise InvalidInput(
                     f"reports had rows of shape {reports.rows.shape}; each must have {self.size} "
                     "numbers."
                 )
-            values: NDArray[Any] = reports.rows.sum(axis=0)
-        else:
-            assert isinstance(reports, PointObservations)
-            if reports.points.shape[1] != self.features.domain.dimension or len(reports) == 0:
-                raise InvalidInput(
-                    f"reports had points of shape {reports.points.shape}; each must have "
-                    f"{self.features.domain.dimension} columns."
-                )
-            phi = in_unit_ball(self.features.transform(reports.points) / self.norm)
-            values = np.concatenate(exact_sums(phi, reports.rewards - self.weights.centre))
-        return GramStatistics(
-            reports=len(reports), row=values, design=np.zeros(0), exact=self.exact
-        )
-
-    def check(self, statistics: GramStatistics) -> None:
-        super().check(statistics)
-        diagonal = np.cumsum([0, *range(self.features.features, 1, -1)])
-        if statistics.exact and (statistics.row[diagonal] < 0).any():
-            raise InvalidInput(
-                "statistics had a negative sum of squares; send them as statistics() made them."
-            )
+            return reports.rows.sum(axis=0), np.zeros(0)
+        assert isinstance(reports, PointObservations)
+        # Checks the points too.
+        phi = in_unit_ball(self.features.transform(reports.points) / self.norm)
+        return exact_sums(phi, reports.rewards - self.weights.centre), np.zeros(0)
 
     def row(self, counted: NDArray[Any]) -> FloatArray:
-        if not self.exact:
+        if self.local is not None:
             return np.asarray(counted, dtype=np.float64)
         row: FloatArray = counted * UNIT * self._part
         return row
 
     def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
-        posterior, confidence = self._believed(totals)
-        mean = np.concatenate([[self.weights.centre - CENTRE], posterior.mean])
-        root = np.vstack([np.zeros(posterior.root.shape[1]), posterior.root])
-        return SetPolicy(
-            **self.shared(header, mean, root),
-            confidence=confidence,
-            thompson=self.calibration.decision(False) == "thompson",
-            weights=self.weights,
-        )
-
-    def _believed(self, totals: ReleasedSums | None) -> tuple[GaussianPosterior, float]:
-        if totals is None:
-            totals = ReleasedSums(np.zeros(self.size), np.zeros(0), 0.0, 0, 0.0, 0.0)
+        totals = totals or ReleasedSums(np.zeros(self.size), np.zeros(0), 0.0, 0, 0.0, 0.0)
         count = self.features.features
         triangle = count * (count + 1) // 2
         parts = totals.values[:-1] / self._part[:-1]
@@ -268,13 +295,20 @@ class OwnSets(Mode):
             totals.scale,
         )
         gram = symmetric(parts[:triangle], count)
-        return self.calibration.posterior(gram, parts[triangle:], sums, self.axes)
+        theta, confidence = self.calibration.posterior(gram, parts[triangle:], sums, self.axes)
+        mean = np.concatenate([[self.weights.centre - CENTRE], theta.mean])
+        root = np.vstack([np.zeros(theta.root.shape[1]), theta.root])
+        return SetPolicy(
+            **self.header(header, mean, root),
+            confidence=confidence,
+            thompson=self.calibration.decision(False) == "thompson",
+            weights=self.weights,
+        )
 
 
 @lru_cache(maxsize=16)
-def _axes(features: FeatureMap, norm: float, smoothness: float, points: bytes | None) -> GramAxes:
+def _axes(
+    features: FeatureMap, norm: float, smoothness: float, points: PublicSet | None
+) -> GramAxes:
     """Axes are public and take a moment to work out: replicates share them."""
-    where = None
-    if points is not None:
-        where = np.frombuffer(points).reshape(-1, features.domain.dimension)
-    return gram_axes(features, norm, smoothness, where)
+    return gram_axes(features, norm, smoothness, None if points is None else points.array)

@@ -23,20 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from discreet.action_space import ActionSpace, DecisionSets, PublicBox, PublicSet
-from discreet.codec import from_json, to_json
+from discreet.codec import Range, from_json, to_json
 from discreet.domain import Box
 from discreet.kernels import (
     Additive,
     FeatureMap,
-    decode_map,
-    encode_map,
     feature_map,
     kernel_from_text,
     kernel_to_text,
@@ -46,7 +44,9 @@ from discreet.learners.base import Common, Learner
 from discreet.learners.calibration import read_options
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.decision_sets import OwnSets
-from discreet.learners.gp_ucb.mode import (
+from discreet.learners.gp_ucb.policy import (
+    MOST_PEOPLE,
+    UNIT,
     GPPolicy,
     GramStatistics,
     Mode,
@@ -58,8 +58,8 @@ from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.prefix_sums import Decoder, Encoder, PrefixMechanism, PrivateStream
-from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+from discreet.privacy.prefix_sums import LinearStream, PrefixMechanism, PrivateStream
+from discreet.validation import InvalidInput, positive_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
 # because axes that carry little are shrunk away, and what is left out shows as a bias.
@@ -104,6 +104,10 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
     reports_type = Reports
     statistics_type = GramStatistics
+    saved = ("_released", "_counts")
+    # What was released so far, and the people of each release.
+    _released: GramStatistics
+    _counts: tuple[Annotated[int, Range(1)], ...]
 
     def __init__(
         self,
@@ -121,14 +125,15 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         if not isinstance(domain, Box):
             raise InvalidInput(f"domain was {domain!r:.80}; pass Box(lower, upper).")
         self.calibration: KernelCalibration = KernelCalibration.checked(calibration)
-        points = None if public_points is None else domain.from_unit(domain.to_unit(public_points))
-        self._points = points
-        self.features = _features(domain, kernel, features, error, points)
+        self._points = None
+        if public_points is not None:
+            self._points = PublicSet.of(domain.from_unit(domain.to_unit(public_points)))
+        self.features = _features(domain, kernel, features, error, self._points)
         super().__init__(domain, space, budget, **common)
         self._released = self._sums
-        self._counts: list[int] = []
+        self._counts = ()
         self._stream: PrivateStream | None = None
-        self._design: tuple[Encoder, Decoder] | None = None
+        self._design: LinearStream | None = None
         if budget.protects_releases:
             assert self.noise is not None
             multiplier = self.calibration.noise_multiplier(budget, self.features.features)
@@ -137,18 +142,19 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             self._stream = PrivateStream(
                 mechanism, mode.size, mode.sensitivity, multiplier, self.noise
             )
-            self._design = mechanism.encoder(), mechanism.decoder()
+            self._design = LinearStream(mechanism)
 
     @cached_property
     def mode(self) -> Mode:
-        """What people bring, and what follows from it (mode.py)."""
-        given = self.features, self.space, self.reward_bounds, self.calibration, self.budget
+        """What people bring, and what follows from it (policy.py)."""
         if isinstance(self.space, DecisionSets):
-            return OwnSets(*given, points=self._points)  # type: ignore[arg-type]
-        return PublicPoints(*given)  # type: ignore[arg-type]
+            return OwnSets(self.features, self.space, self.calibration, self.budget, self._points)
+        assert isinstance(self.space, PublicSet | PublicBox)
+        return PublicPoints(self.features, self.space, self.calibration, self.budget)
 
     def _empty(self) -> GramStatistics:
-        return self.mode.empty()
+        row: Any = np.zeros(self.mode.size, np.float64 if self.mode.local else np.int64)
+        return GramStatistics(reports=0, row=row, design=np.zeros(self.mode.design_size))
 
     def _mechanism(self, multiplier: float) -> PrefixMechanism:
         noise = multiplier * self.mode.sensitivity / self.mode.reward_weight
@@ -172,18 +178,38 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         return self.policy().model
 
     def _statistics(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
-        wanted = PointObservations if self.mode.exact else NoisyRows
+        wanted = NoisyRows if self.mode.local else PointObservations
         if not isinstance(reports, wanted):
             raise InvalidInput(
                 f"reports had type {type(reports).__name__}; under {self.budget!r} they are "
                 f"{wanted.__name__}."
             )
-        return self.mode.sums(policy, reports)
+        row, design = self.mode.sums(policy, reports)
+        return GramStatistics(reports=len(reports), row=row, design=design)
 
     def _check_sums(self, statistics: GramStatistics) -> None:
-        self.mode.check(statistics)
-        people = self.people + statistics.reports
-        self.mode.check_people(people)
+        row, exact = statistics.row, statistics.exact
+        given, wanted = (
+            (len(sums.row), len(sums.design), sums.exact) for sums in (statistics, self._sums)
+        )
+        if given != wanted:
+            raise InvalidInput(
+                f"statistics had the sizes {given[:2]} (exact: {exact}); this learner adds "
+                f"{wanted[:2]} (exact: {wanted[2]})."
+            )
+        people, most = self.people + statistics.reports, statistics.reports * (1.0 + 1e-4) / UNIT
+        # Not np.abs, which leaves the least 64-bit integer negative.
+        largest = max(int(row.max()), -int(row.min())) if exact else 0
+        if largest > most or ((exact or self.mode.public) and (row[self.mode.squares] < 0).any()):
+            raise InvalidInput(
+                f"statistics of {statistics.reports} reports had an entry of {largest}, or a "
+                f"negative sum of squares; no reports add up to more than {most:.0f}. Send them as "
+                "statistics() made them."
+            )
+        if exact and people > MOST_PEOPLE:
+            raise InvalidInput(
+                f"{people} people would not add up exactly; the largest number is {MOST_PEOPLE}."
+            )
         if self._stream is not None and self.horizon is not None and people > self.horizon:
             raise InvalidInput(
                 f"the horizon is used up: {self.people} people have taken part and "
@@ -192,25 +218,22 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             )
 
     def _publish(self) -> GPPolicy:
-        header = self.policy_header()
-        if self.people == 0:
-            return self.mode.policy(header, None)
+        totals: ReleasedSums | None = None
         if self._stream is None:
-            return self.mode.policy(header, self._plain())
-        if self._stream.estimate is None and self.people < self._stream.due:
-            return self.mode.policy(header, None)
-        return self.mode.policy(header, self._release(self._stream))
+            totals = self._plain() if self.people else None
+        elif self._stream.estimate is not None or self.people >= self._stream.due:
+            totals = self._release(self._stream)
+        return self.mode.policy(self.policy_header(), totals)
 
     def _plain(self) -> ReleasedSums:
         """Sums that need no further noise."""
-        local = self.mode.local
         return ReleasedSums(
             values=self.mode.row(self._sums.row),
             design=self._sums.design,
             people=float(self.people),
             came=self.people,
             variance=float(self.people) if self.mode.noisy_sums else 0.0,
-            scale=0.0 if local is None else local.scale,
+            scale=self.mode.local.scale if self.mode.local else 0.0,
         )
 
     def _release(self, stream: PrivateStream) -> ReleasedSums:
@@ -220,7 +243,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         """
         new = self.people - self._released.reports
         assert self._design is not None
-        encoder, decoder = self._design
         if stream.people != self._released.reports:
             raise InvalidInput(
                 "a release was interrupted, and its people must not be released again; load the "
@@ -231,10 +253,10 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             design = self._sums.design - self._released.design
             stream.release(row, new)
             self._released = self._sums
-            self._counts.append(new)
+            self._counts = (*self._counts, new)
             # The design is public: the same weights, without noise.
-            decoder.take(encoder.push(design, new), new)
-        estimate, weighted = stream.estimate, decoder.estimate
+            self._design.release(design, new)
+        estimate, weighted = stream.estimate, self._design.estimate
         assert estimate is not None
         assert weighted is not None
         return ReleasedSums(
@@ -261,55 +283,33 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         read = read_options(cls, options, KernelCalibration)
         if "features" in read:
-            read["features"] = decode_map(read["features"])
+            read["features"] = from_json(read["features"], FeatureMap, "features")
         return read
 
     def _options(self) -> dict[str, Any]:
         points = self._points
         return {
-            "features": encode_map(self.features),
-            **({} if points is None else {"public_points": points.tolist()}),
+            "features": to_json(self.features, FeatureMap),
+            **({} if points is None else {"public_points": points.array.tolist()}),
             **self.calibration.to_options(),
         }
 
     def _state(self) -> dict[str, Any]:
-        if self._stream is None:
-            return {}
-        assert self._design is not None
-        encoder, decoder = self._design
-        return {
-            "stream": self._stream.to_fields(),
-            "design": [encoder.to_fields(), decoder.to_fields()],
-            "released": to_json(self._released),
-            "counts": self._counts,
-        }
+        if self._stream is None or self._design is None:
+            return super()._state()
+        streams = {"stream": self._stream.to_fields(), "design": self._design.to_fields()}
+        return {**super()._state(), **streams}
 
     def _facts_of(self, policy: GPPolicy) -> dict[str, Any]:
         return {**super()._facts_of(policy), "local": self.mode.local}
 
-    def _restore(self, fields: dict[str, Any]) -> None:
+    def _restore(self, saved: dict[str, Any]) -> None:
+        super()._restore(saved)
         if self._stream is None:
             return
-        assert self.noise is not None
-        mechanism, asked = self._stream.mechanism, self._stream
-        self._stream = PrivateStream.from_fields(mechanism, fields["stream"], self.noise)
-        if (
-            self._stream.size != asked.size
-            or self._stream.sensitivity < asked.sensitivity * (1.0 - 1e-12)
-            or self._stream.noise_multiplier < asked.noise_multiplier * (1.0 - 1e-9)
-            or self._stream.scale > asked.scale * (1.0 + 1e-6)
-        ):
-            raise InvalidInput(
-                "the saved stream has other noise than this learner's budget asks for; read it as "
-                "save() wrote it, with the same version of discreet."
-            )
-        encoder, decoder = fields["design"]
-        self._design = (
-            Encoder.from_fields(mechanism, encoder),
-            Decoder.from_fields(mechanism, decoder),
-        )
-        self._released = from_json(fields["released"], GramStatistics, "released")
-        self._counts = [whole_number(count, "counts", minimum=1) for count in fields["counts"]]
+        assert self._design is not None
+        self._stream.restore(saved["stream"])
+        self._design.restore(saved["design"])
         people = self._stream.people
         if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
@@ -321,7 +321,7 @@ def _features(
     kernel: Kernel | str | None,
     features: FeatureMap | None,
     error: float,
-    points: FloatArray | None,
+    points: PublicSet | None,
 ) -> FeatureMap:
     if features is not None:
         if kernel is not None:
@@ -332,17 +332,11 @@ def _features(
             )
         return features
     chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
-    return _map_of(kernel_to_text(chosen), domain, positive_number(error, "error"), _frozen(points))
-
-
-def _frozen(points: FloatArray | None) -> tuple[tuple[float, ...], ...] | None:
-    return None if points is None else tuple(map(tuple, points.tolist()))
+    return _map_of(kernel_to_text(chosen), domain, positive_number(error, "error"), points)
 
 
 @lru_cache(maxsize=16)
-def _map_of(
-    kernel: str, domain: Box, error: float, points: tuple[tuple[float, ...], ...] | None
-) -> FeatureMap:
+def _map_of(kernel: str, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
     """Feature maps are public and take a second to make: replicates share them."""
-    where = None if points is None else np.array(points)
+    where = None if points is None else points.array
     return feature_map(kernel_from_text(kernel), domain, error=error, points=where)

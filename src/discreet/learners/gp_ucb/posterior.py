@@ -43,7 +43,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -279,23 +278,8 @@ def gram_posterior(
     return with_reward_variance(sums, fit)
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
-    """A design that is known exactly.
-
-    Attributes:
-        regressors: (p, p) sum of w s psi'.
-        sent: (p, p) sum of w s s'.
-        squares: (p, p) sum of w psi psi'.
-    """
-
-    regressors: FloatArray
-    sent: FloatArray
-    squares: FloatArray
-
-
 def design_posterior(
-    design: Design,
+    design: FloatArray,
     rewards: FloatArray,
     sums: NoisySums,
     shape: FloatArray,
@@ -305,7 +289,7 @@ def design_posterior(
     """The posterior from a design that is known exactly.
 
     Args:
-        design: how points were spread.
+        design: (3, p, p) how points were spread: sums of w s psi', of w s s' and of w psi psi'.
         rewards: (p,) sum of w y s, with noise.
         sums: about that noise.
         shape: (p,) prior variances of beta up to a factor.
@@ -313,13 +297,14 @@ def design_posterior(
         extra: variance of the noise that people add to their own rewards.
     """
     size = len(rewards)
+    regressors, sent, squares = design
     wide = np.sqrt(shape)
     noise = (sums.reward_variance + _JITTER) * np.eye(size)
 
     def fit(variance: float) -> tuple[GaussianPosterior, float]:
-        factor = cho_factor(variance * design.sent + noise)
-        solved = cho_solve(factor, np.column_stack([design.regressors, rewards]))
-        seen = design.regressors.T @ solved
+        factor = cho_factor(variance * sent + noise)
+        solved = cho_solve(factor, np.column_stack([regressors, rewards]))
+        seen = regressors.T @ solved
         information = wide[:, None] * seen[:, :-1] * wide
         values, vectors = np.linalg.eigh(0.5 * (information + information.T))
         values = np.maximum(values, 0.0)
@@ -334,7 +319,7 @@ def design_posterior(
         mean = weights @ means
         away = (means - mean).T * np.sqrt(weights)
         root = np.hstack([turned * np.sqrt(weights @ spread), away])
-        return GaussianPosterior(mean, root), float(mean @ design.squares @ mean)
+        return GaussianPosterior(mean, root), float(mean @ squares @ mean)
 
     return with_reward_variance(sums, fit, extra)
 
@@ -394,9 +379,3 @@ class KernelModel(Message):
         scaled = phi / self.norm
         mean: FloatArray = CENTRE + self.mean[0] + scaled @ self.mean[1:]
         return mean, np.sqrt(np.sum((self.root[0] + scaled @ self.root[1:]) ** 2, axis=1))
-
-    @cached_property
-    def covariance(self) -> FloatArray:
-        """(m + 1, m + 1) the posterior covariance of theta."""
-        covariance: FloatArray = self.root @ self.root.T
-        return covariance

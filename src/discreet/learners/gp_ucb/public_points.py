@@ -25,7 +25,7 @@ With f = constant + sum of one function a group, the best point is found group b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -33,31 +33,26 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Coded, Range, Shape
-from discreet.domain import RewardBounds
 from discreet.kernels import FeatureMap, public_points
-from discreet.learners.gp_ucb.calibration import (
-    OFFERS,
+from discreet.learners.gp_ucb.calibration import Decision, KernelCalibration
+from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
     UNIT,
-    KernelCalibration,
-    exact_product,
-    rounded,
-)
-from discreet.learners.gp_ucb.mode import (
     GPPolicy,
-    GramStatistics,
     Mode,
     NoisyRows,
     PointObservations,
     ReleasedSums,
+    exact_product,
+    rounded,
 )
 from discreet.learners.gp_ucb.posterior import (
     CENTRE,
     UNIFORM_VARIANCE,
-    Design,
     GaussianPosterior,
     NoisySums,
     design_posterior,
@@ -77,6 +72,13 @@ _SCATTERED = 4096
 _LEAST_SPREAD = 1e-6
 # Prior standard deviations of f stand in ratios of 2; the middle one spans the reward range.
 PRIOR_LEVELS = 4.0 ** np.arange(-3.0, 3.0)
+# Draws of theta that a released Thompson policy averages over.
+_DRAWS = 64
+# How strongly points that look worse are avoided: offers go with Phi(3 q)^2.
+_SHARPNESS = 3.0
+# The share of people for whom offers go with Phi(q)^2: a run that was unlucky early would otherwise
+# stay with the second-best point for good.
+_DOUBT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +226,58 @@ def _whitened(psi: FloatArray, offers: FloatArray) -> FloatArray:
     return whitened
 
 
+def matching(
+    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
+) -> FloatArray:
+    """(N,) offers by q = (m(x) - m(x*)) / sd(f(x) - f(x*)), x* the greedy point.
+
+    Nine people in ten get points in proportion to Phi(3 q)^2, the tenth to Phi(q)^2: a point that
+    is as good as the greedy one for all that is known gets its share, one that is surely worse
+    nothing, and one that may be better is not forgotten. Upper confidence bounds run to the
+    boundary of a box, where little is known, and Thompson sampling spends too long on points that
+    are hardly ever best.
+    """
+    mean = psi @ posterior.mean
+    away = psi - psi[int(mean.argmax())]
+    gap = mean - mean.max()
+    spread = np.sqrt(np.maximum(np.sum((away @ posterior.root) ** 2, axis=1), 1e-300))
+    q = gap / spread
+    q[int(mean.argmax())] = 0.0
+    offers = np.zeros(len(psi))
+    for sharpness, share in ((_SHARPNESS, 1.0 - _DOUBT), (1.0, _DOUBT)):
+        weight = ndtr(sharpness * q) ** 2
+        offers += share * weight / weight.sum()
+    return offers
+
+
+def upper_bound(
+    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
+) -> FloatArray:
+    """(N,) everything on the point with the largest mean plus `confidence` deviations."""
+    spread = np.sqrt(np.sum((psi @ posterior.root) ** 2, axis=1))
+    offers = np.zeros(len(psi))
+    offers[int((psi @ posterior.mean + confidence * spread).argmax())] = 1.0
+    return offers
+
+
+def thompson(
+    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
+) -> FloatArray:
+    """(N,) how often each point is best under theta drawn from the posterior (public draws)."""
+    normal = rng.standard_normal((_DRAWS, posterior.root.shape[1]))
+    theta = posterior.mean + confidence * normal @ posterior.root.T
+    best = (psi @ theta.T).argmax(axis=0)
+    offers: FloatArray = np.bincount(best, minlength=len(psi)) / _DRAWS
+    return offers
+
+
+OFFERS: dict[Decision, Callable[..., FloatArray]] = {
+    "ucb": upper_bound,
+    "thompson": thompson,
+    "matching": matching,
+}
+
+
 @dataclass(frozen=True, eq=False)
 class OfferedGroup(Coded):
     """How often each point of one coordinate group is given (see the module's table).
@@ -333,17 +387,16 @@ class PublicPoints(Mode):
     sensitivity_source = "norm of s(x), which is 1 for every public point"
     public = True
     reward_weight = 1.0
-    space: PublicSet | PublicBox
+    squares = np.array([-1])
 
     def __init__(
         self,
         features: FeatureMap,
         space: PublicSet | PublicBox,
-        reward_bounds: RewardBounds,
         calibration: KernelCalibration,
         budget: Budget,
     ) -> None:
-        super().__init__(features, space, reward_bounds, calibration)
+        super().__init__(features, space, calibration)
         if budget.protects_reports:
             # A reward alone: on the scale [0, 1] two of them lie at most 1 apart.
             self.local = (
@@ -358,49 +411,37 @@ class PublicPoints(Mode):
         # Two rewards y, y' of one person at x move the row by |y - y'| sqrt(|s|^2 + g^2 (y + y')^2)
         # with |y|, |y'| <= 1/2: at g = 2 |s| no more than the |s| that y - y' = 1 gives.
         self.sensitivity = self.grid.sensitivity
-        self._squares = 2.0 * self.grid.sensitivity
+        self._square_weight = 2.0 * self.grid.sensitivity
 
-    def sums(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
+    def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
         assert isinstance(policy, PublicPolicy)
-        tickets = reports.tickets  # type: ignore[attr-defined]
-        if tickets.shape != (len(reports),) or len(reports) == 0:
+        assert isinstance(reports, PointObservations | NoisyRows)
+        columns = reports.rows.shape[1] if isinstance(reports, NoisyRows) else 1
+        if reports.tickets.shape != (len(reports),) or len(reports) == 0 or columns != 1:
             raise InvalidInput(
-                f"reports had tickets of shape {tickets.shape} for {len(reports)} people; send one "
-                "for each."
+                f"reports had tickets of shape {reports.tickets.shape} and rows of {columns} "
+                f"numbers for {len(reports)} people; send one of each for each person."
             )
-        places = policy.places(tickets)
+        places = policy.places(reports.tickets)
         psi = self.grid.psi(places)
         # Without noise to come, the regressors themselves lose nothing.
         offers = [group.offers for group in policy.groups]
         sent = rounded(psi) if self.noiseless else self.grid.sent(places, offers)
-        if isinstance(reports, PointObservations):
-            rewards = rounded(reports.rewards - CENTRE)
-            joined = np.column_stack([sent, rewards])
-            values: NDArray[Any] = exact_product(joined, rewards[:, None])[:, 0]
-        else:
-            assert isinstance(reports, NoisyRows)
-            if reports.rows.shape != (len(reports), 1):
-                raise InvalidInput(
-                    f"reports had rows of shape {reports.rows.shape}; each must have 1 number."
-                )
-            noisy = reports.rows[:, 0]
-            squares = self._squares * (noisy @ noisy)
-            values = np.append(np.sqrt(UNIT) * (sent.T @ noisy), squares)
         weight = sent * np.sqrt(UNIT)
-        design = np.stack([weight.T @ psi, weight.T @ weight, psi.T @ psi]).ravel()
-        return GramStatistics(reports=len(reports), row=values, design=design, exact=self.exact)
-
-    def check(self, statistics: GramStatistics) -> None:
-        super().check(statistics)
-        if statistics.row[-1] < 0:
-            raise InvalidInput(
-                "statistics had a negative sum of squares; send them as statistics() made them."
-            )
+        if isinstance(reports, NoisyRows):
+            rewards = reports.rows[:, 0]
+            squares = self._square_weight * (rewards @ rewards)
+            values: NDArray[Any] = np.append(np.sqrt(UNIT) * (sent.T @ rewards), squares)
+        else:
+            rewards = rounded(reports.rewards - CENTRE)
+            values = exact_product(np.column_stack([sent, rewards]), rewards[:, None])[:, 0]
+        return values, np.stack([weight.T @ psi, weight.T @ weight, psi.T @ psi]).ravel()
 
     def row(self, counted: NDArray[Any]) -> FloatArray:
-        row: FloatArray = counted * (UNIT if self.exact else 1.0)
-        if self.exact:
-            row[-1] *= self._squares
+        if self.local is not None:
+            return np.asarray(counted, dtype=np.float64)
+        row: FloatArray = counted * UNIT
+        row[-1] *= self._square_weight
         return row
 
     def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
@@ -411,10 +452,16 @@ class PublicPoints(Mode):
             offers = [np.full(len(group.grid), 1.0 / len(group.grid)) for group in groups]
         else:
             posterior = self._believed(totals)
-            offers = self._offers(posterior, header["version"], header["public_seed"])
+            choose = OFFERS[self.calibration.decision(True)]
+            rng = np.random.default_rng([header["public_seed"], header["version"]])
+            spread = self.calibration.confidence_multiplier
+            offers = [
+                choose(group.psi, self.grid.of_group(posterior, number), spread, rng)
+                for number, group in enumerate(groups)
+            ]
         known = self.grid.in_features(posterior)
         return PublicPolicy(
-            **self.shared(header, known.mean, known.root),
+            **self.header(header, known.mean, known.root),
             groups=tuple(
                 OfferedGroup(group.columns, group.grid, offered)
                 for group, offered in zip(groups, offers, strict=True)
@@ -423,25 +470,11 @@ class PublicPoints(Mode):
 
     def _believed(self, totals: ReleasedSums) -> GaussianPosterior:
         size = self.grid.size
-        design = Design(*totals.design.reshape(3, size, size))
         # Noise on each person's own reward spreads over u as the reward's own variance does.
         extra = 0.0 if self.local is None else self.local.variance
         noise = totals.variance * totals.scale**2
-        doubt = noise / self._squares**2 + 2.0 * extra**2 * totals.people
-        squares = float(totals.values[-1]) / self._squares - extra * totals.people
+        doubt = noise / self._square_weight**2 + 2.0 * extra**2 * totals.people
+        squares = float(totals.values[-1]) / self._square_weight - extra * totals.people
         sums = NoisySums(totals.people, 0.0, noise, squares, doubt)
-        shape = self.grid.prior_shape
+        design, shape = totals.design.reshape(3, size, size), self.grid.prior_shape
         return design_posterior(design, totals.values[:-1], sums, shape, PRIOR_LEVELS, extra)
-
-    def _offers(self, posterior: GaussianPosterior, version: int, seed: int) -> list[FloatArray]:
-        choose = OFFERS[self.calibration.decision(True)]
-        rng = np.random.default_rng([seed, version])
-        return [
-            choose(
-                group.psi,
-                self.grid.of_group(posterior, number),
-                self.calibration.confidence_multiplier,
-                rng,
-            )
-            for number, group in enumerate(self.grid.groups)
-        ]

@@ -20,20 +20,23 @@ from discreet.privacy.prefix_sums.strategies import (
     Independent,
     SquareRootToeplitz,
 )
-from discreet.privacy.prefix_sums.stream import PrivateStream
-from discreet.privacy.prefix_sums.system import Decoder, Encoder, Estimate, PrefixMechanism
+from discreet.privacy.prefix_sums.system import (
+    Estimate,
+    LinearStream,
+    PrefixMechanism,
+    PrivateStream,
+)
 
 __all__ = [
     "MECHANISMS",
     "BinaryTree",
     "BufferedToeplitz",
-    "Decoder",
     "Doubling",
-    "Encoder",
     "Estimate",
     "GeometricEpochs",
     "Honaker",
     "Independent",
+    "LinearStream",
     "PrefixMechanism",
     "PrivateStream",
     "SquareRootToeplitz",

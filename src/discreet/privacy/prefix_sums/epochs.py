@@ -37,12 +37,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from discreet.codec import Range
 from discreet.privacy.prefix_sums.system import MOST_PEOPLE, Estimate, Held, PrefixMechanism
-from discreet.validation import FloatArray, InvalidInput, finite_number, whole_number
+from discreet.validation import FloatArray, InvalidInput, whole_number
 
 # At growth 1.01 there are 3,500 epochs up to 2^53 people; below, time and memory are wasted.
 _LEAST_GROWTH = 1.01
@@ -65,24 +66,16 @@ class GeometricEpochs(PrefixMechanism):
         rows: how many epochs fit into the horizon; None without one.
     """
 
-    growth: float = 1.1
-    first: int = 1
-    horizon: int | None = None
+    growth: Annotated[float, Range(_LEAST_GROWTH, _MOST_GROWTH)] = 1.1
+    first: Annotated[int, Range(1, MOST_PEOPLE)] = 1
+    horizon: Annotated[int, Range(1, MOST_PEOPLE)] | None = None
     rows: int | None = field(default=None, init=False, compare=False)
     name: ClassVar[str] = "geometric_epochs"
     column_norm: ClassVar[float] = 1.0
-    memory: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        growth = finite_number(self.growth, "growth")
-        if not _LEAST_GROWTH <= growth <= _MOST_GROWTH:
-            raise InvalidInput(
-                f"growth was {growth}; it must be from {_LEAST_GROWTH} to {_MOST_GROWTH:g}."
-            )
-        object.__setattr__(self, "growth", growth)
-        whole_number(self.first, "first", minimum=1, maximum=MOST_PEOPLE)
+        super().__post_init__()
         if self.horizon is not None:
-            whole_number(self.horizon, "horizon", minimum=1, maximum=MOST_PEOPLE)
             object.__setattr__(self, "rows", self.entries)
 
     @property
@@ -103,9 +96,9 @@ class GeometricEpochs(PrefixMechanism):
             people = self.due(people)
             yield people
 
-    def check_row(self, rows: int, before: int, people: int) -> None:
-        whole_number(people, "people", minimum=1)
-        after, planned = before + people, self.due(before)
+    def check_row(self, held: Held, people: int) -> None:
+        before = held.people
+        after, planned = before + whole_number(people, "people", minimum=1), self.due(before)
         if self.horizon is not None and after > self.horizon:
             raise InvalidInput(
                 f"the horizon is used up: {before} people came, {people} more make {after}, but "
@@ -116,20 +109,10 @@ class GeometricEpochs(PrefixMechanism):
                 f"the row ended at {after} people, before the next one is due at {planned}; wait "
                 "until due(people), or later, because earlier rows would cost more privacy."
             )
-        super().check_row(rows, before, people)
+        super().check_row(held, people)
 
-    def variances(self, rows: int) -> FloatArray:
-        """Of the planned schedule, each epoch as early as it may end."""
-        ends = [end for end, _ in zip(self.plan(), range(self.check_rows(rows)), strict=False)]
-        counts = np.diff(np.array(ends, dtype=np.float64), prepend=0.0)
-        released = [released_weights(self, counts[:e]) for e in range(1, len(ends) + 1)]
-        return np.array([_scaled(*weights, counts)[1] for weights in released])
-
-    def encoder_keeps(self, rows: int) -> int:
-        return 1
-
-    def decoder_keeps(self, rows: int) -> tuple[int, int]:
-        return 1, rows
+    def keeps(self, rows: int) -> tuple[int, int, int]:
+        return 1, 1, rows
 
     def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
         end = held.people + people
@@ -146,8 +129,8 @@ class GeometricEpochs(PrefixMechanism):
         if counts.min() < 1.0 or counts.sum() != held.people:
             raise InvalidInput("the saved epochs do not add up; read them as to_fields() wrote.")
         w, omega = released_weights(self, counts)
-        q, variance = _scaled(w, omega, counts)
-        return Estimate(q * held.vectors[0], variance, q * omega)
+        q = float(omega @ counts / (omega * omega @ counts))
+        return Estimate(q * held.vectors[0], q * q * float(w @ w), q * omega)
 
 
 @lru_cache(maxsize=64)
@@ -185,10 +168,3 @@ def released_weights(
     w = np.cumsum(influence * counts) / total
     omega = influence * np.cumsum((w / total)[::-1])[::-1]
     return w, omega
-
-
-def _scaled(w: FloatArray, omega: FloatArray, counts: FloatArray) -> tuple[float, float]:
-    """q and the variance q^2 sum w^2."""
-    n = counts[: len(w)]
-    q = float(omega @ n / (omega * omega @ n))
-    return q, q * q * float(w @ w)

@@ -40,64 +40,37 @@ section 4, for trees).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from discreet.codec import CheckedBy, Range
 from discreet.privacy.prefix_sums.epochs import GeometricEpochs
-from discreet.privacy.prefix_sums.filters import BUFFERS, MOST_ROWS, Filter, fitted_filter
+from discreet.privacy.prefix_sums.filters import (
+    FEWEST_BUFFERS,
+    MOST_BUFFERS,
+    MOST_ROWS,
+    NO_BUFFERS,
+    Filter,
+    fitted_filter,
+)
 from discreet.privacy.prefix_sums.system import (
     MOST_PEOPLE,
     Estimate,
     Held,
+    People,
     PrefixMechanism,
     ones,
 )
-from discreet.validation import FloatArray, InvalidInput, whole_number
+from discreet.validation import FloatArray, one_of
 
 _MOST_ROOT_ROWS = 2**20
 # Longer phases would gain little, and a person's row may enter every release of its phase: the
 # rounding of the secure sampler is counted that often.
 _LONGEST_PHASE = 2**20
-
-
-@dataclass(frozen=True)
-class Independent(PrefixMechanism):
-    """C = I and B = A: the estimate is the sum of the noisy rows, its variance the row number.
-
-    Attributes:
-        every: people in a row, as planned.
-    """
-
-    every: int = 1
-    rows: None = field(default=None, init=False)
-    name: ClassVar[str] = "independent"
-    entries: ClassVar[int] = 1
-    column_norm: ClassVar[float] = 1.0
-    memory: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        self.check_plan(MOST_PEOPLE)
-
-    def variances(self, rows: int) -> FloatArray:
-        return np.arange(1.0, self.check_rows(rows) + 1.0)
-
-    def encoder_keeps(self, rows: int) -> int:
-        return 0
-
-    def decoder_keeps(self, rows: int) -> tuple[int, int]:
-        return 1, 0
-
-    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
-        return held.after(people, held.vectors), row[None, :].copy()
-
-    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
-        return held.after(people, held.vectors + noisy)
-
-    def estimate(self, held: Held) -> Estimate:
-        return Estimate(held.vectors[0].copy(), float(held.rows), ones(held.rows))
 
 
 @dataclass(frozen=True)
@@ -109,12 +82,9 @@ class BinaryTree(PrefixMechanism):
         every: people in a row, as planned.
     """
 
-    rows: int
-    every: int = 1
+    rows: Annotated[int, Range(1, MOST_PEOPLE)]
+    every: People = 1
     name: ClassVar[str] = "binary_tree"
-
-    def __post_init__(self) -> None:
-        self.check_plan(MOST_PEOPLE)
 
     @property
     def entries(self) -> int:
@@ -125,26 +95,12 @@ class BinaryTree(PrefixMechanism):
         """The root of the number of nodes over the first row; no row is in more."""
         return math.sqrt(self.entries)
 
-    @property
-    def memory(self) -> int:
-        return 2 * self.entries
-
     def node_variance(self, height: int) -> float:
         """Variance of the estimate of a node at that height, in units of scale^2."""
         return 1.0
 
-    def variances(self, rows: int) -> FloatArray:
-        count = np.arange(1, self.check_rows(rows) + 1)
-        total = np.zeros(len(count))
-        for height in range(len(count).bit_length()):
-            total += ((count >> height) & 1) * self.node_variance(height)
-        return total
-
-    def encoder_keeps(self, rows: int) -> int:
-        return rows.bit_count()
-
-    def decoder_keeps(self, rows: int) -> tuple[int, int]:
-        return rows.bit_count(), 0
+    def keeps(self, rows: int) -> tuple[int, int, int]:
+        return rows.bit_count(), rows.bit_count(), 0
 
     def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
         kept, closed = _split(held)
@@ -199,62 +155,22 @@ class Honaker(BinaryTree):
         return 1.0 / (2.0 - 0.5**height)
 
 
-@dataclass(frozen=True)
-class BufferedToeplitz(PrefixMechanism):
-    """Buffered linear Toeplitz: almost the square root's variance from a few vectors of state.
-
-    c_0 = 1, c_k = sum_j alpha_j lambda_j^(k-1) (Dvijotham, McMahan, Pillutla, Steinke and Thakurta
-    2024), with coefficients fitted to the next power of 2 (filters.py):
+class Filtered(PrefixMechanism):
+    """C and B from a few discounted sums, with the coefficients of `filter`:
 
         encoder   y_t = x_t + sum_j alpha_j S_j,   then S_j <- lambda_j S_j + x_t
         decoder   U_j <- p_j U_j + y_t,            estimate = sum_j r_j U_j
 
-    where every weight r_j is positive, so nothing cancels. Privacy does not depend on how good the
-    fit is: `column_norm` is that of the C in use.
-
-    Attributes:
-        rows: the horizon, up to 2^24.
-        buffers: from 2 to 6; 4 is within 0.4% of the square root up to 16,384 rows and within
-            3.2% up to a million.
-        every: people in a row, as planned.
+    where every weight r_j is positive, so nothing cancels.
     """
 
-    rows: int
-    buffers: int = 4
-    every: int = 1
-    name: ClassVar[str] = "buffered_toeplitz"
-
-    def __post_init__(self) -> None:
-        self.check_plan(MOST_ROWS)
-        if self.buffers not in BUFFERS:
-            raise InvalidInput(f"buffers was {self.buffers!r}; it must be one of {BUFFERS}.")
-
-    @cached_property
+    @property
+    @abstractmethod
     def filter(self) -> Filter:
         """The coefficients in use."""
-        return fitted_filter(self.rows, self.buffers)
 
-    @property
-    def entries(self) -> int:
-        return self.rows
-
-    @cached_property
-    def column_norm(self) -> float:
-        return float(np.sqrt(self.filter.encoder_energy(self.rows)))
-
-    @property
-    def memory(self) -> int:
-        return 2 * self.buffers + 1
-
-    def variances(self, rows: int) -> FloatArray:
-        impulse = self.filter.decoder_impulse(self.check_rows(rows))
-        return np.cumsum(impulse * impulse)
-
-    def encoder_keeps(self, rows: int) -> int:
-        return self.buffers
-
-    def decoder_keeps(self, rows: int) -> tuple[int, int]:
-        return self.buffers + 1, 0
+    def keeps(self, rows: int) -> tuple[int, int, int]:
+        return len(self.filter.poles), len(self.filter.decoder_poles), 0
 
     def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
         due: FloatArray = row + self.filter.encoder_weights @ held.vectors
@@ -268,6 +184,56 @@ class BufferedToeplitz(PrefixMechanism):
     def estimate(self, held: Held) -> Estimate:
         values = self.filter.decoder_weights @ held.vectors
         return Estimate(values, self.filter.decoder_energy(held.rows), ones(held.rows))
+
+
+@dataclass(frozen=True)
+class Independent(Filtered):
+    """C = I and B = A: the estimate is the sum of the noisy rows, its variance the row number.
+
+    Attributes:
+        every: people in a row, as planned.
+    """
+
+    every: People = 1
+    rows: int | None = field(default=None, init=False)
+    name: ClassVar[str] = "independent"
+    entries: ClassVar[int] = 1
+    column_norm: ClassVar[float] = 1.0
+    filter: ClassVar[Filter] = NO_BUFFERS
+
+
+@dataclass(frozen=True)
+class BufferedToeplitz(Filtered):
+    """Buffered linear Toeplitz: almost the square root's variance from a few vectors of state.
+
+    c_0 = 1, c_k = sum_j alpha_j lambda_j^(k-1) (Dvijotham, McMahan, Pillutla, Steinke and Thakurta
+    2024), with coefficients fitted to the next power of 2 (filters.py). Privacy does not depend on
+    how good the fit is: `column_norm` is that of the C in use.
+
+    Attributes:
+        rows: the horizon, up to 2^24.
+        buffers: from 2 to 6; 4 is within 0.4% of the square root up to 16,384 rows and within
+            3.2% up to a million.
+        every: people in a row, as planned.
+    """
+
+    rows: Annotated[int, Range(1, MOST_ROWS)]
+    buffers: Annotated[int, Range(FEWEST_BUFFERS, MOST_BUFFERS)] = 4
+    every: People = 1
+    name: ClassVar[str] = "buffered_toeplitz"
+
+    @cached_property
+    def filter(self) -> Filter:
+        """The coefficients in use."""
+        return fitted_filter(self.rows, self.buffers)
+
+    @property
+    def entries(self) -> int:
+        return self.rows
+
+    @cached_property
+    def column_norm(self) -> float:
+        return float(np.sqrt(self.filter.encoder_energy(self.rows)))
 
 
 @lru_cache(maxsize=8)
@@ -296,12 +262,9 @@ class SquareRootToeplitz(PrefixMechanism):
         every: people in a row, as planned.
     """
 
-    rows: int
-    every: int = 1
+    rows: Annotated[int, Range(1, _MOST_ROOT_ROWS)]
+    every: People = 1
     name: ClassVar[str] = "square_root_toeplitz"
-
-    def __post_init__(self) -> None:
-        self.check_plan(_MOST_ROOT_ROWS)
 
     @property
     def entries(self) -> int:
@@ -311,18 +274,8 @@ class SquareRootToeplitz(PrefixMechanism):
     def column_norm(self) -> float:
         return float(np.linalg.norm(_root(self.rows)))
 
-    @property
-    def memory(self) -> int:
-        return 2 * self.rows
-
-    def variances(self, rows: int) -> FloatArray:
-        return np.cumsum(_root(self.check_rows(rows)) ** 2)
-
-    def encoder_keeps(self, rows: int) -> int:
-        return rows
-
-    def decoder_keeps(self, rows: int) -> tuple[int, int]:
-        return rows, 0
+    def keeps(self, rows: int) -> tuple[int, int, int]:
+        return rows, rows, 0
 
     def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
         kept = _appended(held, row)
@@ -338,9 +291,9 @@ class SquareRootToeplitz(PrefixMechanism):
         return Estimate(values, float(weights @ weights), ones(held.rows))
 
 
-PHASES: dict[str, type[BinaryTree | BufferedToeplitz | SquareRootToeplitz]] = {
-    kind.name: kind for kind in (BufferedToeplitz, BinaryTree, Honaker, SquareRootToeplitz)
-}
+def _phase_name(name: str) -> str:
+    kinds = BufferedToeplitz, BinaryTree, Honaker, SquareRootToeplitz
+    return one_of(name, "kind", [kind.name for kind in kinds])
 
 
 @dataclass(frozen=True)
@@ -357,18 +310,12 @@ class Doubling(PrefixMechanism):
         every: people in a row, as planned.
     """
 
-    kind: str = BufferedToeplitz.name
-    first_rows: int = 64
-    every: int = 1
-    rows: None = field(default=None, init=False)
+    kind: Annotated[str, CheckedBy(_phase_name)] = BufferedToeplitz.name
+    first_rows: Annotated[int, Range(1, _LONGEST_PHASE)] = 64
+    every: People = 1
+    rows: int | None = field(default=None, init=False)
     name: ClassVar[str] = "doubling"
     column_norm: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in PHASES:
-            raise InvalidInput(f"kind was {self.kind!r}; it must be one of {list(PHASES)}.")
-        whole_number(self.first_rows, "first_rows", minimum=1, maximum=_LONGEST_PHASE)
-        self.check_plan(MOST_PEOPLE)
 
     def phase(self, number: int) -> PrefixMechanism:
         """The mechanism of that phase, counted from 0."""
@@ -387,36 +334,19 @@ class Doubling(PrefixMechanism):
     def entries(self) -> int:
         return self.phase(20).entries
 
-    @property
-    def memory(self) -> int:
-        return self.phase(20).memory + 1
-
-    def variances(self, rows: int) -> FloatArray:
-        last, left = self.place(self.check_rows(rows))
-        phases, before = [], 0.0
-        for number in range(last + 1):
-            phase = self.phase(number)
-            inside = phase.variances(left if number == last else phase.rows or left)
-            phases.append(before + phase.column_norm**2 * inside)
-            before = float(phases[-1][-1])
-        return np.concatenate(phases)
-
     def _running(self, rows: int) -> tuple[PrefixMechanism, int]:
         """The phase that has taken the last of `rows` rows, and how many it has taken."""
         number, place = self.place(max(rows, 1))
         return self.phase(number), min(place, rows)
 
-    def encoder_keeps(self, rows: int) -> int:
+    def keeps(self, rows: int) -> tuple[int, int, int]:
         phase, place = self._running(rows)
-        return phase.encoder_keeps(place)
-
-    def decoder_keeps(self, rows: int) -> tuple[int, int]:
-        phase, place = self._running(rows)
-        return 1 + phase.decoder_keeps(place)[0], 1
+        encoder, decoder, _ = phase.keeps(place)
+        return encoder, 1 + decoder, 1
 
     def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
         phase, place = self._running(held.rows + 1)
-        vectors = np.zeros((phase.encoder_keeps(0), 1)) if place == 1 else held.vectors
+        vectors = phase.start()[0].vectors if place == 1 else held.vectors
         running, due = phase.encode(Held(place - 1, 0, vectors), row, people)
         return held.after(people, running.vectors), due / phase.column_norm
 
@@ -427,7 +357,7 @@ class Doubling(PrefixMechanism):
             last = self.estimate(held)
             finished, variance = last.values[None, :], (last.variance,)
         if place == 1:
-            vectors = np.zeros((phase.decoder_keeps(0)[0], 1))
+            vectors = phase.start()[1].vectors
         running = phase.decode(Held(place - 1, 0, vectors), noisy * phase.column_norm, people)
         finished = np.broadcast_to(finished, (1, noisy.shape[1]))
         return held.after(people, np.vstack([finished, running.vectors]), variance)
@@ -442,10 +372,11 @@ class Doubling(PrefixMechanism):
 @lru_cache(maxsize=64)
 def _phase(kind: str, rows: int, every: int) -> PrefixMechanism:
     """Made once, because the norm of a column takes time."""
-    return PHASES[kind](rows, every=every)
+    mechanism: PrefixMechanism = MECHANISMS[kind](rows, every=every)
+    return mechanism
 
 
-MECHANISMS: dict[str, type[PrefixMechanism]] = {
+MECHANISMS: dict[str, type[Any]] = {
     mechanism.name: mechanism
     for mechanism in (
         BufferedToeplitz,

@@ -16,15 +16,27 @@ row j; mu^2 adds over e, which makes the stream (1 / noise_multiplier)-GDP (Deni
 Smith and Thakurta 2022, Theorem 2.1; Dong, Roth and Su 2022, Corollary 2). How many people a row
 has is public, and must be chosen from what is public.
 
-A strategy (`PrefixMechanism`) is the pair (C, B) as arithmetic without state; `Encoder` and
-`Decoder` hold the state, one secret and one public, and drive every strategy alike.
+A strategy (`PrefixMechanism`) is the pair (C, B) as arithmetic without state. A `LinearStream`
+holds the state of both halves, one secret and one public, and drives every strategy alike; in a
+`PrivateStream` there is noise between them. The noise source is given the vectors of C x and hands
+back noisy ones: noise added to finished sums in floating point would show them in the last bits
+(Mironov 2012), while everything done to y afterwards is post-processing.
+
+**Scale.** It is the least at which the noise source achieves the multiplier that was asked for. A
+source that draws on a grid first rounds values to it, which moves a vector by at most an r of its
+own, so that one release of sensitivity s costs mu = (s + r) / scale. A person in row j enters at
+most m = `entries` vectors, with sensitivities a_e = |C_ej| sensitivity, and by Minkowski
+
+    mu^2 = sum_e ((a_e + r) / scale)^2 <= ((sensitivity |C| + r sqrt(m)) / scale)^2.
+
+(Vectors that are released in one call are rounded together: k of them move by r sqrt(k).)
 
 | name     | shape    | meaning                                                | symbol |
 |----------|----------|--------------------------------------------------------|--------|
 | row      | (dim,)   | sum over the people of one row; secret                 | x_j    |
 | due      | (k, dim) | rows of C x that are complete now; secret              | C x    |
 | noisy    | (k, dim) | the same with noise; public                            | y      |
-| vectors  | (h, dim) | what an encoder (secret) or decoder (public) keeps     |        |
+| vectors  | (h, dim) | what the encoder (secret) or decoder (public) keeps    |        |
 | values   | (dim,)   | the estimate; public                                   | B y    |
 | weights  | (rows,)  | weight of each row in the estimate                     | B C    |
 | variance | scalar   | squared norm of the last row of B, in units of scale^2 |        |
@@ -32,24 +44,38 @@ A strategy (`PrefixMechanism`) is the pair (C, B) as arithmetic without state; `
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from discreet.codec import Range, Shape, check_fields, from_json, to_json
+from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.calibration import SLACK, least_scale
+from discreet.privacy.guarantee import OnceEach, Release, Rounds
+from discreet.privacy.noise import NoiseSource
 from discreet.validation import (
     FloatArray,
     InvalidInput,
-    finite_number,
     freeze_arrays,
+    positive_number,
     read_array,
     whole_number,
 )
 
 # Counts of people enter floating-point arithmetic, which is exact up to here.
 MOST_PEOPLE = 2**53
+# C x is computed in floating point, so two streams that differ in one row may differ in y by a
+# rounding error more than |C_ej| times the row's change: about 2^-53 of the sums, which are
+# themselves many times as large as one person's share. This part of the sensitivity pays for sums
+# of up to a million people or so; it also covers the rounding of |C| itself.
+_MARGIN = 1e-9
+
+# People in a row, as planned.
+People = Annotated[int, Range(1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,51 +90,14 @@ class Held:
         numbers: public numbers that a decoder keeps beside them.
     """
 
-    rows: int
-    people: int
-    vectors: FloatArray
+    rows: Annotated[int, Range(0)]
+    people: Annotated[int, Range(0, MOST_PEOPLE)]
+    vectors: Annotated[FloatArray, Shape("h", "dim")] = field(repr=False)
     numbers: tuple[float, ...] = ()
-
-    @classmethod
-    def nothing(cls, vectors: int, numbers: int) -> Held:
-        """The state before the first row."""
-        return cls(0, 0, np.zeros((vectors, 1)), (0.0,) * numbers)
 
     def after(self, people: int, vectors: FloatArray, numbers: tuple[float, ...] = ()) -> Held:
         """The state after one more row of so many people."""
         return Held(self.rows + 1, self.people + people, vectors, numbers)
-
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values, float for float."""
-        saved = {"rows": self.rows, "people": self.people, "vectors": self.vectors.tolist()}
-        return {**saved, "numbers": list(self.numbers)}
-
-    @classmethod
-    def from_fields(cls, saved: Mapping[str, Any]) -> Held:
-        """The inverse of `to_fields`; `InvalidInput` if it is damaged."""
-        try:
-            rows = whole_number(saved["rows"], "rows")
-            vectors = saved["vectors"] or np.zeros((0, 1))
-            return cls(
-                rows,
-                whole_number(saved["people"], "people", rows, MOST_PEOPLE),
-                read_array(vectors, "vectors", "number", dimensions=2),
-                tuple(finite_number(number, "numbers") for number in saved["numbers"]),
-            )
-        except (KeyError, TypeError) as error:
-            raise InvalidInput(
-                f"the saved stream is damaged ({error!r}); read it as to_fields() wrote it."
-            ) from error
-
-    def check(self, vectors: int, numbers: int) -> Held:
-        """Itself, if it holds as much as the strategy keeps after as many rows."""
-        if (len(self.vectors), len(self.numbers)) != (vectors, numbers):
-            raise InvalidInput(
-                f"the saved stream had {len(self.vectors)} vectors and {len(self.numbers)} "
-                f"numbers; after {self.rows} rows this one keeps {vectors} and {numbers}. Read it "
-                "as to_fields() wrote it."
-            )
-        return self
 
 
 @dataclass(frozen=True)
@@ -132,8 +121,9 @@ class Estimate:
 class PrefixMechanism(ABC):
     """One pair (C, B): its facts, and what each half does with one more row.
 
-    Strategies are frozen dataclasses. `encode`, `decode` and `estimate` are functions of the state
-    that they are given, so a state that was not replaced is as if the row had never come.
+    Strategies are frozen dataclasses whose annotations say what settings may be (codec). `encode`,
+    `decode` and `estimate` are functions of the state that they are given, so a state that was not
+    replaced is as if the row had never come.
 
     Attributes:
         name: what records and saved files call it.
@@ -145,6 +135,9 @@ class PrefixMechanism(ABC):
     rows: int | None
     every: int
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     @abstractmethod
     def column_norm(self) -> float:
@@ -155,22 +148,10 @@ class PrefixMechanism(ABC):
     def entries(self) -> int:
         """How many released vectors one row can enter at most."""
 
-    @property
     @abstractmethod
-    def memory(self) -> int:
-        """How many vectors of size dim the encoder and the decoder keep together, at most."""
-
-    @abstractmethod
-    def variances(self, rows: int) -> FloatArray:
-        """(rows,) `Estimate.variance` after each row, from the decoder in use."""
-
-    @abstractmethod
-    def encoder_keeps(self, rows: int) -> int:
-        """How many vectors the encoder keeps after that many rows."""
-
-    @abstractmethod
-    def decoder_keeps(self, rows: int) -> tuple[int, int]:
-        """How many vectors, and how many numbers beside them, the decoder keeps."""
+    def keeps(self, rows: int) -> tuple[int, int, int]:
+        """After that many rows: how many vectors the encoder keeps, how many the decoder, and how
+        many numbers beside them."""
 
     @abstractmethod
     def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
@@ -188,126 +169,239 @@ class PrefixMechanism(ABC):
         """The number of people at which the next row is due, after rows with `people` people."""
         return people + self.every
 
-    def encoder(self) -> Encoder:
-        """A new encoder that has seen nothing."""
-        return Encoder(self)
+    def start(self) -> tuple[Held, Held]:
+        """The states of the encoder and of the decoder before the first row."""
+        encoder, decoder, numbers = self.keeps(0)
+        nothing = Held(0, 0, np.zeros((decoder, 1)), (0.0,) * numbers)
+        return Held(0, 0, np.zeros((encoder, 1))), nothing
 
-    def decoder(self) -> Decoder:
-        """A new decoder that has seen nothing."""
-        return Decoder(self)
-
-    def check_row(self, rows: int, before: int, people: int) -> None:
-        """Refuse a row that may not come now.
-
-        Args:
-            rows: rows so far.
-            before: people in them.
-            people: people in the new row.
+    def check_row(self, held: Held, people: int) -> None:
+        """Refuse a row of that many people that may not come after those before.
 
         Raises:
             InvalidInput: if the horizon is used up or the row is not due.
         """
         whole_number(people, "people", minimum=1)
-        if self.rows is not None and rows >= self.rows:
+        if self.rows is not None and held.rows >= self.rows:
             raise InvalidInput(
                 f"the horizon is used up: {self.name} was made for {self.rows} rows and all of "
                 "them came; start a new stream with a horizon of its own (people in both pay for "
                 "both), or use Doubling where the horizon is not known."
             )
-        if before + people > MOST_PEOPLE:
+        if held.people + people > MOST_PEOPLE:
             raise InvalidInput(f"the rows had more than {MOST_PEOPLE} people; start a new stream.")
 
-    def check_rows(self, rows: int) -> int:
-        """`rows` as an int that the horizon allows."""
-        return whole_number(rows, "rows", minimum=1, maximum=self.rows)
 
-    def check_plan(self, most_rows: int) -> None:
-        """`InvalidInput` unless `rows`, if any, and `every` are whole numbers within bounds."""
-        if self.rows is not None:
-            whole_number(self.rows, "rows", minimum=1, maximum=most_rows)
-        whole_number(self.every, "every", minimum=1)
+class LinearStream:
+    """Encoder and decoder with nothing between them: for rows that are public.
 
-    def to_fields(self) -> dict[str, Any]:
-        """JSON values that name the strategy and its settings."""
-        settings = [entry.name for entry in fields(self) if entry.init]  # type: ignore[arg-type]
-        return {"name": self.name, **{name: getattr(self, name) for name in settings}}
+    Attributes:
+        mechanism: how rows are combined.
+        estimate: the last estimate, None before the first row.
+    """
 
+    def __init__(self, mechanism: PrefixMechanism) -> None:
+        self.mechanism = mechanism
+        self._secret, self._public = mechanism.start()
+        self.estimate: Estimate | None = None
 
-@dataclass
-class Encoder:
-    """Turns rows into the vectors to release. Its state is SECRET."""
+    @property
+    def rows(self) -> int:
+        """How many rows have come."""
+        return self._secret.rows
 
-    mechanism: PrefixMechanism
-    held: Held = field(init=False, repr=False)
+    @property
+    def people(self) -> int:
+        """How many people were in them."""
+        return self._secret.people
 
-    def __post_init__(self) -> None:
-        self.held = Held.nothing(self.mechanism.encoder_keeps(0), 0)
+    @property
+    def due(self) -> int:
+        """The number of people at which the next row is due."""
+        return self.mechanism.due(self.people)
 
-    def push(self, row: FloatArray, people: int = 1) -> FloatArray:
-        """The vectors that are due once `row`, with its people, has come.
+    def release(self, row: FloatArray, people: int = 1) -> Estimate:
+        """Take one more row, release what is due of it, and return the new estimate.
 
         Args:
             row: (dim,) the sum over the people of this row.
-            people: how many they are.
-
-        Returns:
-            (k, dim) rows of C x, still without noise: secret.
+            people: how many they are; public.
 
         Raises:
-            InvalidInput: if this row may not come now; nothing has changed.
+            InvalidInput: if people is below 1, if the horizon is used up, or if an epoch ends too
+                early. Nothing has changed then.
         """
-        held = self.held
-        self.mechanism.check_row(held.rows, held.people, people)
-        self.held, due = self.mechanism.encode(held, row, people)
-        return due
+        self.mechanism.check_row(self._secret, people)
+        # Both halves are replaced at the end: if the noise source fails, nothing was shown and the
+        # row can be given again.
+        secret, complete = self.mechanism.encode(self._secret, row, people)
+        public = self.mechanism.decode(self._public, self._shown(complete), people)
+        estimate = self.mechanism.estimate(public)
+        self._secret, self._public, self.estimate = secret, public, estimate
+        return estimate
+
+    def _shown(self, complete: FloatArray) -> FloatArray:
+        """What the decoder is shown of the rows of C x (k, dim) that are complete."""
+        return complete
 
     def to_fields(self) -> dict[str, Any]:
-        """JSON values that `from_fields` turns into the same encoder again."""
-        return self.held.to_fields()
+        """The stream as JSON values: `secret` is for the holder of the data, the rest for all."""
+        return {"secret": to_json(self._secret), "public": to_json(self._public)}
 
-    @classmethod
-    def from_fields(cls, mechanism: PrefixMechanism, saved: Mapping[str, Any]) -> Encoder:
-        """The encoder that `to_fields` described; `InvalidInput` if it is damaged."""
-        encoder, held = cls(mechanism), Held.from_fields(saved)
-        encoder.held = held.check(mechanism.encoder_keeps(held.rows), 0)
-        return encoder
+    def restore(self, saved: Any) -> None:
+        """Go on from what `to_fields` gave; `InvalidInput` if it is damaged, or of another."""
+        try:
+            secret, public = (
+                from_json(saved[half], Held, "the saved stream") for half in ("secret", "public")
+            )
+        except (KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"the saved stream is damaged ({error!r}); read it as to_fields() wrote it."
+            ) from error
+        came = secret.rows, secret.people
+        sizes = len(secret.vectors), len(public.vectors), len(public.numbers)
+        kept = self.mechanism.keeps(secret.rows)
+        if (public.rows, public.people) != came or secret.rows > secret.people or sizes != kept:
+            raise InvalidInput(
+                f"the saved stream had {came} rows and people in its secret and "
+                f"{public.rows, public.people} in its public part, which held {sizes} vectors and "
+                f"numbers; after as many rows this one keeps {kept}. Read both parts as to_fields()"
+                " wrote them."
+            )
+        estimate = self.mechanism.estimate(public) if public.rows else None
+        self._secret, self._public, self.estimate = secret, public, estimate
 
 
-@dataclass
-class Decoder:
-    """Turns released vectors into estimates. Its state is PUBLIC."""
+@dataclass(frozen=True)
+class _Began:
+    """With what a saved stream began."""
 
-    mechanism: PrefixMechanism
-    held: Held = field(init=False)
+    mechanism: str
+    noise: str
+    size: int
+    scale: Annotated[float, Range(above=0.0)]
 
-    def __post_init__(self) -> None:
-        self.held = Held.nothing(*self.mechanism.decoder_keeps(0))
+    def __str__(self) -> str:
+        settings = f"{self.mechanism}, rows of {self.size} numbers, noise source {self.noise}"
+        return f"{settings}, scale {self.scale}"
 
-    def take(self, noisy: FloatArray, people: int = 1) -> Estimate:
-        """The estimate after one more row.
 
-        Args:
-            noisy: (k, dim) what `Encoder.push` gave for this row, with noise.
-            people: people in this row.
-        """
-        self.held = self.mechanism.decode(self.held, noisy, people)
-        return self.mechanism.estimate(self.held)
+class PrivateStream(LinearStream):
+    """A stream whose releases have noise: each row is released once.
+
+    Args:
+        mechanism: how rows are combined before noise is added.
+        size: numbers in a row, dim.
+        sensitivity: how far (l2) a row may move when one of its people is replaced.
+        noise_multiplier: the stream is (1 / noise_multiplier)-GDP for each person.
+        noise: where the noise comes from.
+
+    Attributes:
+        scale: standard deviation of the noise on every number that is released.
+        estimate: the last estimate, None before the first row. It is never redrawn.
+
+    Raises:
+        InvalidInput: for a size below 1, numbers that are not positive, or a source without noise.
+    """
+
+    def __init__(
+        self,
+        mechanism: PrefixMechanism,
+        size: int,
+        sensitivity: float,
+        noise_multiplier: float,
+        noise: NoiseSource,
+    ) -> None:
+        super().__init__(mechanism)
+        self.size = whole_number(size, "size", minimum=1)
+        self.sensitivity = positive_number(sensitivity, "sensitivity")
+        self.noise_multiplier = positive_number(noise_multiplier, "noise_multiplier")
+        self._noise = noise
+        if not noise.gaussian_multiplier(1.0, 1.0, 1) > 0.0:
+            raise InvalidInput(
+                f"noise was {type(noise).__name__}(), which adds none; a stream is released with "
+                "noise, so pass SecureNoise()."
+            )
+        target = self.noise_multiplier * (1.0 + SLACK)
+        start = self.sensitivity * mechanism.column_norm * (1.0 + _MARGIN) * target
+        self.scale = least_scale(target, start, self._achieved)
+
+    def _achieved(self, scale: float) -> float:
+        """The multiplier of the whole stream, as the noise source really achieves it."""
+        # r is read off a small sensitivity, where it is not lost beside it.
+        small = self.sensitivity * 2.0**-20
+        multiplier = self._noise.gaussian_multiplier(small, scale, self.size)
+        rounding = max(0.0, scale / multiplier - small)
+        moved = self.sensitivity * self.mechanism.column_norm * (1.0 + _MARGIN)
+        return scale / (moved + rounding * math.sqrt(self.mechanism.entries))
 
     @property
-    def estimate(self) -> Estimate | None:
-        """The last estimate; None before the first row."""
-        return self.mechanism.estimate(self.held) if self.held.rows else None
+    def achieved_multiplier(self) -> float:
+        """The multiplier that the noise source achieves at `scale`; at least that asked for."""
+        return self._achieved(self.scale)
+
+    def release(self, row: ArrayLike, people: int = 1) -> Estimate:
+        """As of a `LinearStream`, with noise; also refuses rows of another shape, or not finite."""
+        values: FloatArray = read_array(row, "row", "number", dimensions=1)
+        if values.shape != (self.size,):
+            raise InvalidInput(
+                f"row had shape {values.shape}; it must have shape ({self.size},), the sum over "
+                "the people of this row."
+            )
+        return super().release(values, people)
+
+    def _shown(self, complete: FloatArray) -> FloatArray:
+        return self._noise.add_gaussian(complete, self.scale)
+
+    def record(self, data: str, people: Rounds | OnceEach, source: str = "given") -> Release | None:
+        """The release as a guarantee counts it; None before anything was released.
+
+        It covers the whole horizon, because a person's row enters later releases too.
+
+        Args:
+            data: what of a person's data the rows hold.
+            people: whose data they hold.
+            source: how `sensitivity` was computed.
+        """
+        if self.rows == 0:
+            return None
+        return Release(
+            mechanism=f"Gaussian noise on a stream ({self.mechanism.name})",
+            event=GaussianEvent(self.achieved_multiplier),
+            sensitivity=self.sensitivity * self.mechanism.column_norm,
+            sensitivity_source=(
+                f"sensitivity of a row, {self.sensitivity:g} ({source}), times the largest column "
+                f"norm of the encoder, {self.mechanism.column_norm:.6g}"
+            ),
+            scale=self.scale,
+            people=people,
+            data=data,
+            noise=self._noise.name,
+        )
 
     def to_fields(self) -> dict[str, Any]:
-        """JSON values that `from_fields` turns into the same decoder again."""
-        return self.held.to_fields()
+        began = _Began(repr(self.mechanism), self._noise.name, self.size, self.scale)
+        return {**super().to_fields(), "began": to_json(began)}
 
-    @classmethod
-    def from_fields(cls, mechanism: PrefixMechanism, saved: Mapping[str, Any]) -> Decoder:
-        """The decoder that `to_fields` described; `InvalidInput` if it is damaged."""
-        decoder, held = cls(mechanism), Held.from_fields(saved)
-        decoder.held = held.check(*mechanism.decoder_keeps(held.rows))
-        return decoder
+    def restore(self, saved: Any) -> None:
+        """Go on from what `to_fields` gave, with the scale that the stream began with.
+
+        Raises:
+            InvalidInput: if it is damaged, or of another mechanism, size, noise source or scale.
+        """
+        given = saved.get("began") if isinstance(saved, dict) else saved
+        began: _Began = from_json(given, _Began, "the saved stream")
+        own = _Began(repr(self.mechanism), self._noise.name, self.size, began.scale)
+        # Multipliers are solved for, and may differ in the last digits between machines.
+        least, most = self.noise_multiplier * (1.0 - 1e-9), self.scale * (1.0 + 1e-6)
+        if began != own or self._achieved(began.scale) < least or began.scale > most:
+            raise InvalidInput(
+                f"the saved stream began with {began}; asked for is {own}, or a scale of about "
+                f"{self.scale}. Go on with what it began with, as save() wrote it, and with the "
+                "same version of discreet."
+            )
+        super().restore(saved)
+        self.scale = began.scale
 
 
 def ones(rows: int) -> FloatArray:

@@ -1,7 +1,7 @@
 """The noise, shift and width of Dubey (2021), for `GPUCB(..., calibration=...)`.
 
 What is theirs stays as printed, except where the print contradicts itself; what it guarantees is
-derived like everything else (`guarantee`). The paper's alpha and beta are called epsilon and delta.
+derived like everything else. The paper's alpha and beta are called epsilon and delta.
 
 | symbol      | meaning                                                                  |
 |-------------|--------------------------------------------------------------------------|
@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -31,8 +31,8 @@ from discreet.learners.gp_ucb.calibration import (
     Decision,
     KernelCalibration,
     RowWeights,
-    row_sensitivity,
 )
+from discreet.learners.gp_ucb.decision_sets import row_sensitivity
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
     GaussianPosterior,
@@ -40,22 +40,14 @@ from discreet.learners.gp_ucb.posterior import (
     NoisySums,
 )
 from discreet.privacy import (
-    Adjacency,
     Budget,
-    Guarantee,
     Joint,
     Local,
-    OnceEach,
-    Release,
-    derive_guarantee,
 )
-from discreet.privacy.accounting import GaussianEvent, gaussian_epsilon
-from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import BinaryTree, Independent, PrefixMechanism
 from discreet.validation import (
     FloatArray,
     InvalidInput,
-    positive_number,
 )
 
 _RHO = math.sqrt(MOST_REWARD_VARIANCE)
@@ -161,14 +153,9 @@ class PublishedJoint(_Published):
         """What makes the standard deviation on every node and coordinate sqrt 2 sigma."""
         if not isinstance(budget, Joint):
             raise InvalidInput(f"budget was {budget!r}; {self.name} takes Joint(epsilon, delta).")
-        return SYMMETRIC * self.sigma(budget) / self._sensitivity(features)
-
-    def _sensitivity(self, features: int) -> float:
-        return row_sensitivity(features, self.weights) * self._tree.column_norm
-
-    @property
-    def _tree(self) -> BinaryTree:
-        return BinaryTree(rows=self.horizon)
+        tree = BinaryTree(rows=self.horizon)
+        sensitivity = row_sensitivity(features, self.weights) * tree.column_norm
+        return SYMMETRIC * self.sigma(budget) / sensitivity
 
     def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
         self.decision(public)
@@ -177,7 +164,7 @@ class PublishedJoint(_Published):
                 f"the learner's horizon was {horizon}, the calibration's {self.horizon}; give both "
                 "the same."
             )
-        return self._tree
+        return BinaryTree(rows=self.horizon)
 
     def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:
         """Lemma 3."""
@@ -188,31 +175,6 @@ class PublishedJoint(_Published):
         least = sigma * math.sqrt(2.0 * self.nodes) * (4.0 * root + 2.0 * self._tail)
         kappa = sigma * math.sqrt(self.nodes / least) * (root + math.sqrt(2.0 * self._tail))
         return least, kappa
-
-    def guarantee(self, budget: Joint, features: int) -> Guarantee:
-        """What the published noise really promises at the delta of `budget`, without a run."""
-        multiplier = self.noise_multiplier(budget, features)
-        release = _release(
-            "Gaussian noise on every node of a binary tree (Lemma 2)",
-            multiplier,
-            self._sensitivity(features),
-            multiplier * self._sensitivity(features),
-        )
-        return _guarantee(release, "joint", budget.delta)
-
-    def excess(self, budget: Joint, features: int) -> float:
-        """Published noise over the least noise that keeps `budget`; below 1 the promise fails."""
-        needed = gaussian_noise_multiplier(budget.epsilon, budget.delta)
-        return self.noise_multiplier(budget, features) / needed
-
-    def largest_honest_epsilon(self, delta: float, features: int, most: float = 1e6) -> float:
-        """The epsilon above which the published noise keeps less than it promises."""
-        low, high = 0.0, positive_number(most, "most")
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            kept = self.excess(Joint(middle, delta), features) >= 1.0
-            low, high = (middle, high) if kept else (low, middle)
-        return low
 
 
 @dataclass(frozen=True)
@@ -246,19 +208,16 @@ class PublishedLocal(_Published):
 
     def sigma_gram(self, budget: Budget) -> float:
         """sigma_X."""
-        return math.sqrt(8.0 * math.log(2.5 / self._same(budget).delta)) / budget.epsilon
-
-    def sigma_rewards(self, budget: Budget) -> float:
-        """sigma_u."""
-        return self.sigma_gram(budget) / self.weights.rewards
-
-    def _same(self, budget: Budget) -> Local:
         if not isinstance(budget, Local) or budget.delta != self.delta:
             raise InvalidInput(
                 f"budget was {budget!r}; this calibration was made for Local(epsilon, "
                 f"{self.delta:g}), so give both the same delta."
             )
-        return budget
+        return math.sqrt(8.0 * math.log(2.5 / budget.delta)) / budget.epsilon
+
+    def sigma_rewards(self, budget: Budget) -> float:
+        """sigma_u."""
+        return self.sigma_gram(budget) / self.weights.rewards
 
     def noise_multiplier(self, budget: Budget, features: int) -> float:
         """What makes the standard deviation on the upper triangle sigma_X."""
@@ -275,42 +234,3 @@ class PublishedLocal(_Published):
         base = math.sqrt(self.horizon) * (4.0 * math.sqrt(features) + 2.0 * self._tail)
         rewards = gram / self.weights.rewards
         return gram * base, rewards * math.sqrt(features * self.horizon / base)
-
-    def guarantee(self, budget: Local, features: int) -> Guarantee:
-        """What a report really promises at the delta of `budget`: both parts in one Gaussian.
-
-        Gaussian noise of standard deviation sigma_X on (phi phi', (sigma_X / sigma_u) y phi) costs
-        mu = (the largest distance of two such rows) / sigma_X, which is less than what the largest
-        distances of the parts add up to: they are not reached by the same two people.
-        """
-        multiplier = self.noise_multiplier(budget, features)
-        release = _release(
-            "Gaussian noise on every number of a report (Lemma 5)",
-            multiplier,
-            row_sensitivity(features, self.weights),
-            self.sigma_gram(budget),
-        )
-        return _guarantee(release, "local", budget.delta)
-
-    def gram_epsilon(self, budget: Local) -> float:
-        """What the noise on phi phi' alone keeps at delta / 2, where epsilon / 2 is meant."""
-        return gaussian_epsilon(self.sigma_gram(budget) / math.sqrt(2.0), 0.5 * budget.delta)
-
-
-def _release(mechanism: str, multiplier: float, sensitivity: float, scale: float) -> Release:
-    return Release(
-        mechanism=mechanism,
-        event=GaussianEvent(multiplier),
-        sensitivity=sensitivity,
-        sensitivity_source="closed form over all pairs of features of norm 1 and rewards in [0, 1]",
-        scale=scale,
-        people=OnceEach("published"),
-        data="the point chosen from the decision set, and the reward",
-        noise="Gaussian, not drawn",
-    )
-
-
-def _guarantee(release: Release, trust_model: Literal["joint", "local"], delta: float) -> Guarantee:
-    return derive_guarantee(
-        [release], trust_model, Adjacency(record="decision set and reward"), delta
-    )

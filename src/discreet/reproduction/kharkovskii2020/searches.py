@@ -19,7 +19,7 @@ import numpy as np
 
 from discreet.experiments.engine import Row, Seed, frame_of
 from discreet.experiments.means import mean_traces, means
-from discreet.reproduction.base import Plan, Reproduction, Results, check_known, record_of
+from discreet.reproduction.base import Plan, Reproduction, Results, record_of
 from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
 from discreet.reproduction.kharkovskii2020.methods import (
     Method,
@@ -41,7 +41,7 @@ from discreet.reproduction.kharkovskii2020.settings import (
     PaperTable,
 )
 from discreet.reproduction.kharkovskii2020.transformation import AS_STATED, Taken
-from discreet.validation import InvalidInput, whole_number
+from discreet.validation import InvalidInput, one_of, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,9 +142,11 @@ class Searches(Reproduction):
         Raises:
             InvalidInput: for a data set or table that there is not, or if nothing is left.
         """
-        check_known(only, DATA_SETS, "data set")
         numbers = [part.number for part in self.parts if isinstance(part, PaperTable)]
-        check_known(tables, [number for number in numbers if number is not None], "table")
+        for name in only:
+            one_of(name, "the data set", DATA_SETS)
+        for number in tables:
+            one_of(number, "the table", [n for n in numbers if n is not None])
         parts = [
             part
             for part in self.parts
@@ -173,7 +175,8 @@ class Searches(Reproduction):
             for entry in entries_of(part, data[part.data_set])
         ]
         names = list(dict.fromkeys(entry.method.name for entry in entries))
-        check_known(methods, names, "method")
+        for name in methods:
+            one_of(name, "the method", names)
         return [entry for entry in entries if not methods or entry.method.name in methods]
 
 

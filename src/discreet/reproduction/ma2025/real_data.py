@@ -68,21 +68,6 @@ _ADULT_FIELDS = {
     "native-country": 13,
     "class": 14,
 }
-_ADULT_COLUMNS = (
-    Column("age", 17, 90, outside="clip"),
-    Column("education-num", 1, 16, 16),
-    Column("hours-per-week", 1, 99, outside="clip"),
-)
-_JOBS_COLUMNS = (
-    Column("YearsCode", 0, 50, outside="clip"),
-    Column("YearsCodePro", 0, 50, outside="clip"),
-    Column("ComputerSkills", 0, 40, outside="clip"),
-)
-_TAXI_COLUMNS = (
-    Column("trip_distance", 0, 20, outside="clip"),
-    Column("trip_duration", 0, 60, outside="clip"),
-    Column("pickup_hour", 0, 23, 24),
-)
 
 
 class Target(ClassificationProblem):
@@ -117,48 +102,31 @@ class TableSources:
     Attributes:
         tables: by name.
         epsilon: epsilon_m, the same for all.
-        kappa: of the behaviour policies, which the paper does not print; 1 is uniform choice.
     """
 
     tables: Mapping[str, ClassificationProblem]
     epsilon: float
-    kappa: float = 1.0
 
     def __call__(self, rng: np.random.Generator) -> list[Source]:
+        streams = rng.spawn(len(self.tables))
         return [
-            Source(name, self.epsilon, auxiliary_from_table(table, own, kappa=self.kappa))
-            for (name, table), own in zip(
-                self.tables.items(), rng.spawn(len(self.tables)), strict=True
-            )
+            Source(name, self.epsilon, auxiliary_from_table(table, own))
+            for (name, table), own in zip(self.tables.items(), streams, strict=True)
         ]
 
 
-def load(name: str, folder: Path) -> Split:
-    """A data set from `folder`.
-
-    Raises:
-        InvalidInput: for a name that there is not, or files that are not there or not as expected.
-    """
-    if name not in _LOADERS:
-        raise InvalidInput(
-            f"the data set was {name!r}; it must be one of {', '.join(map(repr, DATA_SETS))}."
-        )
-    return _LOADERS[name](folder)
+# The rows of the target, and those of each source by its name.
+Rows = tuple[pd.DataFrame, Mapping[str, pd.DataFrame]]
 
 
-def _adult(folder: Path) -> Split:
-    frame = pd.concat(
-        [_adult_file(folder / "adult", stem) for stem in ("adult.data", "adult.test")],
-        ignore_index=True,
-    )
+def _adult(folder: Path) -> Rows:
+    stems = ("adult.data", "adult.test")
+    frame = pd.concat([_adult_file(folder / "adult", stem) for stem in stems], ignore_index=True)
     complete = ~frame[["workclass", "occupation", "native-country"]].isin(["?"]).any(axis=1)
     frame = frame[complete]
     country = frame["native-country"]
-    label = ClassLabels("class", ("<=50K", ">50K"))
-    parts = {name: frame[country.isin(list(of))] for name, of in _REGIONS.items()}
-    return _split(
-        ADULT, frame[country == "United-States"], parts, _ADULT_COLUMNS, label, "UCI ADULT."
-    )
+    regions = {name: frame[country.isin(list(of))] for name, of in _REGIONS.items()}
+    return frame[country == "United-States"], regions
 
 
 def _adult_file(folder: Path, stem: str) -> pd.DataFrame:
@@ -182,49 +150,70 @@ def _adult_file(folder: Path, stem: str) -> pd.DataFrame:
     return frame
 
 
-def _jobs(folder: Path) -> Split:
+def _jobs(folder: Path) -> Rows:
     frame = read_table(folder / "jobs" / "stackoverflow_subset.csv.gz", ["Age", "Employed"])
     young = frame["Age"] == "<35"
-    return _split(
-        JOBS,
-        frame[young],
-        {"35 and older": frame[~young]},
-        _JOBS_COLUMNS,
-        ClassLabels("Employed", ("0", "1")),
-        "Job applicants, employed or not: those who had earned 100,024 or more (a stand-in).",
-    )
+    return frame[young], {"35 and older": frame[~young]}
 
 
-def _taxi(folder: Path) -> Split:
+def _taxi(folder: Path) -> Rows:
     frame = read_table(folder / "taxi" / "nyc_yellow_2022_taxi.csv.gz", ["tip", "pickup_day"])
     weekend = frame["pickup_day"].isin(["Sat", "Sun"])
-    return _split(
-        TAXI,
-        frame[~weekend],
-        {"weekend": frame[weekend]},
-        _TAXI_COLUMNS,
+    return frame[~weekend], {"weekend": frame[weekend]}
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    """How a data set is read, its columns and label, and where it comes from."""
+
+    read: Callable[[Path], Rows]
+    columns: tuple[Column, ...]
+    label: ClassLabels
+    origin: str
+
+
+_READ = {
+    ADULT: _DataSet(
+        _adult,
+        (
+            Column("age", 17, 90, outside="clip"),
+            Column("education-num", 1, 16, 16),
+            Column("hours-per-week", 1, 99, outside="clip"),
+        ),
+        ClassLabels("class", ("<=50K", ">50K")),
+        "UCI ADULT.",
+    ),
+    JOBS: _DataSet(
+        _jobs,
+        (
+            Column("YearsCode", 0, 50, outside="clip"),
+            Column("YearsCodePro", 0, 50, outside="clip"),
+            Column("ComputerSkills", 0, 40, outside="clip"),
+        ),
+        ClassLabels("Employed", ("0", "1")),
+        "Job applicants, employed or not: those who had earned 100,024 or more (a stand-in).",
+    ),
+    TAXI: _DataSet(
+        _taxi,
+        (
+            Column("trip_distance", 0, 20, outside="clip"),
+            Column("trip_duration", 0, 60, outside="clip"),
+            Column("pickup_hour", 0, 23, 24),
+        ),
         ClassLabels("tip", ("No Tip", "Tip")),
         "Yellow-taxi trips in New York in 2022, tip or no tip (a stand-in).",
-    )
+    ),
+}
 
 
-def _split(
-    name: str,
-    target: pd.DataFrame,
-    sources: Mapping[str, pd.DataFrame],
-    columns: tuple[Column, ...],
-    label: ClassLabels,
-    origin: str,
-) -> Split:
-    own = classification_from_table(target, columns, label, origin)
-    return Split(
-        name,
-        Target(own.contexts, own.labels, own.domain, own.arm_names, own.source),
-        {
-            which: classification_from_table(rows, columns, label, origin)
-            for which, rows in sources.items()
-        },
-    )
+def load(name: str, folder: Path) -> Split:
+    """A data set from `folder`; `InvalidInput` for files that are not there or not as expected."""
+    data = _READ[name]
+    people, others = data.read(folder)
 
+    def problem(rows: pd.DataFrame) -> ClassificationProblem:
+        return classification_from_table(rows, data.columns, data.label, data.origin)
 
-_LOADERS: Mapping[str, Callable[[Path], Split]] = {ADULT: _adult, JOBS: _jobs, TAXI: _taxi}
+    own = problem(people)
+    target = Target(own.contexts, own.labels, own.domain, own.arm_names, own.source)
+    return Split(name, target, {source: problem(rows) for source, rows in others.items()})

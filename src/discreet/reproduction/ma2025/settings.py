@@ -19,11 +19,11 @@ what the paper shows, not as what its mechanism reaches.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -31,20 +31,14 @@ import pandas as pd
 from discreet.experiments import Source
 from discreet.problems.auxiliary import draw_auxiliary
 from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential, symmetric
-from discreet.validation import positive_number, whole_number
 
 # Base of the trials' seeds; nothing was ever tuned on it.
 SEED = 20250901
 TRIALS = 100
 ARMS, DIMENSION = 3, 2
 
-EPSILONS = (1.0, 2.0, 4.0, 8.0, 1024.0)
-TARGET_SIZES = (10_000, 20_000, 40_000, 60_000, 80_000, 120_000, 160_000)
-SOURCE_SIZES = (10_000, 20_000, 50_000, 100_000)
 # Where Figure 6 looks at what policies do; the first arm is the best there.
 PROBE = (1.0 / 3.0, 1.0 / 3.0)
-KAPPAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
 LOW_FIRST, HIGH_FIRST = "low quality first", "high quality first"
 # As the program calls them: the source with the smallest epsilon first, or that with the largest.
@@ -52,8 +46,7 @@ _ORDERS = {LOW_FIRST: "first_inf", HIGH_FIRST: "first_sup"}
 
 Rewards = Literal["exponential", "symmetric"]
 EXPONENTIAL: Rewards = "exponential"
-SYMMETRIC: Rewards = "symmetric"
-REWARDS: tuple[Rewards, ...] = (EXPONENTIAL, SYMMETRIC)
+REWARDS: tuple[Rewards, ...] = (EXPONENTIAL, "symmetric")
 
 
 def problem(rewards: Rewards = EXPONENTIAL) -> SyntheticProblem:
@@ -81,10 +74,6 @@ class SourceSpec:
     epsilon: float
     gamma: float = 0.0
     kappa: float = 1.0
-
-    def __post_init__(self) -> None:
-        whole_number(self.people, "people of a source", minimum=1)
-        positive_number(self.epsilon, "epsilon of a source")
 
 
 @dataclass(frozen=True)
@@ -121,59 +110,36 @@ class SyntheticSources:
         ]
 
 
-def alike(
-    number: int,
-    people: int,
-    epsilon: float,
-    gamma: float = 0.0,
-    kappa: float = 1.0,
-    rewards: Rewards = EXPONENTIAL,
-) -> SyntheticSources:
-    """`number` sources of one kind."""
-    return SyntheticSources(
-        tuple(SourceSpec(f"source {m + 1}", people, epsilon, gamma, kappa) for m in range(number)),
-        rewards,
-    )
-
-
 @cache
-def _logs() -> dict[Hashable, float]:
-    """Mean regret by experiment, mean rewards and setting, in the order of `logged_mean`'s key."""
-    keys = ["experiment", "reward_function", "epsilon", "rounds", "n_auxiliary", "sources"]
-    keys += ["epsilon_auxiliary", "gamma", "kappa"]
+def _logs() -> dict[tuple[Any, ...], float]:
+    """Mean regret by experiment, mean rewards, epsilon, n_P and n_Qm; and, where sources have
+    anybody, by M, epsilon_m (or the order of sources), gamma and kappa."""
     with files("discreet.reproduction.ma2025").joinpath("published_logs.csv").open() as file:
-        logs = pd.read_csv(
-            file, dtype={"epsilon_auxiliary": str, "kappa": str}, keep_default_na=False
-        )
-    return logs.set_index(keys)["mean_regret"].to_dict()
+        logs = pd.read_csv(file, dtype={"epsilon_auxiliary": str}).fillna({"kappa": 1.0})
+    target = ["experiment", "reward_function", "epsilon", "rounds", "n_auxiliary"]
+    sources = ["sources", "epsilon_auxiliary", "gamma", "kappa"]
+    return {
+        tuple(row[key] for key in (target + sources if row["n_auxiliary"] else target)): regret
+        for row, regret in zip(logs.to_dict("records"), logs["mean_regret"], strict=True)
+    }
 
 
 def logged_mean(
-    experiment: str,
-    *,
-    epsilon: float,
-    rounds: int,
-    n_auxiliary: int,
-    sources: int = 2,
-    epsilon_auxiliary: float | str = "",
-    gamma: float = 0.0,
-    kappa: float | None = None,
-    rewards: Rewards = EXPONENTIAL,
+    experiment: str, rewards: Rewards, epsilon: float, setting: Mapping[str, Any]
 ) -> float | None:
     """The mean regret that the published program logged; None where it logged none.
 
     Args:
         experiment: `sample_size_target`, `sample_size_source`, `kappa`, `gamma` or
             `order_of_auxiliary`.
-        epsilon, rounds: of the target.
-        n_auxiliary, sources, gamma, kappa: of the sources.
-        epsilon_auxiliary: theirs; or an order, `LOW_FIRST` or `HIGH_FIRST`.
         rewards: the mean rewards.
+        epsilon: of the target.
+        setting: of a case, as records say it: `rounds`, `n_auxiliary` and, if that is not 0,
+            `sources`, `gamma`, `kappa`, and `epsilon_auxiliary` or `order`.
     """
-    if isinstance(epsilon_auxiliary, str):
-        which = _ORDERS.get(epsilon_auxiliary, "")
-    else:
-        which = f"{epsilon_auxiliary:g}"
-    shown = "" if kappa is None else f"{kappa:g}"
-    key = (epsilon, rounds, n_auxiliary, sources, which, gamma, shown)
-    return _logs().get((experiment, rewards, *key))
+    target = (experiment, rewards, epsilon, setting["rounds"], setting["n_auxiliary"])
+    if not setting["n_auxiliary"]:
+        return _logs().get(target)
+    order = _ORDERS.get(setting.get("order", ""))
+    which = order or f"{setting['epsilon_auxiliary']:g}"
+    return _logs().get((*target, setting["sources"], which, setting["gamma"], setting["kappa"]))

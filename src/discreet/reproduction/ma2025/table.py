@@ -8,8 +8,9 @@ Linear and NN at t = n_P / 4, and the same at t = n_P.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,8 @@ from scipy.stats import wilcoxon
 
 from discreet.experiments.engine import Row
 from discreet.experiments.means import half_width, mean_and_error
-from discreet.learners.registry import LEARNERS
-from discreet.learners.sources import SourceLearner
 from discreet.privacy import Local, NonPrivate
-from discreet.reproduction.base import Plan, Reproduction, Results, check_known, record_of
+from discreet.reproduction.base import Plan, Reproduction, Results, record_of
 from discreet.reproduction.cases import OURS, PUBLISHED, UNIFORM, Case, plan_of, promises_of
 from discreet.reproduction.ma2025.real_data import (
     ADULT,
@@ -35,7 +34,7 @@ from discreet.reproduction.ma2025.real_data import (
     load,
 )
 from discreet.reproduction.ma2025.settings import SEED, TRIALS
-from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+from discreet.validation import FloatArray, InvalidInput, one_of, positive_number, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,11 +45,14 @@ EPSILONS = (1.0, 2.0)
 AUXILIARY_EPSILONS = (1.0, 4.0)
 SIGNIFICANCE = 0.05
 _LEARNERS = {
+    ABSE: "abse",
+    UNIFORM: UNIFORM,
     OURS: "partition",
     PUBLISHED: "published_partition",
     LINEAR: "private_linear",
     NEURAL: "private_neural",
 }
+METHODS = (OURS, PUBLISHED, LINEAR, NEURAL)
 Cells = Sequence[tuple[float, float]]
 
 _PRINTED: dict[tuple[float, float], dict[str, tuple[float, ...]]] = {
@@ -97,10 +99,6 @@ class RatioTable(Reproduction):
     form: str = "ratios"
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return ()
-
-    @property
     def options(self) -> Mapping[str, Any]:
         return {
             "folder": ...,
@@ -115,105 +113,80 @@ class RatioTable(Reproduction):
         self,
         data: Path,
         repetitions: int | None = None,
+        rounds: int | None = None,
         only: Sequence[str] | None = None,
-        **wish: Any,
+        method: Sequence[str] | None = None,
+        epsilon: Sequence[float] | None = None,
+        auxiliary_epsilon: Sequence[float] | None = None,
+        constant: float = 1.0,
     ) -> Plan:
-        check_known(only or (), DATA_SETS, "data set")
-        cells = cells_of(wish.pop("epsilon", None), wish.pop("auxiliary_epsilon", None))
-        check_wish(**wish)
-        splits = [load(name, data) for name in DATA_SETS if not only or name in only]
-        return self.planned(splits, cells, repetitions or self.trials, **wish)
+        # All is checked before tables are read.
+        names = [one_of(name, "the data set", DATA_SETS) for name in only or DATA_SETS]
+        methods = [one_of(name, "the method", METHODS) for name in method or METHODS]
+        own, other = (
+            dict.fromkeys(positive_number(value, "epsilon") for value in values)
+            for values in (epsilon or EPSILONS, auxiliary_epsilon or AUXILIARY_EPSILONS)
+        )
+        c = positive_number(constant, "the constant")
+        people = None if rounds is None else whole_number(rounds, "rounds", minimum=8)
+        splits = [load(name, data) for name in DATA_SETS if name in names]
+        trials = repetitions or self.trials
+        return self.planned(splits, list(product(own, other)), trials, methods, people, c)
 
-    def planned(self, splits: Sequence[Split], cells: Cells, trials: int, **wish: Any) -> Plan:
+    def planned(
+        self,
+        splits: Sequence[Split],
+        cells: Cells,
+        trials: int,
+        methods: Sequence[str] = METHODS,
+        rounds: int | None = None,
+        constant: float = 1.0,
+    ) -> Plan:
         """What is run on tables that are there; see `cases_of`."""
-        cases = cases_of(splits, cells, **wish)
-
-        def finish(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
-            return ratios_of(cases, frame, cells)
-
-        return plan_of(cases, trials, self.seed, finish)
-
-
-def methods() -> tuple[str, ...]:
-    """The private methods that are registered."""
-    return tuple(method for method, learner in _LEARNERS.items() if learner in LEARNERS)
-
-
-def cells_of(
-    epsilons: Sequence[float] | None = None, auxiliary: Sequence[float] | None = None
-) -> list[tuple[float, float]]:
-    """(epsilon, epsilon_m) of the table: those of the paper where none are asked for."""
-    for epsilon in (*(epsilons or ()), *(auxiliary or ())):
-        positive_number(epsilon, "epsilon")
-    own, other = epsilons or EPSILONS, auxiliary or AUXILIARY_EPSILONS
-    return list(product(dict.fromkeys(own), dict.fromkeys(other)))
-
-
-def check_wish(
-    method: Sequence[str] | None = None, rounds: int | None = None, constant: float = 1.0
-) -> None:
-    """Refuse what cannot be run, before tables are read."""
-    check_known(method or (), methods(), "method")
-    positive_number(constant, "the constant")
-    if rounds is not None:
-        whole_number(rounds, "rounds", minimum=8)
+        cases = [
+            case for split in splits for case in cases_of(split, cells, methods, rounds, constant)
+        ]
+        return plan_of(cases, trials, self.seed, partial(ratios_of, cells=cells))
 
 
 def cases_of(
-    splits: Sequence[Split],
+    split: Split,
     cells: Cells,
-    method: Sequence[str] | None = None,
+    methods: Sequence[str] = METHODS,
     rounds: int | None = None,
     constant: float = 1.0,
-) -> list[Case]:
-    """ABSE and uniform choice, and every method with and without sources, on every data set.
+) -> Iterator[Case]:
+    """ABSE and uniform choice, and methods with and without sources, on a data set.
 
     Args:
-        splits: the data sets.
+        split: the data set.
         cells: budgets of the target and its sources.
-        method: names of private methods; all if none.
+        methods: names of private methods.
         rounds: people of the target, who are all of them if left out.
         constant: c of C_n in the published rules.
     """
-    cases: list[Case] = []
-    for split in splits:
-        people = min(rounds or split.target.size, split.target.size)
+    people = min(rounds or split.target.size, split.target.size)
+    largest = max(table.size for table in split.sources.values())
+    published = {"confidence_constant": constant, "source_horizon": largest}
 
-        def case(
-            name: str,
-            learner: str,
-            epsilon: float | None = None,
-            auxiliary: float | None = None,
-            arguments: Mapping[str, Any] | None = None,
-            split: Split = split,
-            people: int = people,
-        ) -> Case:
-            return Case(
-                name,
-                split.target,
-                learner,
-                people,
-                NonPrivate() if epsilon is None else Local(epsilon),
-                arguments or {},
-                {"dataset": split.name, "rounds": people, "epsilon_auxiliary": auxiliary},
-                label=f"{name}, {'without' if auxiliary is None else 'with'}",
-                metric=AT_END,
-                sources=None if auxiliary is None else TableSources(split.sources, auxiliary),
-            )
+    def case(name: str, epsilon: float | None = None, auxiliary: float | None = None) -> Case:
+        return Case(
+            name,
+            split.target,
+            _LEARNERS[name],
+            people,
+            NonPrivate() if epsilon is None else Local(epsilon),
+            published if name == PUBLISHED else {},
+            {"dataset": split.name, "rounds": people, "epsilon_auxiliary": auxiliary},
+            label=f"{name}, {'without' if auxiliary is None else 'with'}",
+            metric=AT_END,
+            sources=None if auxiliary is None else TableSources(split.sources, auxiliary),
+        )
 
-        cases += [case(ABSE, "abse"), case(UNIFORM, UNIFORM)]
-        largest = max(table.size for table in split.sources.values())
-        for name in method or methods():
-            learner, arguments = _LEARNERS[name], {}
-            if name == PUBLISHED:
-                arguments = {"confidence_constant": constant, "source_horizon": largest}
-            pairs: list[tuple[float, float | None]] = [
-                (epsilon, None) for epsilon in dict.fromkeys(own for own, _ in cells)
-            ]
-            if issubclass(LEARNERS[learner], SourceLearner):
-                pairs += cells
-            cases += [case(name, learner, own, other, arguments) for own, other in pairs]
-    return cases
+    yield from (case(ABSE), case(UNIFORM))
+    without = [(epsilon, None) for epsilon in dict.fromkeys(own for own, _ in cells)]
+    for name in methods:
+        yield from (case(name, *budgets) for budgets in (*without, *cells))
 
 
 def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Results:
@@ -237,7 +210,7 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Resul
         mine = [
             n
             for n in promises
-            if cases[n].private
+            if cases[n].budget.private
             and cases[n].setting["dataset"] == data_set
             and cases[n].budget.epsilon == epsilon
             and cases[n].setting["epsilon_auxiliary"] in (None, auxiliary)

@@ -52,12 +52,10 @@ from discreet.learners.epochs.rows import BOUND, RowMap, full_rows, row_sensitiv
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget, Joint
-from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import (
     BoolArray,
     FloatArray,
     InvalidInput,
-    whole_number,
 )
 
 # Steps towards the design with the largest information gain; it grows with each of them.
@@ -198,7 +196,11 @@ class PublishedElimination(Elimination):
 
 
 def noise_deviation(budget: Joint, horizon: int, deviation: float) -> float:
-    """sigma_0 (5): the standard deviation of the noise on each number of a release."""
+    """sigma_0 (5): the standard deviation of the noise on each number of a release.
+
+    A release moves by at most 2 B sigma, so where S spans all features the noise multiplier is
+    log T sqrt(log(1.25 log T / delta)) 2 / epsilon. Elsewhere rows are shorter than sigma.
+    """
     log = math.log(horizon)
     tail = math.sqrt(math.log(1.25 * log / budget.delta))
     return deviation * 4.0 * BOUND * log / budget.epsilon * tail
@@ -220,16 +222,6 @@ def beta_1(budget: Joint, failure: float, horizon: int) -> float:
     log = math.log(horizon)
     tail = math.sqrt(math.log(1.25 * log / budget.delta))
     return 8.0 * BOUND * log / budget.epsilon * math.log(3.0 / failure) * tail
-
-
-def held_epsilon(budget: Joint, horizon: int) -> float:
-    """What the noise (5) holds at the delta of `budget`, where S spans all features.
-
-    A release moves by at most 2 B sigma, which (5) takes 2 log T sqrt(log(1.25 log T / delta)) /
-    epsilon times. Where S does not span them, rows are shorter than sigma and epsilon is less.
-    """
-    whole_number(horizon, "horizon", minimum=3)
-    return gaussian_epsilon(noise_deviation(budget, horizon, 1.0) / (2.0 * BOUND), budget.delta)
 
 
 @dataclass(frozen=True)

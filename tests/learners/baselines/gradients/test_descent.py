@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from discreet.domain import unit_cube
-from discreet.learners.baselines.gradients.descent import Descent, Iterate
 from discreet.learners.baselines.gradients.learner import (
+    Descent,
     GradientLearner,
-    GradientReports,
-    GradientSums,
+    Iterate,
     PrivateLinear,
     PrivateNeural,
 )
 from discreet.learners.baselines.gradients.models import LARGEST
+from discreet.learners.baselines.gradients.policy import GradientReports, GradientSums
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
@@ -144,13 +144,13 @@ def test_a_step_is_taken_with_everything_that_came() -> None:
     second = learner.policy()
     total = learner._sums.gradients
     start = Iterate(first.parameters, first.averages)
-    expected = start.stepped(learner.descent, total, 50.0, learner._delay)
+    expected = start.stepped(learner.calibration, total, 50.0, learner._delay)
     assert np.allclose(second.parameters, expected.parameters)
     # Late gradients, taken at the first parameters, enter the next step as they are.
     late, due = follow(learner, 30, 3, first), follow(learner, 20, 4)
     learner.update([late, due])
     both = late.gradients.sum(axis=0) + due.gradients.sum(axis=0)
-    expected = expected.stepped(learner.descent, both, 50.0, learner._delay)
+    expected = expected.stepped(learner.calibration, both, 50.0, learner._delay)
     assert np.allclose(learner.policy().parameters, expected.parameters)
 
 
@@ -168,9 +168,11 @@ def test_a_source_with_as_much_noise_counts_as_much(kind: type[GradientLearner])
     worth = learner.source_policy("equal").mechanism.mean_square / noisy
     assert 0.02 < worth < 0.2
     gradient = batches[0].gradients.sum(axis=0) + worth * batches[1].gradients.sum(axis=0)
-    expected = start.stepped(learner.descent, gradient, 60.0 * (1.0 + worth), learner._delay)
+    expected = start.stepped(learner.calibration, gradient, 60.0 * (1.0 + worth), learner._delay)
     assert np.allclose(learner.policy().parameters, expected.parameters)
-    assert learner.policy().exploring == learner.descent.exploring(expected.time, learner._delay)
+    assert learner.policy().exploring == learner.calibration.exploring(
+        expected.time, learner._delay
+    )
 
 
 class TestRefusals:
@@ -204,7 +206,7 @@ class TestRefusals:
 
     def test_who_explores_reports_on_their_arm(self, learner: GradientLearner) -> None:
         good = follow(learner, 200, 9)
-        explorers, _ = learner.policy().lots(good.tickets)
+        explorers, _ = learner.policy().lots(good.tickets, 200)
         assert 5 < explorers.sum() < 195
         moved = good.gradients.copy()
         moved[explorers] = np.roll(moved[explorers], 1, axis=1)

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 from discreet.domain import unit_cube
-from discreet.learners.baselines.gradients.descent import MECHANISMS, GradientMechanism
-from discreet.learners.baselines.gradients.learner import GradientPolicy, PrivateLinear
+from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.baselines.gradients.models import LinearModel
+from discreet.learners.baselines.gradients.policy import (
+    MECHANISMS,
+    GradientMechanism,
+    GradientPolicy,
+)
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
@@ -125,7 +129,7 @@ class TestPolicy:
         here, there = np.full((5000, 2), 0.1), np.full((5000, 2), 0.9)
         one, _ = policy.act(here, np.random.default_rng(0))
         two, _ = policy.act(there, np.random.default_rng(0))
-        explorers, given = policy.lots(one.tickets)
+        explorers, given = policy.lots(one.tickets, 5000)
         assert explorers.mean() == pytest.approx(0.4, abs=0.03)
         assert np.array_equal(one.arms[explorers], given[explorers])
         assert np.array_equal(two.arms[explorers], given[explorers])

@@ -6,8 +6,8 @@
 |                  |                             | et al. 2025, 4.2                                |
 | `private_neural` | a small network             | `NN` of Ma et al. 2025, 4.2                     |
 
-What a report is and what a step is, is in descent.py. All of it reads reports that are private
-already, so none of it costs privacy.
+What a report is, is in policy.py. All that is here reads reports that are private already, so none
+of it costs privacy.
 
     ticket      explores with probability `exploring`, then any arm equally likely    (public)
     otherwise   the best arm for the context under `averages`                         (private)
@@ -22,6 +22,29 @@ weights that account for their noise, whenever they come; before the target's fi
 it a start, and count towards its warm-up. As published, nothing guards against sources whose
 rewards differ from the target's.
 
+**A step** is taken with all gradients that came.
+
+| symbol | meaning                                                                             |
+|--------|-------------------------------------------------------------------------------------|
+| G      | (K, p) the sum of the gradients that came since the last step                       |
+| w      | their weight: how many reports of the target they are worth                         |
+| t      | the weight of all gradients so far, those of this step included                     |
+| v      | the mean square of one number of the target's reports                               |
+
+    theta   <- theta - eta G,    eta = min(c / (t + t0), 4 / w),    c = step K,
+                                 t0 = v (c / scale)^2,
+    average <- average + a (theta - average),    a = min(1, (1 + q) w / (t + q w)).
+
+c / t is the usual step for strongly convex losses; an arm gets about one in K people, hence K. The
+delay t0 keeps what noise does to a parameter, about c sqrt(v t) / (t + t0), below `scale`: eta is
+then the gain of a Kalman filter whose prior has that deviation. The curvature of a weighted loss is
+at most |J| / 4, so much longer steps than 4 / w would overshoot. No parameter leaves
+[-10^6, 10^6] (models.py). The average has weights that grow like t^q (Shamir and Zhang 2013); q = 0
+is none.
+
+Reports of a source have mean square v_m and count v / v_m each, in G as in w: the weights that make
+the noise of an average least.
+
 | array      | shape     | meaning                                                                 |
 |------------|-----------|-------------------------------------------------------------------------|
 | parameters | (K, p)    | theta, at which gradients are taken                                     |
@@ -35,8 +58,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -45,224 +67,107 @@ from discreet.action_space import ArmPoints
 from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import Common
-from discreet.learners.baselines.gradients.descent import Descent, GradientMechanism, Iterate
 from discreet.learners.baselines.gradients.models import (
     LARGEST,
     LinearModel,
     Model,
     NetworkModel,
 )
-from discreet.learners.calibration import read_options
-from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
-from discreet.learners.public_randomness import public_uniforms
-from discreet.learners.sources import SourceLearner, SourcePolicy, check_source_epsilon
-from discreet.learners.stream import Stream
-from discreet.privacy import Budget, NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
-from discreet.privacy.noise import NO_NOISE
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    TicketArray,
-    whole_number,
+from discreet.learners.baselines.gradients.policy import (
+    GradientMechanism,
+    GradientPolicy,
+    GradientReports,
+    GradientSourcePolicy,
+    GradientSums,
+    MechanismName,
 )
+from discreet.learners.calibration import Calibration, read_options
+from discreet.learners.sources import SourceLearner, check_source_epsilon
+from discreet.learners.stream import Stream
+from discreet.privacy import Budget
+from discreet.validation import FloatArray, InvalidInput, whole_number
 
-_DATA = "the context, the arm and the reward, as the gradient of a loss"
-_ANY_TWO = "gradients have length at most 1, so any two lie at most 2 apart, whatever their arms"
-# Places of public randomness.
-_WHETHER, _WHICH = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+# The default of `warm_up` is the first plus this share of t0: some explore even without noise.
+_LEAST_WARM_UP = 50.0
+_WARM_UP_SHARE = 0.3
+# A step is at most this over w (see above).
+_LONGEST = 4.0
 
-Parameters = Annotated[FloatArray, Shape("arms", "model.size"), Range(-LARGEST, LARGEST)]
 
-
-@dataclass(frozen=True, eq=False)
-class GradientReports(Reports):
-    """The private gradients of n people (see the module's table).
+@dataclass(frozen=True)
+class Descent(Calibration):
+    """The settings; the defaults were tuned in simulation.
 
     Attributes:
-        tickets: None for people of a source, whose arms no ticket chose.
+        step: c / K. Larger follows the gradients faster and the noise too.
+        scale: how far parameters are expected to lie from where they start.
+        warm_up: this many people of the target explore at first; afterwards the share of
+            people who do is warm_up / t (Auer, Cesa-Bianchi and Fischer 2002). By default
+            50 + 0.3 t0.
+        averaging: q.
+        mechanism: `l2_ball` (Duchi, Jordan and Wainwright 2018, as published), or `privunit`,
+            which has less noise, at epsilon 4 less than a third of the variance.
+        batch: least number of reports between two policies.
+        growth: later, that number is this share of all reports so far.
     """
 
-    kind: ClassVar[str] = "gradient-reports"
+    name: ClassVar[str] = "descent"
 
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
-    gradients: Annotated[FloatArray, Shape("n", "K", "p")]
+    step: Annotated[float, Range(above=0.0)] = 8.0
+    scale: Annotated[float, Range(above=0.0)] = 1.0
+    warm_up: Annotated[float, Range(0.0)] | None = None
+    averaging: Annotated[float, Range(0.0)] = 8.0
+    mechanism: MechanismName = "l2_ball"
+    batch: Annotated[int, Range(1)] = 200
+    growth: Annotated[float, Range(above=0.0)] = 0.02
 
-    def __len__(self) -> int:
-        return len(self.gradients)
+    def delay(self, arms: int, mean_square: float) -> float:
+        """t0, with `mean_square` for v."""
+        return mean_square * (self.step * arms / self.scale) ** 2
 
+    def exploring(self, time: float, delay: float) -> float:
+        """The share of people who explore at t = `time`."""
+        warm_up = self.warm_up
+        if warm_up is None:
+            warm_up = _LEAST_WARM_UP + _WARM_UP_SHARE * delay
+        if time <= warm_up or time == 0.0:
+            return 1.0
+        return warm_up / time
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GradientSums(Statistics):
-    """The sum of gradients (K, p), and of how many people."""
-
-    kind: ClassVar[str] = "gradient-sums"
-
-    gradients: Annotated[FloatArray, Shape("K", "p")]
+    def batch_after(self, people: int) -> int:
+        """How many reports the next policy waits for, when this many came before the last one."""
+        return max(self.batch, int(self.growth * people))
 
 
 @dataclass(frozen=True, eq=False)
-class GradientPolicy(ArmPolicy):
-    """See the module.
+class Iterate:
+    """Where the descent is.
 
     Attributes:
-        model: of an arm.
-        parameters: (K, p).
+        parameters: (K, p) theta.
         averages: (K, p).
-        exploring: the probability with which a ticket gives an arm at random.
-        epsilon: budget of one report; infinity for a non-private reference.
-        mechanism_name: `l2_ball` or `privunit`.
+        time: t.
     """
 
-    kind: ClassVar[str] = "gradient-policy"
+    parameters: Annotated[FloatArray, Shape("K", "p"), Range(-LARGEST, LARGEST)]
+    averages: Annotated[FloatArray, Shape("K", "p"), Range(-LARGEST, LARGEST)]
+    time: Annotated[float, Range(0.0)] = 0.0
 
-    model: Model
-    parameters: Parameters
-    averages: Parameters
-    exploring: Annotated[float, Range(0.0, 1.0)]
-    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
-    mechanism_name: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_parts(self)
-
-    @cached_property
-    def mechanism(self) -> GradientMechanism:
-        """How reports are made private."""
-        return GradientMechanism(self.arms, self.model.size, self.epsilon, self.mechanism_name)
-
-    def lots(self, tickets: TicketArray) -> tuple[BoolArray, IntArray]:
-        """(n,) whether each ticket explores, and (n,) the arm that it gives if it does."""
-        whether = public_uniforms(self.public_seed, self.version, tickets, _WHETHER)
-        which = public_uniforms(self.public_seed, self.version, tickets, _WHICH)
-        explorers: BoolArray = whether < self.exploring
-        return explorers, np.minimum((which * self.arms).astype(np.int64), self.arms - 1)
-
-    def _best(self, unit: FloatArray) -> IntArray:
-        best: IntArray = self.model.logits(self.averages, unit).argmax(axis=1)
-        return best
-
-    def _probabilities(self, unit: FloatArray) -> FloatArray:
-        shares = np.full((len(unit), self.arms), self.exploring / self.arms)
-        shares[np.arange(len(unit)), self._best(unit)] += 1.0 - self.exploring
-        return shares
-
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        explorers, given = self.lots(tickets)
-        best = self._best(unit)
-        arms = np.where(explorers, given, best)
-        share = self.exploring / self.arms
-        return arms, np.where(arms == best, share + (1.0 - self.exploring), share)
-
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> GradientReports:
-        """One private gradient each, for the arm that each says they got.
-
-        Someone who explores was given an arm by their ticket, in public, so their report is for
-        that arm whatever they say. The mechanism hides any other arm (privacy.py).
-        """
-        explorers, given = self.lots(actions.tickets)
-        arms = np.where(explorers, given, actions.arms)
-        vectors = self.model.gradients(self.parameters, unit, arms, rewards)
-        return GradientReports(
-            **self.origin(noise.name if self.mechanism.private else NO_NOISE),
-            tickets=actions.tickets,
-            gradients=self.mechanism.privatise(vectors, arms, explorers, noise),
-        )
-
-    def sums(self, reports: GradientReports) -> GradientSums:
-        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        if reports.tickets is None:
-            raise InvalidInput("reports had no tickets; send them as the policy made them.")
-        explorers, given = self.lots(reports.tickets)
-        self.mechanism.check(reports.gradients, given, explorers)
-        return GradientSums(gradients=reports.gradients.sum(axis=0), reports=len(reports))
-
-    def release(self, noise: str) -> Release | None:
-        if not self.mechanism.private:
-            return self.as_it_is(_DATA)
-        return Release(
-            mechanism=f"{self.mechanism.of_matrix.mechanism}; for those who explore on "
-            f"{self.model.size} of them",
-            event=PureEvent(self.epsilon),
-            sensitivity=self.mechanism.of_matrix.sensitivity,
-            sensitivity_source=_ANY_TWO,
-            scale=self.epsilon,
-            people=self.group,
-            data=_DATA,
-            noise=noise,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class GradientSourcePolicy(SourcePolicy):
-    """How the people of a source report: gradients at these parameters, whose arm is private.
-
-    Attributes:
-        model: of an arm.
-        parameters: (K, p).
-        mechanism_name: `l2_ball` or `privunit`.
-    """
-
-    kind: ClassVar[str] = "gradient-source-policy"
-
-    model: Model
-    parameters: Parameters
-    mechanism_name: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_parts(self)
-
-    @cached_property
-    def mechanism(self) -> GradientMechanism:
-        """How reports are made private."""
-        return GradientMechanism(self.arms, self.model.size, self.epsilon, self.mechanism_name)
-
-    def _report(
-        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> GradientReports:
-        vectors = self.model.gradients(self.parameters, unit, arms, rewards)
-        hidden = np.zeros(len(unit), dtype=np.bool_)
-        gradients = self.mechanism.privatise(vectors, arms, hidden, noise)
-        return GradientReports(**self.origin(noise.name), tickets=None, gradients=gradients)
-
-    def sums(self, reports: GradientReports) -> GradientSums:
-        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        people = len(reports)
-        hidden = np.zeros(people, dtype=np.bool_)
-        self.mechanism.check(reports.gradients, np.zeros(people, dtype=np.int64), hidden)
-        return GradientSums(gradients=reports.gradients.sum(axis=0), reports=people)
-
-    def release(self, noise: str) -> Release:
-        return Release(
-            mechanism=self.mechanism.of_matrix.mechanism,
-            event=PureEvent(self.epsilon),
-            sensitivity=self.mechanism.of_matrix.sensitivity,
-            sensitivity_source=_ANY_TWO,
-            scale=self.epsilon,
-            people=self.group,
-            data=_DATA,
-            noise=noise,
-        )
-
-
-def _check_parts(policy: GradientPolicy | GradientSourcePolicy) -> None:
-    """Refuse a model for other contexts, or a mechanism that there is not, on arrival."""
-    if policy.model.dimension != policy.domain.dimension:
-        raise InvalidInput(
-            f"the model of a policy reads {policy.model.dimension} columns; contexts have "
-            f"{policy.domain.dimension}."
-        )
-    _ = policy.mechanism
+    def stepped(
+        self, descent: Descent, gradient: FloatArray, weight: float, delay: float
+    ) -> Iterate:
+        """After one step; see the module. A weight of 0 means that nothing came."""
+        if weight <= 0.0:
+            return self
+        arms = len(self.parameters)
+        time = self.time + weight
+        rate = min(descent.step * arms / (time + delay), _LONGEST / weight)
+        parameters = np.clip(self.parameters - rate * gradient, -LARGEST, LARGEST)
+        q = descent.averaging
+        share = min(1.0, (1.0 + q) * weight / (time + q * weight)) if q > 0.0 else 1.0
+        averages = self.averages + share * (parameters - self.averages)
+        averages = np.clip(averages, -LARGEST, LARGEST)  # rounding could go a little beyond
+        return replace(self, parameters=parameters, averages=averages, time=time)
 
 
 class GradientLearner(
@@ -295,10 +200,10 @@ class GradientLearner(
         calibration: Descent | None = None,
         **common: Unpack[Common],
     ) -> None:
-        self.calibration = self.descent = Descent.checked(calibration)
+        self.calibration = Descent.checked(calibration)
         super().__init__(domain, arms, budget, **common)
         self._mechanism = self._mechanism_of(self.budget.epsilon)
-        self._delay = self.descent.delay(self.arms, self._mechanism.mean_square)
+        self._delay = self.calibration.delay(self.arms, self._mechanism.mean_square)
         start = self.model.start(self.arms, self.public_seed)
         self._iterate = Iterate(start, start)
         self._used = self._empty()
@@ -310,14 +215,14 @@ class GradientLearner(
         """The model of an arm."""
 
     def _mechanism_of(self, epsilon: float) -> GradientMechanism:
-        return GradientMechanism(self.arms, self.model.size, epsilon, self.descent.mechanism)
+        return GradientMechanism(self.arms, self.model.size, epsilon, self.calibration.mechanism)
 
     def _empty(self) -> GradientSums:
         return GradientSums(gradients=np.zeros((self.arms, self.model.size)), reports=0)
 
     @property
     def batch_size(self) -> int:
-        return self.descent.batch_after(self._published_at)
+        return self.calibration.batch_after(self._published_at)
 
     def _advance(self) -> None:
         """One step with everything that came since the last one."""
@@ -328,7 +233,7 @@ class GradientLearner(
             gradient = gradient + worth * (source.sums.gradients - used.gradients)
             weight += worth * (source.people - used.reports)
             self._used_of_sources[name] = source.sums
-        self._iterate = self._iterate.stepped(self.descent, gradient, weight, self._delay)
+        self._iterate = self._iterate.stepped(self.calibration, gradient, weight, self._delay)
         self._used = self._sums
 
     def _worth(self, source: Stream[GradientSourcePolicy, GradientSums]) -> float:
@@ -341,11 +246,11 @@ class GradientLearner(
         return GradientPolicy(
             **self.policy_header(),
             model=self.model,
-            parameters=self._iterate.parameters.copy(),
-            averages=self._iterate.averages.copy(),
-            exploring=self.descent.exploring(self._iterate.time, self._delay),
+            parameters=self._iterate.parameters,
+            averages=self._iterate.averages,
+            exploring=self.calibration.exploring(self._iterate.time, self._delay),
             epsilon=self.budget.epsilon,
-            mechanism_name=self.descent.mechanism,
+            mechanism_name=self.calibration.mechanism,
         )
 
     def _statistics(self, policy: GradientPolicy, reports: GradientReports) -> GradientSums:
@@ -370,7 +275,7 @@ class GradientLearner(
         super().open_source(name, epsilon)
 
     def source_batch(self, name: str) -> int:
-        return self.descent.batch_after(self.source(name).published_at)
+        return self.calibration.batch_after(self.source(name).published_at)
 
     def _empty_source(self) -> GradientSums:
         return self._empty()
@@ -382,8 +287,8 @@ class GradientLearner(
         return GradientSourcePolicy(
             **self.source_header(source),
             model=self.model,
-            parameters=self._iterate.parameters.copy(),
-            mechanism_name=self.descent.mechanism,
+            parameters=self._iterate.parameters,
+            mechanism_name=self.calibration.mechanism,
         )
 
     def _source_statistics(
@@ -398,7 +303,7 @@ class GradientLearner(
         return read_options(cls, options, Descent)
 
     def _options(self) -> dict[str, Any]:
-        return {**super()._options(), **self.descent.to_options()}
+        return {**super()._options(), **self.calibration.to_options()}
 
 
 class PrivateLinear(GradientLearner):

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from discreet.action_space import DecisionSets
-from discreet.audit.learners import _maker, _with_delta, forged_exact
-from discreet.audit.local import forgeries
+from discreet.audit.learners import _maker, _with_delta, forged_exact, forgeries
 from discreet.learners.messages import Actions
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.schema import encode

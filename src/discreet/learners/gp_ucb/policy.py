@@ -1,4 +1,4 @@
-"""What both action spaces of a kernel learner share: reports, sums, policies, and the mode.
+"""What people and a kernel learner exchange, and what the two kinds of action space must say.
 
 A mode knows what one person's row is, how far it moves when that person is replaced, what reports
 add up to, and which policy follows from released sums.
@@ -33,15 +33,41 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Range, Shape
-from discreet.domain import RewardBounds
 from discreet.kernels import FeatureMap
-from discreet.learners.gp_ucb.calibration import MOST_PEOPLE, UNIT, KernelCalibration
+from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.messages import TICKETS, Reports, Statistics
 from discreet.learners.points import PointPolicy
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
+
+# Features and rewards are rounded to multiples of 2^-18, and their products are multiples of 2^-36:
+# sums of them are exact in 64-bit integers, so statistics add without rounding, in any order, and
+# sensitivity does not rest on exact real arithmetic.
+_BITS = 18
+RESOLUTION = 2.0**_BITS
+# Of the integer sums.
+UNIT = 2.0 ** (-2 * _BITS)
+# So many products of two numbers below 2^18 add up exactly in float64.
+_EXACT = 2 ** (53 - 2 * _BITS)
+# Integer sums of this many people fit into 64 bits, with room for a second copy.
+MOST_PEOPLE = 2 ** (61 - 2 * _BITS)
+
+
+def rounded(values: FloatArray) -> FloatArray:
+    """Whole multiples of 2^-18, as whole numbers in float64."""
+    whole: FloatArray = np.rint(values * RESOLUTION)
+    return whole
+
+
+def exact_product(left: FloatArray, right: FloatArray) -> IntArray:
+    """left' right for whole numbers below 2^18 in float64, exactly."""
+    total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
+    for start in range(0, len(left), _EXACT):
+        people = slice(start, start + _EXACT)
+        total += (left[people].T @ right[people]).astype(np.int64)
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,25 +99,17 @@ class NoisyRows(Reports):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GramStatistics(Statistics):
-    """Sums over people (see the module's table).
-
-    Attributes:
-        exact: whether `row` holds whole numbers.
-    """
+    """Sums over people (see the module's table); those of plain rows are whole numbers."""
 
     kind: ClassVar[str] = "gram-statistics"
 
     row: Annotated[IntArray | FloatArray, Shape("size")]
     design: Annotated[FloatArray, Shape("k")]
-    exact: bool
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.exact != (self.row.dtype.kind == "i"):
-            raise InvalidInput(
-                f"statistics held {self.row.dtype} numbers and exact = {self.exact}; sums of plain "
-                "rows are whole numbers. Send them as statistics() made them."
-            )
+    @property
+    def exact(self) -> bool:
+        """Whether `row` holds whole numbers."""
+        return self.row.dtype.kind == "i"
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +197,7 @@ class Mode(ABC):
         data: what of it enters.
         public: whether everyone can be given the same points.
         reward_weight: of y in a row.
+        squares: places in a row of whole numbers of sums that are never negative.
         local: the noise on each report; None where people trust the learner.
         noisy_sums: whether sums of reports carry the noise of each person's row.
     """
@@ -191,6 +210,7 @@ class Mode(ABC):
     data: str
     public: bool
     reward_weight: float
+    squares: IntArray
     local: AdditiveNoise | None = None
     noisy_sums: bool = False
 
@@ -198,7 +218,6 @@ class Mode(ABC):
         self,
         features: FeatureMap,
         space: DecisionSets | PublicSet | PublicBox,
-        reward_bounds: RewardBounds,
         calibration: KernelCalibration,
     ) -> None:
         if features.norm_bound is None or not 0.0 < features.norm_bound < math.inf:
@@ -211,54 +230,11 @@ class Mode(ABC):
         # A part in 10^12 covers the rounding of the features' arithmetic.
         self.norm = features.norm_bound * (1.0 + 1e-12)
         self.space = space
-        self.reward_bounds = reward_bounds
         self.calibration = calibration
 
-    @property
-    def exact(self) -> bool:
-        """Whether reports come as they are, and statistics are whole numbers."""
-        return self.local is None
-
-    def empty(self) -> GramStatistics:
-        """The sums of nobody."""
-        row: Any = np.zeros(self.size, dtype=np.int64 if self.exact else np.float64)
-        return GramStatistics(
-            reports=0, row=row, design=np.zeros(self.design_size), exact=self.exact
-        )
-
-    def check(self, statistics: GramStatistics) -> None:
-        """Refuse sums that no reports add up to."""
-        wanted = (self.size,), (self.design_size,), self.exact
-        given = statistics.row.shape, statistics.design.shape, statistics.exact
-        if given != wanted:
-            raise InvalidInput(
-                f"statistics had shapes {given[:2]} (exact: {given[2]}); this learner adds "
-                f"{wanted[:2]} (exact: {wanted[2]})."
-            )
-        most = statistics.reports * (1.0 + 1e-4) / UNIT
-        # Not np.abs, which leaves the least 64-bit integer negative.
-        largest = max(int(statistics.row.max()), -int(statistics.row.min()))
-        if statistics.exact and largest > most:
-            raise InvalidInput(
-                f"statistics of {statistics.reports} reports had an entry of {largest}; no reports "
-                f"add up to more than {most:.0f}. Send them as statistics() made them."
-            )
-
-    def check_people(self, people: int) -> None:
-        """Refuse more people than whole numbers can add up exactly."""
-        if self.exact and people > MOST_PEOPLE:
-            raise InvalidInput(
-                f"{people} people would not add up exactly; the largest number is {MOST_PEOPLE}."
-            )
-
-    def shared(self, header: dict[str, Any], mean: FloatArray, root: FloatArray) -> dict[str, Any]:
-        """Keyword arguments of every policy, with the public posterior."""
-        model = KernelModel(self.features, self.norm, mean, root, self.reward_bounds)
-        return {**header, "offered": self.space, "model": model, "local": self.local}
-
     @abstractmethod
-    def sums(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
-        """What reports made under `policy` add."""
+    def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
+        """`row` and `design` of reports made under `policy`."""
 
     @abstractmethod
     def row(self, counted: NDArray[Any]) -> FloatArray:
@@ -267,3 +243,8 @@ class Mode(ABC):
     @abstractmethod
     def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
         """The policy that follows from public sums; None before any release."""
+
+    def header(self, header: dict[str, Any], mean: FloatArray, root: FloatArray) -> dict[str, Any]:
+        """Keyword arguments of every policy, with the public posterior."""
+        model = KernelModel(self.features, self.norm, mean, root, header["reward_bounds"])
+        return {**header, "offered": self.space, "model": model, "local": self.local}

@@ -1,15 +1,22 @@
-"""Whole runs under joint privacy, replayed: an adversary who knows everything but one person.
+"""What learners do with one person's data, replayed: whole runs, and reports.
 
-People come in batches, act, and are learnt from, until all have come. Public are every policy, all
-that the learner shows without an underscore, its certificate, the action of everybody but the
-person attacked, predictions for others, and whether anything was refused; known are all other
-people's data. What may differ is that person's context, reward and action.
+**Joint privacy** (`JointRun`): an adversary who knows everything but one person. People come in
+batches, act, and are learnt from, until all have come. Public are every policy, all that the
+learner shows without an underscore, its certificate, the action of everybody but the person
+attacked, predictions for others, and whether anything was refused; known are all other people's
+data. What may differ is that person's context, reward and action.
 
 | variant | what is different                                                            |
 |---------|------------------------------------------------------------------------------|
 | late    | half of every batch reports only after the next batch has acted              |
 | saved   | the learner is saved after its second policy, and loaded again               |
 | secure  | noise comes from SecureNoise                                                 |
+
+**Local privacy** (`LocalReport`): the adversary knows all that came before, and the ticket. A
+report is made by a batch of three people, of whom the middle one is attacked. Public are the report
+with its length, the tickets, and whether reporting failed; private are the person's context, action
+and reward, valid or not. The policy is one that a learner published in some state, or that a server
+forged; everybody gets the same.
 
 **Rules** on which promises rest besides the loss of a run: what must be refused, and said.
 
@@ -28,38 +35,38 @@ people's data. What may differ is that person's context, reward and action.
 
 from __future__ import annotations
 
-import inspect
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Facts, Promise, Subject
+from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
-from discreet.learners.epochs.usca import Usca
-from discreet.learners.messages import Actions, Message
+from discreet.learners.messages import Actions, Policy
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
+from discreet.learners.terms import Terms
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import InvalidInput
 
 AnyLearner = Learner[Any, Any, Any]
 Variant = Literal["plain", "late", "saved", "secure"]
-_SEED = 5
 # Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
 # what goes into a file that says that it is secret (`open_file`).
 _NO_FACTS = ("noise", "policy", "secret_fields")
 # Certificates are looked at once, at the end: they take as long as all else.
 _DEAR = ("guarantee",)
+_SEED, _LOCAL_SEED = 5, 7
+# People who report together under local privacy, and which of them is attacked.
+_BATCH, _PLACE = 3, 1
 # Terms that a policy is over: by a hundredth.
 _OVER = 0.99
 _SCALES = ("scale", "multiplier", "noise_multiplier")
@@ -96,10 +103,8 @@ class JointRun(Subject):
         return self._people.near(person, rng)
 
     def run(self, person: Person, facts: Facts) -> Promise:
-        source: NoiseSource = (
-            SecureNoise() if self.variant == "secure" else SimulatedNoise(self.seed)
-        )
-        fresh = self.maker.make(source)
+        secure = self.variant == "secure"
+        fresh = self.maker.make(SecureNoise() if secure else SimulatedNoise(self.seed))
         if facts.wanted:
             facts.rule(same_identity(self.maker))
         learner = self._ran(fresh, person, facts)
@@ -112,44 +117,41 @@ class JointRun(Subject):
     def _ran(self, learner: AnyLearner, person: Person, facts: Facts) -> AnyLearner:
         people, count = self._people, self.maker.people
         rng = np.random.default_rng(self.seed)
-        contexts = people.with_person(people.crowd(count, rng), self.place, person)
+        crowd: list[Any] = people.crowd(count, rng)
         table = people.table(count, rng)
-        table[self.place] = person.reward
+        crowd[self.place], table[self.place] = person.where, person.reward
         late: list[Any] = []
         came = 0
         while came < count:
             learner, policy = self._published(learner, facts)
             stop = min(came + learner.batch_size, count)
-            batch = people.part(contexts, came, stop)
-            actions, _ = policy.act(batch, rng)
+            batch = crowd[came:stop]
+            actions, _ = policy.act(people.contexts(batch), rng)
             facts.add("another person's action", _others(actions, self.place - came))
             if came <= self.place < stop:
                 actions = people.acted(actions, person, self.place - came)
             rewards = people.rewards(table[came:stop], actions)
-            reports = []
-            for start, end in self._parts(stop - came):
-                part = people.part(batch, start, end)
-                rows = np.arange(start, end)
-                reports.append(policy.report(part, actions[rows], rewards[rows], Unprotected()))
-            now, late = [*late, reports[0]], reports[1:]
-            self._heard(learner, now, facts)
-            came = stop
+            half = len(batch) // 2 if self.variant == "late" else 0
+            parts = [slice(0, half), slice(half, None)] if half else [slice(None)]
+            now, *later = (
+                policy.report(
+                    people.contexts(batch[part]), actions[part], rewards[part], Unprotected()
+                )
+                for part in parts
+            )
+            self._heard(learner, [*late, now], facts)
+            late, came = later, stop
         if late:
             self._heard(learner, late, facts)
         learner, _ = self._published(learner, facts)
         if self.predictions:
-            assert isinstance(learner, Usca)
-            where = people.crowd(self.predictions, rng)
+            asked = people.crowd(self.predictions, rng)
             if self.asked_at is not None:
-                where = people.many(Person((self.asked_at,), 0.0), self.predictions)
-            facts.add("a prediction", learner.predict(where).tobytes())
+                asked = [np.array([self.asked_at])] * self.predictions
+            predicted = learner.predict(people.contexts(asked))  # type: ignore[attr-defined]
+            facts.add("a prediction", predicted.tobytes())
         self._looked_at(learner, facts)
         return learner
-
-    def _parts(self, count: int) -> list[tuple[int, int]]:
-        if self.variant != "late" or count < 2:
-            return [(0, count)]
-        return [(0, count // 2), (count // 2, count)]
 
     def _heard(self, learner: AnyLearner, reports: list[Any], facts: Facts) -> None:
         try:
@@ -159,7 +161,7 @@ class JointRun(Subject):
         self._looked_at(learner, facts, _DEAR)
 
     def _looked_at(self, learner: AnyLearner, facts: Facts, but: Sequence[str] = ()) -> None:
-        for name, shown in public_facts(learner, but) if facts.wanted else ():
+        for name, shown in public_facts(learner, (*_NO_FACTS, *but)) if facts.wanted else ():
             facts.add(f"what {name} of the learner shows", shown)
 
     def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
@@ -186,62 +188,97 @@ def _others(actions: Actions, place: int) -> bytes:
     return shown
 
 
-def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
-    """Everything that an object shows under a name without an underscore: attributes, properties,
-    and what methods return that need no argument."""
-    for name in dir(thing):
-        if name.startswith("_") or name in _NO_FACTS or name in but:
-            continue
+@dataclass(frozen=True, kw_only=True)
+class LocalReport(Subject):
+    """See the module.
+
+    Attributes:
+        bases: see `Subject`.
+        people: who take part.
+        policy: under which they report, of the learner's own people or of a source.
+        acted_under: another policy, under which the person acted; None for the same one.
+        asked: the budget of one report.
+        certified: what the learner's certificate says; None where a server that is not honest made
+            the policy, so that only the terms count.
+        terms: what the person's side agreed to; None for none.
+        secure: whether noise comes from SecureNoise.
+        ticket: the seed of the tickets.
+        broken: a rule that the learner or the policy breaks; empty if none.
+    """
+
+    bases: int = 4
+    people: Population
+    policy: Policy[Any] | SourcePolicy
+    acted_under: Policy[Any] | None = None
+    asked: Claim
+    certified: Claim | None
+    terms: Terms | None = None
+    secure: bool = False
+    ticket: int = 0
+    broken: str = ""
+
+    def groups(self) -> Iterator[Sequence[Person]]:
+        rng, people = np.random.default_rng(_LOCAL_SEED), self.people
+        crowd = people.candidates(rng)
+        # Whatever arm they say they got: a refusal would be about their context.
+        with_arms = people.with_arms(rng)
+        source = isinstance(self.policy, SourcePolicy)
+        yield [*([] if source and with_arms else crowd), *with_arms, *people.strays()]
+
+    def near(self, person: Person, rng: np.random.Generator) -> Person:
+        return self.people.near(person, rng)
+
+    def run(self, person: Person, facts: Facts) -> Promise:
+        noise: NoiseSource = SecureNoise() if self.secure else SimulatedNoise(_LOCAL_SEED)
+        facts.rule(self.broken)
         try:
-            value = getattr(thing, name)
-            if inspect.ismethod(value):
-                if any(
-                    parameter.default is parameter.empty
-                    and parameter.kind is not parameter.VAR_KEYWORD
-                    for parameter in inspect.signature(value).parameters.values()
-                ) or inspect.isclass(value.__self__):
-                    continue
-                value = value()
+            facts.add("a report", encode(self._reported(person, noise, facts)))
         except Exception as error:
-            value = type(error).__name__
-        yield name, fingerprint(value)
+            # Whatever it is, a device that fails does not report, which can be seen.
+            facts.refusal("a report", error)
+        if self.certified is None:
+            return Promise(self.asked, self.asked)
+        release = self.policy.release(noise.name)
+        return Promise(self.asked, self.certified, None if release is None else [release])
 
+    def _reported(self, person: Person, noise: NoiseSource, facts: Facts) -> Any:
+        people, policy = self.people, self.policy
+        rng = np.random.default_rng([_LOCAL_SEED, self.ticket])
+        crowd: list[Any] = people.crowd(_BATCH, rng)
+        # A device acts on what the policy takes; what it reports on may turn out to be otherwise.
+        crowd[_PLACE] = people.inside(person).where
+        acting = people.contexts(crowd)
+        crowd[_PLACE] = person.where
+        contexts = people.contexts(crowd)
+        rewards = people.in_units(np.array([0.3, person.reward, 0.6]))
+        if isinstance(policy, SourcePolicy):
+            arms = np.array([0, person.arm or 0, policy.arms - 1])
+            return policy.report(contexts, arms, rewards, noise, self.terms)
+        actions, _ = (self.acted_under or policy).act(acting, rng)
+        facts.add("the tickets", actions.tickets.tobytes())
+        acted = people.acted(actions, person, _PLACE)
+        return policy.report(contexts, acted, rewards, noise, self.terms)
 
-def fingerprint(value: Any) -> bytes:
-    """Bytes that are equal for equal values; of objects their public attributes."""
-    if value is None or isinstance(value, bool | int | float | str | np.generic):
-        return repr(value).encode()
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}".encode() + value.tobytes()
-    if isinstance(value, Message):
-        return encode(value).encode()
-    if isinstance(value, dict):
-        return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
-    if isinstance(value, list | tuple):
-        return b"[" + b",".join(map(fingerprint, value)) + b"]"
-    name = type(value).__name__.encode()
-    if inspect.isroutine(value) or inspect.isclass(value):
-        return name
-    if is_dataclass(value):
-        shown = {entry.name: getattr(value, entry.name) for entry in fields(value)}
-    else:
-        shown = (
-            {key: item for key, item in vars(value).items() if not key.startswith("_")}
-            if (hasattr(value, "__dict__"))
-            else {}
-        )
-    return name + fingerprint(shown)
+    def copies(self, person: Person, count: int, noise: NoiseSource) -> Any:
+        """So many independent reports of one person, with the same ticket."""
+        people, policy = self.people, self.policy
+        contexts = people.contexts([person.where] * count)
+        rewards = people.in_units(np.full(count, person.reward))
+        if isinstance(policy, SourcePolicy):
+            return policy.report(contexts, np.full(count, person.arm or 0), rewards, noise)
+        rng = np.random.default_rng([_LOCAL_SEED, self.ticket])
+        single, _ = policy.act(people.contexts([person.where]), rng)
+        actions = people.acted(single, person, 0)[np.zeros(count, dtype=np.int64)]
+        return policy.report(contexts, actions, rewards, noise)
 
 
 # Rules.
 
 
-def broken_rule(maker: Maker, learner: Learner[Any, Any, Any], policy: Any) -> str:
+def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
     """What a learner and its policy under local privacy should refuse and do not; empty if all."""
     people, rng = maker.crowd(), np.random.default_rng(3)
-    contexts, rewards = people.crowd(2, rng), people.in_units(np.array([0.2, 0.8]))
+    contexts, rewards = people.contexts(people.crowd(2, rng)), people.in_units(np.array([0.2, 0.8]))
     source = isinstance(policy, SourcePolicy)
     actions: Any = np.zeros(2, dtype=np.int64) if source else policy.act(contexts, rng)[0]
 
@@ -255,7 +292,7 @@ def broken_rule(maker: Maker, learner: Learner[Any, Any, Any], policy: Any) -> s
         return "reports that say that nothing protects them are taken"
     if not _refused(lambda: terms.check(policy)):
         return "a policy with a larger epsilon than was agreed is reported under"
-    if find_spec("opendp") is not None and not _refused(lambda: report(SecureNoise())):
+    if SECURE and not _refused(lambda: report(SecureNoise())):
         return "SecureNoise makes reports without terms"
     if not source and not _refused(
         lambda: report(SimulatedNoise(1), replace(actions, policy="another"))
@@ -270,44 +307,41 @@ def same_identity(maker: Maker) -> str:
     return "two learners have one identity" if first.identity == second.identity else ""
 
 
-def changed_policy(learner: Learner[Any, Any, Any], policy: Any) -> str:
+def changed_policy(learner: AnyLearner, policy: Any) -> str:
     """Whether asking again gives another policy; empty if it does not."""
     again = encode(learner.policy()) != encode(policy)
     return "asking for a policy again gives another one" if again else ""
 
 
-def open_file(learner: Learner[Any, Any, Any], path: Path) -> str:
+def open_file(learner: AnyLearner, path: Path) -> str:
     """Whether a saved file with data before noise does not say so; empty if it does."""
-    notice = path.read_text()[:200]
-    if learner.budget.protects_releases and "SECRET" not in notice:
-        return "a file with data before noise does not say that it is secret"
-    return ""
+    secret = learner.budget.protects_releases and "SECRET" not in path.read_text()[:200]
+    return "a file with data before noise does not say that it is secret" if secret else ""
 
 
 def quieter_file(path: Path) -> str:
     """Whether a file is loaded in which noise was halved; empty if it is refused."""
-    return _changed_file(path, dict.fromkeys(_SCALES, 0.5))
+    return _taken(path, lambda state: [state], dict.fromkeys(_SCALES, 0.5))
 
 
-def cheaper_file(learner: Learner[Any, Any, Any]) -> str:
+def cheaper_file(learner: AnyLearner) -> str:
     """Whether a file is loaded in which policies promise more than people reported under."""
+
+    def policies(state: Any) -> list[Any]:
+        streams = [state["target"], *state.get("sources", {}).values()]
+        return [stream["policies"] for stream in streams]
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "learner.json"
         save(learner, path)
-        return _changed_file(path, {"epsilon": 0.5, "scale": 2.0})
+        return _taken(path, policies, {"epsilon": 0.5, "scale": 2.0})
 
 
-def _changed_file(path: Path, factors: Mapping[str, float]) -> str:
-    """Whether a file is loaded in which policies and releases have other numbers."""
+def _taken(path: Path, parts: Callable[[Any], list[Any]], factors: Mapping[str, float]) -> str:
+    """Whether a file is loaded in which numbers in parts of the state are multiplied."""
     content = json.loads(path.read_text())
     del content["sha256"]
-    state = content["state"]
-    if "epsilon" not in factors:
-        changed = _multiplied(state, factors)
-    else:
-        streams = [state["target"], *state.get("sources", {}).values()]
-        changed = sum(_multiplied(stream["policies"], factors) for stream in streams) > 0
-    if not changed:
+    if not sum(_multiplied(part, factors) for part in parts(content["state"])):
         return ""
     tampered = path.with_name("tampered.json")
     tampered.write_text(sealed(content))
@@ -316,14 +350,14 @@ def _changed_file(path: Path, factors: Mapping[str, float]) -> str:
     return "a file is loaded that promises other noise than the budget asks for"
 
 
-def _multiplied(fields: Any, factors: Mapping[str, float]) -> bool:
-    """Multiply numbers of those names in JSON values; whether there was one."""
-    changed = False
-    for key, value in list(fields.items() if isinstance(fields, dict) else enumerate(fields)):
+def _multiplied(part: Any, factors: Mapping[str, float]) -> int:
+    """Multiply numbers of those names in JSON values; how many there were."""
+    changed = 0
+    for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
         if key in factors and isinstance(value, float):
-            fields[key], changed = factors[key] * value, True
+            part[key], changed = factors[key] * value, changed + 1
         elif isinstance(value, dict | list):
-            changed = _multiplied(value, factors) or changed
+            changed += _multiplied(value, factors)
     return changed
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from discreet.audit.joint import broken_rule, changed_policy, open_file
 from discreet.audit.learners import _maker
+from discreet.audit.runs import broken_rule, changed_policy, open_file
 from discreet.learners.saving import save
 from discreet.learners.stream import Stream
 from discreet.learners.terms import Terms

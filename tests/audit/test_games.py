@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.audit.classifier import Classifier, arrays_of
+from discreet.audit.games import Classifier, arrays_of
 from discreet.audit.lower_bound import attack, best_threshold
 from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection
@@ -29,15 +29,12 @@ def test_it_finds_the_best_test_against_subset_selection(other: tuple[int, int])
     assert 0.8 * 1.5 < found < 1.5
 
 
-def test_numbers_are_read_as_numbers() -> None:
+def test_numbers_are_read_as_numbers_and_new_tokens_count_nothing() -> None:
     rng = np.random.default_rng(1)
     first, second = ({"x": rng.normal(mean, 1.0, (2000, 5))} for mean in (0.5, 0.0))
     trained = Classifier.trained(first, second)
     assert trained.weights.shape == (5,)
     assert (trained.weights > 0.0).all()
-
-
-def test_a_token_that_was_never_seen_counts_nothing() -> None:
     arrays = {"token": np.array([[0], [1], [0], [1]])}
     trained = Classifier.trained(arrays, arrays)
     assert trained.scores({"token": np.array([[7]])}) == pytest.approx([0.0])
