@@ -168,7 +168,7 @@ def test_uniform_contexts_stay_nearly_uniform(density: str) -> None:
     problem = exponential()
     learner = LocalKernel(problem.domain, 3, Local(4.0), density=density)
     rng = np.random.default_rng(3)
-    run_learner(learner, problem.sample(3000, rng), rng, SimulatedNoise(1003))
+    run_learner(learner, problem.sample(2000, rng), rng, SimulatedNoise(1003))
     found = learner.policy().density
     if density == "uniform":
         assert (found == 1.0).all()

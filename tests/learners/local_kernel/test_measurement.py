@@ -322,7 +322,7 @@ class TestForgedStatistics:
         ("change", "message"),
         [
             ({"precision": [[1.0]]}, "weighted had shape"),
-            ({"precision": [1.0]}, "dimensions"),
+            ({"precision": [1.0]}, "shape"),
             ({"weighted": "much"}, "weighted"),
             ({"located": [math.nan]}, "NaN"),
             ({"located": [-1.0]}, "located"),

@@ -73,7 +73,7 @@ def test_what_a_device_needs_is_small() -> None:
     for epsilon in (1.0, 4.0):
         learner = LocalKernel(problem.domain, 3, Local(epsilon))
         rng = np.random.default_rng(0)
-        run_learner(learner, problem.sample(3000, rng), rng, SimulatedNoise(0))
+        run_learner(learner, problem.sample(1000, rng), rng, SimulatedNoise(0))
         for policy in (learner.published(0), learner.policy()):
             pair = policy.values[0].nbytes + policy.directions[0].nbytes
             assert policy.values.dtype == np.float32
@@ -138,9 +138,9 @@ class TestAgainstALyingLearner:
             ({"values": [[[0.0] * 10] * 2] * 4}, "shape"),
             ({"values": [[[0.0] * 10] * 3] * 3}, "shape"),
             ({"directions": [[[0.0] * 9] * 3] * 4}, "shape"),
-            ({"directions": [[0.0] * 10] * 3}, "dimensions"),
+            ({"directions": [[0.0] * 10] * 3}, "shape"),
             ({"density": [1.0] * 3}, "density_bins = 576"),
-            ({"density": [[1.0]] * 576}, "dimensions"),
+            ({"density": [[1.0]] * 576}, "shape"),
             ({"arms": 2}, "arms = 2"),
             ({"arms": 10**9}, "arms = 1000000000"),
             ({"arms": 1}, "arms"),

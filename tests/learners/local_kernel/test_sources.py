@@ -111,7 +111,7 @@ def made(seed: int = 0) -> LocalKernel:
 
 
 def test_shares_of_arms_are_learnt() -> None:
-    learner = hear(made(), truth, 3000, 4.0, 1, shares=(0.1, 0.3, 0.6))
+    learner = hear(made(), truth, 2000, 4.0, 1, shares=(0.1, 0.3, 0.6))
     density = learner.source_policy("source 0").density.reshape(-1, ARMS)
     np.testing.assert_allclose(density.mean(axis=0) / ARMS, (0.1, 0.3, 0.6), atol=0.1)
 
