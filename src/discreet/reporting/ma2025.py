@@ -56,8 +56,8 @@ from discreet.reporting.reproduction import (
 )
 from discreet.reporting.words import terminal_table
 from discreet.reproduction.base import Results
-from discreet.reproduction.cases import LOCAL_REGRET, OURS, PUBLISHED, REGRET, Context
-from discreet.reproduction.ma2025.settings import PROBE
+from discreet.reproduction.cases import OURS, PUBLISHED, REGRET
+from discreet.reproduction.ma2025.settings import LOCAL_REGRET, PROBE
 from discreet.reproduction.ma2025.table import LINEAR, NEURAL
 from discreet.validation import FloatArray
 
@@ -192,7 +192,7 @@ def average_figure(what: Any, results: Results, log_scale: bool = False) -> Figu
     return finish(figure, _CURVE, note=f"mean of {trials_of(results.ends)}")
 
 
-def place_name(context: Context) -> str:
+def place_name(context: tuple[float, ...]) -> str:
     """A context as a text, with fractions where they are simple: (1/3, 1/3)."""
     simple = [Fraction(value).limit_denominator(12) for value in context]
     texts = [
