@@ -115,18 +115,16 @@ def test_a_long_source_takes_several_policies_between_two_batches() -> None:
 def test_a_source_that_streams_helps_ours_while_the_target_runs() -> None:
     """Epsilon 1 learns little from 3000 people alone; players at epsilon 8 tell it on the way."""
 
-    def halves(given: list[Source], seed: int) -> tuple[float, float]:
-        learner = make_learner("partition", PROBLEM.domain, 3, Local(1.0), public_seed=seed)
-        people = PROBLEM.sample(3000, rng(seed))
-        values = run_with_sources(learner, people, given, rng(seed), SimulatedNoise(seed))
+    def halves(given: list[Source]) -> tuple[float, float]:
+        learner = make_learner("partition", PROBLEM.domain, 3, Local(1.0), public_seed=0)
+        values = run_with_sources(
+            learner, PROBLEM.sample(3000, rng()), given, rng(), SimulatedNoise(0)
+        )
         return float(values[:1500].mean()), float(values[1500:].mean())
 
     data = draw_auxiliary(PROBLEM, 6000, rng(1))
     streaming = [Source("near", 8.0, data, "during")]
-    alone, before, during = (
-        np.mean([halves(given, seed) for seed in range(2)], axis=0)
-        for given in ([], [Source("near", 8.0, data)], streaming)
-    )
+    alone, before, during = map(halves, ([], [Source("near", 8.0, data)], streaming))
     assert during[1] < 0.25 * alone[1], "late people profit as from a jump-start"
     assert before[0] < during[0] < alone[0], "early people less"
 

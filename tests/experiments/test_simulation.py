@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, replace
 
+import joblib
 import numpy as np
 import pytest
 
@@ -48,7 +49,8 @@ def test_processes_do_not_change_the_result() -> None:
     settings = [PARTITION, UNIFORM, Setting(BEST_FIXED, BEST_FIXED)]
     values = []
     for jobs in (1, 2):
-        outcomes = simulate_all(exponential(), settings, 1500, 2, 3, jobs)
+        with joblib.parallel_config(backend="threading"):
+            outcomes = list(simulate_all(exponential(), settings, 800, 2, 3, jobs))
         values.append({(o.record.label, o.record.replicate): o.record.value for o in outcomes})
     assert values[0] == values[1]
     assert len(values[0]) == 6

@@ -137,8 +137,9 @@ def test_a_case_that_cannot_work_is_refused_before_anything_runs() -> None:
         plan_of([], 0, 0)
 
 
-@pytest.mark.parametrize("log_scale", [False, True])
-@pytest.mark.parametrize("what", [FIGURE_1, FIGURE_2, TABLE_1])
+@pytest.mark.parametrize(
+    ("what", "log_scale"), [(FIGURE_1, False), (FIGURE_1, True), (FIGURE_2, True), (TABLE_1, False)]
+)
 def test_figures_have_a_panel_for_each_kind_and_labels_apart(
     what: RegretFigure, log_scale: bool, tmp_path: Path
 ) -> None:

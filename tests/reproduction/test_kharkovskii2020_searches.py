@@ -229,7 +229,7 @@ def test_figures_hold_for_few_methods_and_keep_labels_apart(data: DrawnFunction)
         entries = what.entries(what.chosen([NAME], ()), {NAME: data}, methods)
         return plan_of(entries, {NAME: data}, runs, 5, 5).results()
 
-    for methods, log_scale in (((), False), (("ours",), True), (("published",), True)):
+    for methods, log_scale in ((("ours",), True), (("published",), False)):
         for what, draw in (
             (PO_GP_UCB_FIGURES, questions_figure),
             (PO_GP_UCB_TABLES, columns_figure),
