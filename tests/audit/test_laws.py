@@ -18,7 +18,7 @@ from discreet.audit.laws import (
     law_of,
     subset_ratio,
 )
-from discreet.audit.ledger import SubsetDraw, VectorDraw, loss_between
+from discreet.audit.ledger import VectorDraw, loss_between
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.vectors import PrivUnit
@@ -110,15 +110,6 @@ def test_what_has_too_many_outcomes_is_left_to_trials(run: Any, words: str) -> N
 
 
 # Classes of reports.
-
-
-@pytest.mark.parametrize(("bins", "size"), [(1, 1), (2, 1), (4, 2), (7, 7), (200, 30)])
-@pytest.mark.parametrize("epsilon", [0.1, 2.0, 16.0])
-def test_subset_selection_has_its_epsilon(bins: int, size: int, epsilon: float) -> None:
-    made = SignedSubsetSelection(bins, size, epsilon)
-    assert subset_ratio(made) == pytest.approx(epsilon, abs=1e-12)
-    one, two = (SubsetDraw(made, np.array([[0, sign]]), None) for sign in (1, -1))
-    assert loss_between([one], [two]).pure == pytest.approx(epsilon)
 
 
 @pytest.mark.parametrize(("dimension", "threshold"), [(1, None), (2, None), (6, 0.0), (40, None)])
