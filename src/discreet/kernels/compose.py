@@ -164,8 +164,6 @@ def _times(factor: float, kernel: Any) -> Any:
 
 def sum_features(maps: Sequence[FeatureMap]) -> FeatureMap:
     """The map of k_1 + k_2 + ... for maps on the same box: their features side by side."""
-    if len(maps) == 1:
-        return maps[0]
     columns = tuple(range(maps[0].domain.dimension))
     return AdditiveFeatures(maps[0].domain, tuple((columns, part, 1.0) for part in maps))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from discreet.learners.schema import encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
+from discreet.privacy.prefix_sums import PrivateStream
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
@@ -39,12 +42,29 @@ def joint(space: Any, noise: Any, **options: Any) -> GPUCB:
     return learner(space, noise=noise, **{"horizon": PEOPLE, **options})
 
 
+def stream_of(made: GPUCB) -> PrivateStream:
+    assert made._stream is not None
+    return made._stream
+
+
+@contextmanager
+def breaking(owner: object, name: str, error: Exception) -> Iterator[None]:
+    """A method that fails, and the same error inside the block."""
+
+    def fails(*arguments: object) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, fails)
+        with pytest.raises(type(error)):
+            yield
+
+
 def encoder_matrix(made: GPUCB) -> np.ndarray:
     """H (vectors released, rows) by pushing one unit row after the other through the encoder."""
-    assert made._stream is not None
     columns = []
     for row in range(len(made._counts)):
-        mechanism = made._stream.mechanism
+        mechanism = stream_of(made).mechanism
         held, parts = mechanism.start()[0], []
         for j, count in enumerate(made._counts):
             held, due = mechanism.encode(held, np.array([1.0 if j == row else 0.0]), count)
@@ -68,8 +88,7 @@ def test_one_person_moves_what_gets_noise_by_no_more_than_was_paid_for(
     second = Spy(2, replay=first.handed)
     two = joint(space, second, **options)
     serve(two, people.replaced(person, 77))
-    stream = one._stream
-    assert stream is not None
+    stream = stream_of(one)
     assert len(first.given) == len(second.given)
     moved = np.concatenate(first.given) - np.concatenate(second.given)
     row = int(np.searchsorted(np.cumsum(one._counts), person, side="right"))
@@ -125,8 +144,7 @@ def test_only_policy_draws_and_only_when_a_release_is_due(space: Any, tmp_path: 
     save(made, tmp_path / "learner")
     load(tmp_path / "learner", spy).policy()
     made.statistics(observe(made, people, 40, 41))
-    stream = made._stream
-    assert stream is not None
+    stream = stream_of(made)
     if stream.due - 1 > 40:
         made.update(observe(made, people, 40, stream.due - 1))
         made.policy()
@@ -151,8 +169,7 @@ def test_releases_cover_each_person_once(space: Any) -> None:
             made.policy()
     made.update(old)
     made.policy()
-    stream = made._stream
-    assert stream is not None
+    stream = stream_of(made)
     assert sum(made._counts) == stream.people == made._released.reports
     assert made.people == 109
     released = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
@@ -203,8 +220,7 @@ class TestGuarantee:
         """Against the accounting of each release by itself, from explicit columns of H."""
         made = joint(space, SimulatedNoise(0), budget=budget, **options)
         serve(made, People(PEOPLE, 5))
-        stream = made._stream
-        assert stream is not None
+        stream = stream_of(made)
         worst = 0.0
         for column in encoder_matrix(made).T:
             moved = [abs(entry) * stream.sensitivity for entry in column if entry != 0.0]
@@ -251,9 +267,7 @@ class TestGuarantee:
 class TestFailures:
     """What is left when something breaks: nobody's data may be released a second time."""
 
-    def test_a_policy_that_cannot_be_made_leads_to_no_second_draw(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_policy_that_cannot_be_made_leads_to_no_second_draw(self) -> None:
         spy, people = Spy(1), People(PEOPLE, 5)
         made = joint(SPACES["sets"], spy)
         serve(made, people, 40)
@@ -261,20 +275,14 @@ class TestFailures:
         made.update(observe(made, people, 40, 40 + due))
         drawn, old = len(spy.given), made._policies[-1]
 
-        def broken(*arguments: object) -> None:
-            raise np.linalg.LinAlgError("not positive definite")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(made.mode, "policy", broken)
-            with pytest.raises(np.linalg.LinAlgError):
-                made.policy()
+        with breaking(made.mode, "policy", np.linalg.LinAlgError("not positive definite")):
+            made.policy()
         assert len(spy.given) == drawn + 1
         for _ in range(3):
             assert made.policy() is old
         made.guarantee()
         assert len(spy.given) == drawn + 1
-        stream = made._stream
-        assert stream is not None
+        stream = stream_of(made)
         assert stream.people == made._released.reports == sum(made._counts)
         at = made.people
         made.update(observe(made, people, at, at + made.batch_size))
@@ -283,9 +291,7 @@ class TestFailures:
         given = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
         assert np.allclose(given.sum(axis=0), made.mode.row(made._sums.row), rtol=1e-9)
 
-    def test_the_last_policy_can_be_made_again_from_what_was_released(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_last_policy_can_be_made_again_from_what_was_released(self) -> None:
         """Fault once found: after a failure at the horizon, `policy` could never succeed again."""
         spy, people = Spy(1), People(PEOPLE, 5)
         made = joint(SPACES["box"], spy)
@@ -293,13 +299,8 @@ class TestFailures:
         while made.people < PEOPLE:
             made.update(observe(made, people, made.people, PEOPLE))
 
-        def broken(*arguments: object) -> None:
-            raise np.linalg.LinAlgError("not positive definite")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(made.mode, "policy", broken)
-            with pytest.raises(np.linalg.LinAlgError):
-                made.policy()
+        with breaking(made.mode, "policy", np.linalg.LinAlgError("not positive definite")):
+            made.policy()
         drawn = len(spy.given)
         policy = made.policy()
         assert len(spy.given) == drawn
@@ -309,20 +310,15 @@ class TestFailures:
             reference.update(observe(reference, people, reference.people, PEOPLE))
         assert encode(policy) == encode(reference.policy())
 
-    def test_noise_that_fails_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_noise_that_fails_changes_nothing(self) -> None:
         spy, people = Spy(1), People(PEOPLE, 5)
         made = joint(SPACES["sets"], spy)
         serve(made, people, 40)
         made.update(observe(made, people, 40, 40 + made.batch_size))
         before = made.secret_fields()
 
-        def broken(*arguments: object) -> None:
-            raise OSError("no entropy")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(spy, "add_gaussian", broken)
-            with pytest.raises(OSError, match="entropy"):
-                made.policy()
+        with breaking(spy, "add_gaussian", OSError("no entropy")):
+            made.policy()
         assert made.secret_fields() == before
         assert made.policy().version > 0
 
@@ -332,8 +328,7 @@ class TestFailures:
         made = joint(SPACES["sets"], spy)
         serve(made, people, 40)
         made.update(observe(made, people, 40, 40 + made.batch_size))
-        stream = made._stream
-        assert stream is not None
+        stream = stream_of(made)
         new = made.people - made._released.reports
         stream.release(made.mode.row(made._sums.row - made._released.row), new)
         made.update(observe(made, people, made.people, made.people + made.batch_size + 40))
@@ -367,8 +362,7 @@ class TestFailures:
     def test_sums_may_come_before_the_first_policy_was_asked_for(self) -> None:
         """Fault once found: fewer people than due made `policy` fail."""
         worker, made = (joint(SPACES["sets"], Spy(1), growth=1.2) for _ in range(2))
-        stream = made._stream
-        assert stream is not None
+        stream = stream_of(made)
         few = stream.due - 1
         assert few > 0
         made.merge(worker.statistics(observe(worker, People(few, 5), 0, few)))

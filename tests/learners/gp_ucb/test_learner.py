@@ -203,19 +203,6 @@ class TestOptions:
 
 
 class TestModel:
-    @every_space
-    def test_it_travels_and_predicts_the_same(self, space: Any, tmp_path: Path) -> None:
-        made = learner(space, horizon=60)
-        serve(made, People(60, 1))
-        where = np.random.default_rng(0).random((40, 2))
-        mean, deviation = made.model.predict(where)
-        copy = decode(encode(made.model), KernelModel)
-        save(made, tmp_path / "learner")
-        again = load(tmp_path / "learner", SimulatedNoise(1))
-        for model in (copy, again.policy().model):
-            assert np.array_equal(model.predict(where)[0], mean)
-            assert np.array_equal(model.predict(where)[1], deviation)
-
     def test_predictions_are_in_the_units_of_rewards(self) -> None:
         models = []
         for bounds in (RewardBounds(0.0, 1.0), RewardBounds(-3.0, 5.0)):

@@ -34,7 +34,7 @@ from discreet.privacy.calibration import AdditiveNoise, gaussian_noise_multiplie
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
-from .cases import DOMAIN, SETS, SPACES, People, learner, serve
+from .cases import DOMAIN, SETS, SPACES, People, learner, observe, serve
 
 LOCAL, PURE = Local(2.0, 1e-5), Local(2.0)
 
@@ -153,6 +153,22 @@ class TestReports:
             reports = policy.report(people, actions, np.zeros(3), Unprotected())
             with pytest.raises(InvalidInput):
                 made.update(replace(reports, source=made.identity))
+
+    def test_reports_of_another_shape_or_kind_are_refused(self) -> None:
+        for space in (SETS, SPACES["box"]):
+            made = learner(space, LOCAL)
+            good = observe(made, People(4, 1), 0, 4)
+            for wrong in (
+                replace(good, rows=np.hstack([good.rows, good.rows])),
+                replace(good, rows=good.rows[:0], tickets=good.tickets[:0]),
+                replace(good, tickets=np.arange(3, dtype=np.uint64), rows=good.rows[:, :0]),
+            ):
+                with pytest.raises(InvalidInput, match="reports had"):
+                    made.update(wrong)
+            trusted = learner(space, NonPrivate())
+            assert trusted.policy().version == good.policy_version
+            with pytest.raises(InvalidInput, match="PointObservations"):
+                trusted.update(good)
 
 
 class TestTamperedPolicies:

@@ -135,7 +135,7 @@ class _Shared(KernelCalibration):
         growth: of people from one release to the next, for epochs.
         every: people between releases, for prefix sums.
         update_growth: of people from one update to the next where updates cost nothing.
-        reward_weight: c, how much of the budget goes to rewards (see the module).
+        reward_weight: c, how much of the budget goes to rewards (decision_sets.py).
         choose: `ucb`, `thompson` or `matching`; None for the default of the action space.
     """
 

@@ -17,7 +17,7 @@ person by any other moves the row by at most (k = phi'psi, both of norm 1)
 attained at y y' = b^2, k = -c^2 b^2 / 2 (or k = -1). There y^2 = y'^2, so the last entry is free
 for g = c / b: with p = y^2, q = y'^2 it adds g^2 (p - q)^2, the maximum over k is convex in p and
 in q, hence largest at corners, and at (b^2, 0) it is 2 + 2 c^2 b^2. Shorter vectors move the row
-less, and so does any w in [0, sqrt 2]. `row_sensitivity` includes the rounding below.
+less, and so does any w in [0, sqrt 2]. `row_sensitivity` includes rounding (policy.py).
 
 | array   | shape           | meaning                                                            |
 |---------|-----------------|--------------------------------------------------------------------|

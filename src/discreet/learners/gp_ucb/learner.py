@@ -2,7 +2,7 @@
 
     Algorithm 1, joint privacy                        here
       x_t = argmax over D_t of mean + width           the policy's choice (decision_sets.py)
-      (phi phi', y phi) of each person                rows (calibration.py), summed by `_statistics`
+      (phi phi', y phi) of each person                rows (decision_sets.py), summed by `sums`
       Algorithm 2: prefix sums with noise             `_release`, by a `PrivateStream`
       V_t, u_t -> theta, width                        `KernelCalibration.posterior`
     Algorithm 3, local privacy

@@ -21,7 +21,7 @@ and the leftover error E = sum_k eps_k A_k turns theta into E theta. With the de
 and t is averaged over a grid by its marginal likelihood.
 
 The variance rho^2 of a reward about its mean is at most 1/4. A sum of y^2 is released beside u,
-which costs nothing (calibration.py), and tells more: what y^2 leaves over the fitted function.
+which costs nothing (decision_sets.py), and tells more: what y^2 leaves over the fitted function.
 
 **Prediction.** f(x) = 1/2 + (1, phi(x))' theta on the scale [0, 1] of the reward bounds (Dubey
 2021, Remark 1: the parameters are private already, so they can be given away).
