@@ -186,7 +186,6 @@ def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float
     assert "an arbitrary choice, near the middle, as the study file makes none" in words
 
 
-@pytest.mark.usefixtures("unpainted")
 def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> None:
     write_table(tmp_path)
     report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"

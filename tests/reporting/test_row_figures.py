@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,6 +76,31 @@ def test_rows_of_the_map_have_the_colour_of_what_is_expected(tmp_path: Path) -> 
     np.testing.assert_allclose(
         np.asarray(star.get_offsets())[0, 0], 2.0 * view.search.beliefs.mean[view.turn.best.row, 0]
     )
+
+
+PROTECTED = AnswerRules(repeats=2, epsilon=3.0, delta=1e-5, bounds=(60.0, 150.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"answers": PROTECTED}, "east"),
+        ({"bounds": FOUR, "projected": 2}, "z1 (units of distance)"),
+    ],
+)
+def test_noise_of_answers_and_projected_rows(
+    tmp_path: Path, options: dict[str, Any], shown: str
+) -> None:
+    view = view_of(play(tmp_path / "search", **options))
+    for figure in (answers_figure(view, NARROW), rows_figure(view, NARROW)):
+        assert not sticks_out(figure)
+    assert rows_figure(view, WIDE).axes[0].get_xlabel() == shown
+
+
+def test_before_the_first_answer_cells_have_more_rows_or_fewer(tmp_path: Path) -> None:
+    view = view_of(play(tmp_path / "search", count=MOST_DOTS + 1, turns=1))
+    (cells, *_) = rows_figure(view, WIDE).axes[0].collections
+    assert np.nansum(np.expm1(cells.get_array())) == pytest.approx(MOST_DOTS + 1)
 
 
 def test_many_rows_are_gathered_in_cells(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ class EvenTicks(Formatter):
         size = max((abs(value) for value in values), default=0.0)
         for digits in range(7) if size < 1e9 else ():
             if all(abs(round(value, digits) - value) <= 1e-9 * size for value in values):
-                return [f"{value:,.{digits}f}" for value in values]
+                return [self.fix_minus(f"{value:,.{digits}f}") for value in values]
         return [f"{value:.4g}" for value in values]
 
 

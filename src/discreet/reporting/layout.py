@@ -298,7 +298,13 @@ def _measured_once(artist: Axes | Legend) -> Callable[..., Bbox | None]:
     around = artist.get_tightbbox(for_layout_only=True)
     assert around is not None
     beyond = around.get_points() - artist.get_window_extent().get_points()
-    return lambda *_, **__: Bbox(artist.get_window_extent().get_points() + beyond)
+    locator: Any = artist.get_axes_locator()
+
+    def moved(*_: Any, **__: Any) -> Bbox:
+        artist.apply_aspect(locator(artist, None) if locator else None)
+        return Bbox(artist.get_window_extent().get_points() + beyond)
+
+    return moved
 
 
 def _inches(axes: Axes) -> FloatArray:

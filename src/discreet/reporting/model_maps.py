@@ -27,6 +27,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
+from scipy.ndimage import maximum_filter
 
 from discreet.action_space import PublicSet
 from discreet.problems.base import Problem
@@ -287,16 +288,9 @@ def _best(problem: Problem, cut: Cut) -> FloatArray:
         known = problem.truth(points)
         if known is not None:
             values = known.reshape((_FINE,) * len(axes))
-            top = (_peaks(values) & (values >= values.max() - 1e-3 * np.ptp(values))).ravel()
+            peak = values >= maximum_filter(values, size=3)
+            top = (peak & (values >= values.max() - 1e-3 * np.ptp(values))).ravel()
     if known is None or problem.decision_sets(points[:1]) is not None:
         return nothing
     best = points[top][:, axes]
     return best if 0 < len(best) <= _MOST_BEST else nothing
-
-
-def _peaks(values: FloatArray) -> BoolArray:
-    """Where no neighbour on the grid, along rows, columns and diagonals, is higher."""
-    padded = np.pad(values, 1, constant_values=-np.inf)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3,) * values.ndim)
-    around = windows.max(axis=tuple(range(values.ndim, 2 * values.ndim)))
-    return np.asarray(values >= around)
