@@ -16,8 +16,9 @@ from discreet.audit.lower_bound import attack, best_threshold
 from discreet.audit.people import Person, Population
 from discreet.audit.runs import LocalReport
 from discreet.domain import RewardBounds, unit_cube
-from discreet.learners.partition.policy import PartitionReports, PartitionSourcePolicy
+from discreet.learners.partition.policy import PartitionSourcePolicy
 from discreet.learners.partition.tree import Bins, Tree
+from discreet.learners.signs import SignedReports
 from discreet.privacy import NoiseSource
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
@@ -112,12 +113,12 @@ class SignsInTheClear(PartitionSourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> PartitionReports:
+    ) -> SignedReports:
         signs = round_to_signs(rewards, noise)
         hidden = super()._report(unit, arms, rewards, noise)
-        shown = np.repeat(signs[:, None], hidden.bins.shape[1], axis=1)
-        return PartitionReports(
-            **self.origin(noise.name), tickets=None, bins=hidden.bins, signs=shown
+        shown = np.repeat(signs[:, None], hidden.places.shape[1], axis=1)
+        return SignedReports(
+            **self.origin(noise.name), tickets=None, places=hidden.places, signs=shown
         )
 
 
@@ -126,12 +127,12 @@ class ArmsInTheClear(PartitionSourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> PartitionReports:
+    ) -> SignedReports:
         leaves = self.tree.leaf_position[self.tree.locate(unit)]
         bins = SignedSubsetSelection.best(len(self.tree.leaves), self.epsilon)
         chosen, signs = bins.privatise(leaves, round_to_signs(rewards, noise), noise)
         cells = self.arms * chosen + arms[:, None]
-        return PartitionReports(**self.origin(noise.name), tickets=None, bins=cells, signs=signs)
+        return SignedReports(**self.origin(noise.name), tickets=None, places=cells, signs=signs)
 
 
 class TooLittleNoise(PartitionSourcePolicy):

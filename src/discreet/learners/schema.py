@@ -19,11 +19,11 @@ class Message(Coded, ABC):
 
 
 _KINDS = {
+    "signs": ("signed-reports",),
     "messages": ("actions", "plain-observations", "totals"),
     "partition.policy": (
         "partition-policy",
         "partition-source-policy",
-        "partition-reports",
         "partition-statistics",
     ),
     "partition.published": (
@@ -35,7 +35,6 @@ _KINDS = {
     "local_kernel.policy": (
         "local-kernel-policy",
         "local-kernel-source-policy",
-        "local-kernel-reports",
         "local-kernel-statistics",
     ),
     "gp_ucb.posterior": ("kernel-model",),

@@ -236,7 +236,7 @@ class TestBudget:
         assert np.array_equal(again.secret_probabilities(GRID), made.secret_probabilities(GRID))
         for bad in (4, -1):
             saved = made.secret_fields()
-            saved["own"]["drawn_by"] = {SimulatedNoise.name: bad}
+            saved["own"]["drawn_by"] = [[SimulatedNoise.name, bad]]
             with pytest.raises(InvalidInput, match=r"spent|drawn_by"):
                 taught(predictions=3).restore_fields(saved)
 

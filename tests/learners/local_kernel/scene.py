@@ -15,8 +15,9 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
+from discreet.learners.local_kernel.policy import KernelPolicy, KernelSourcePolicy
 from discreet.learners.messages import Actions
+from discreet.learners.signs import SignedReports
 from discreet.privacy import NoiseSource
 from discreet.validation import FloatArray
 
@@ -68,16 +69,49 @@ def random_policy(
     )
 
 
+def source_policy(
+    domain: Box = SQUARE,
+    arms: int = 3,
+    epsilon: float = 1.0,
+    count: int = 6,
+    shares: FloatArray | None = None,
+) -> KernelSourcePolicy:
+    """A policy with four random sign functions and three partitions; `shares` (K,) of arms."""
+    rng = np.random.default_rng([arms, count])
+    features = CosineFeatures.of(domain.levels, arms)
+    grid = grid_of(3, 0, features).with_arms(arms)
+    given = np.full(arms, 1.0 / arms) if shares is None else shares
+    density = np.tile(given * arms, len(DensityBins(domain.levels)))
+    points = grid.points
+    scales, levels = np.array([0.8] * domain.dimension + [0.5]), (*domain.levels, arms)
+    used = np.arange(min(len(features), 12))
+    directions = round_coefficients(rng.standard_normal((4, arms, len(used))))
+    return KernelSourcePolicy(
+        name="clinic",
+        version=0,
+        learner_id="scene",
+        domain=domain,
+        reward_bounds=RewardBounds(),
+        arms=arms,
+        epsilon=epsilon,
+        public_seed=3,
+        used=used,
+        directions=directions.astype(np.float32),  # type: ignore[arg-type]
+        cells=Cells.split(points, np.ones(len(points)), count, 3, scales, levels, rng),
+        density=density,
+    )
+
+
 def reported(
     policy: KernelPolicy,
     contexts: ArrayLike,
     actions: Actions,
     rewards: ArrayLike,
     noise: NoiseSource,
-) -> KernelReports:
+) -> SignedReports:
     """The reports of people in a simulation."""
     reports = policy.report(contexts, actions, rewards, noise)
-    assert isinstance(reports, KernelReports)
+    assert isinstance(reports, SignedReports)
     return reports
 
 

@@ -13,8 +13,9 @@ from discreet.experiments import run_learner
 from discreet.learners.local_kernel.features import DensityBins, moved
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports
+from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.messages import Policy
+from discreet.learners.signs import SignedReports
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import BetaContexts, exponential
 from discreet.validation import FloatArray
@@ -36,7 +37,7 @@ def distance(one: FloatArray, two: FloatArray) -> float:
     return float(0.5 * np.abs(one / one.sum() - two / two.sum()).sum())
 
 
-def crowd(policy: KernelPolicy, people: int, seed: int) -> KernelReports:
+def crowd(policy: KernelPolicy, people: int, seed: int) -> SignedReports:
     """Reports of people who come from `SKEWED`."""
     rng = np.random.default_rng(seed)
     contexts = SKEWED(people, rng)
@@ -44,10 +45,10 @@ def crowd(policy: KernelPolicy, people: int, seed: int) -> KernelReports:
     return reported(policy, contexts, actions, np.ones(people), SimulatedNoise(1000 + seed))
 
 
-def likelihood(policy: KernelPolicy, reports: KernelReports) -> float:
+def likelihood(policy: KernelPolicy, reports: SignedReports) -> float:
     """The mean log probability of the reported cells under the policy's density."""
     _, partition = policy.picked(reports.tickets)
-    return float(np.log(Measurements(policy).shown[partition, reports.cells]).mean())
+    return float(np.log(Measurements(policy).shown[partition, reports.places[:, 0]]).mean())
 
 
 class TestBins:
@@ -110,7 +111,7 @@ def test_located_sums_count_people_and_add() -> None:
         replace(
             reports[0],
             tickets=np.concatenate([r.tickets for r in reports]),
-            cells=np.concatenate([r.cells for r in reports]),
+            places=np.concatenate([r.places for r in reports]),
             signs=np.concatenate([r.signs for r in reports]),
         )
     )
@@ -167,7 +168,7 @@ def test_uniform_contexts_stay_nearly_uniform(density: str) -> None:
     problem = exponential()
     learner = LocalKernel(problem.domain, 3, Local(4.0), density=density)
     rng = np.random.default_rng(3)
-    run_learner(learner, problem.sample(3000, rng), rng, SimulatedNoise(1003))
+    run_learner(learner, problem.sample(2000, rng), rng, SimulatedNoise(1003))
     found = learner.policy().density
     if density == "uniform":
         assert (found == 1.0).all()

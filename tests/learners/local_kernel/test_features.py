@@ -247,12 +247,12 @@ def test_reports_use_the_same_arms_and_signs(dimension: int) -> None:
     rows = np.arange(200)
     chosen = policy.arms_of_all(phi)
     assert np.array_equal(actions.arms, chosen[rows, function])
-    assert np.array_equal(reports.signs, policy.signs_of_all(phi, chosen)[rows, function])
+    assert np.array_equal(reports.signs[:, 0], policy.signs_of_all(phi, chosen)[rows, function])
     for person in range(0, 200, 10):
         one = slice(person, person + 1)
         mine = actions[one]
         again = reported(policy, contexts[one], mine, [1.0], SimulatedNoise(0))
-        assert again.signs[0] == reports.signs[person]
+        assert again.signs[0] == reports.signs[:, 0][person]
 
 
 def test_the_policy_with_its_features_in_another_order_is_the_same_policy() -> None:

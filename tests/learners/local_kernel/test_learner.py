@@ -329,7 +329,7 @@ def test_two_people_may_draw_the_same_ticket() -> None:
     learner.update(reports)
     assert learner.people == 20
     alone = [
-        replace(reports, **{n: getattr(reports, n)[[i]] for n in ("tickets", "cells", "signs")})
+        replace(reports, **{n: getattr(reports, n)[[i]] for n in ("tickets", "places", "signs")})
         for i in range(20)
     ]
     other = LocalKernel(unit_cube(2), 2, Local(4.0), identity=learner.identity)

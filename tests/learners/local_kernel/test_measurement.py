@@ -15,8 +15,9 @@ from discreet.domain import Box, unit_cube
 from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelReports, KernelStatistics
+from discreet.learners.local_kernel.policy import KernelPolicy, KernelStatistics
 from discreet.learners.schema import decode, encode
+from discreet.learners.signs import SignedReports
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import ExponentialMeans
 from discreet.validation import FloatArray, InvalidInput
@@ -109,11 +110,11 @@ def simulated(
     reports = reported(policy, contexts, actions, rewards, SimulatedNoise(1000 + seed))
     function, partition = policy.picked(actions.tickets)
     shape = (len(policy.values), len(policy.cells.axis), policy.cells.count)
-    place = np.ravel_multi_index((function, partition, reports.cells), shape)
+    place = np.ravel_multi_index((function, partition, reports.places[:, 0]), shape)
     asked = np.bincount(function * shape[1] + partition, minlength=shape[0] * shape[1])
     number = asked.reshape(*shape[:2], 1)
     size = math.prod(shape)
-    mean = np.bincount(place, reports.signs, minlength=size).reshape(shape) / number
+    mean = np.bincount(place, reports.signs[:, 0], minlength=size).reshape(shape) / number
     square = np.bincount(place, minlength=size).reshape(shape) / number
     error: FloatArray = np.sqrt((square - mean**2) / number)
     return mean, error
@@ -169,7 +170,7 @@ def test_cells_are_reported_as_often_as_predicted(epsilon: float) -> None:
     contexts = spread(policy.density, 40_000, rng)
     actions, _ = policy.act(contexts, rng)
     reports = reported(policy, contexts, actions, np.ones(40_000), SimulatedNoise(1003))
-    seen = np.bincount(reports.cells, minlength=6) / 40_000
+    seen = np.bincount(reports.places[:, 0], minlength=6) / 40_000
     shown = np.mean(
         [Measurements(replace(policy, version=v)).shown[0] for v in range(VERSIONS)], axis=0
     )
@@ -198,29 +199,28 @@ def test_levels_are_measured_without_any_error() -> None:
     assert np.allclose(np.mean(versions, axis=0), exact, atol=1.5e-3)
 
 
-def people_of(policy: KernelPolicy, people: int, seed: int) -> KernelReports:
+def people_of(policy: KernelPolicy, people: int, seed: int) -> SignedReports:
     rng = np.random.default_rng(seed)
     contexts = policy.domain.from_unit(rng.random((people, policy.domain.dimension)))
     actions, _ = policy.act(contexts, rng)
     return reported(policy, contexts, actions, rng.random(people), SimulatedNoise(1000 + seed))
 
 
-def part(reports: KernelReports, rows: np.ndarray) -> KernelReports:
-    return replace(
-        reports, tickets=reports.tickets[rows], cells=reports.cells[rows], signs=reports.signs[rows]
-    )
+def part(reports: SignedReports, rows: np.ndarray) -> SignedReports:
+    arrays = {name: getattr(reports, name)[rows] for name in ("tickets", "places", "signs")}
+    return replace(reports, **arrays)
 
 
-def brute_force(policy: KernelPolicy, reports: KernelReports) -> tuple[FloatArray, FloatArray]:
+def brute_force(policy: KernelPolicy, reports: SignedReports) -> tuple[FloatArray, FloatArray]:
     """J and b, one report after the other."""
     measured = Measurements(policy)
     function, partition = policy.picked(reports.tickets)
     size = policy.arms * len(policy.features)
     precision, weighted = np.zeros((size, size)), np.zeros(size)
     for i in range(len(reports)):
-        a = measured.vectors(function[[i]], partition[[i]], reports.cells[[i]])[0]
+        a = measured.vectors(function[[i]], partition[[i]], reports.places[i])[0]
         precision += np.outer(a, a)
-        weighted += a * reports.signs[i]
+        weighted += a * reports.signs[i, 0]
     return precision, weighted
 
 
@@ -300,8 +300,8 @@ def test_late_reports_are_read_with_the_policy_that_made_them() -> None:
     expected = Measurements(first).statistics(late)
     assert np.array_equal(found.precision, expected.precision)
     assert np.array_equal(found.weighted, expected.weighted)
-    cells = np.minimum(late.cells, new.cells.count - 1)
-    wrong = Measurements(new).statistics(replace(late, policy_version=new.version, cells=cells))
+    places = np.minimum(late.places, new.cells.count - 1)
+    wrong = Measurements(new).statistics(replace(late, policy_version=new.version, places=places))
     assert not np.allclose(wrong.precision, found.precision, atol=0.1)
     before = learner._sums
     learner.update(late)
@@ -322,7 +322,7 @@ class TestForgedStatistics:
         ("change", "message"),
         [
             ({"precision": [[1.0]]}, "weighted had shape"),
-            ({"precision": [1.0]}, "dimensions"),
+            ({"precision": [1.0]}, "shape"),
             ({"weighted": "much"}, "weighted"),
             ({"located": [math.nan]}, "NaN"),
             ({"located": [-1.0]}, "located"),

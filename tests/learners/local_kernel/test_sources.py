@@ -12,20 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.domain import Box, RewardBounds
-from discreet.learners.local_kernel.cells import Cells
-from discreet.learners.local_kernel.features import (
-    CosineFeatures,
-    DensityBins,
-    grid_of,
-    round_coefficients,
-)
 from discreet.learners.local_kernel.learner import LocalKernel, source_cell_counts
 from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelReports, KernelSourcePolicy
+from discreet.learners.local_kernel.policy import KernelSourcePolicy
 from discreet.learners.local_kernel.posterior import KernelPosterior
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
+from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import exponential
@@ -33,99 +26,16 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 
 from ..contract import ARMS
 from ..source_scene import hear, regret, reversed_truth, truth
-from .scene import FOUR, SQUARE, all_contexts
-
-
-def policy_of(
-    domain: Box = SQUARE,
-    arms: int = ARMS,
-    epsilon: float = 1.0,
-    count: int = 6,
-    shares: FloatArray | None = None,
-) -> KernelSourcePolicy:
-    """A policy with four random sign functions and three partitions; `shares` (K,) of arms."""
-    rng = np.random.default_rng([arms, count])
-    features = CosineFeatures.of(domain.levels, arms)
-    grid = grid_of(3, 0, features).with_arms(arms)
-    given = np.full(arms, 1.0 / arms) if shares is None else shares
-    density = np.tile(given * arms, len(DensityBins(domain.levels)))
-    points = grid.points
-    scales, levels = np.array([0.8] * domain.dimension + [0.5]), (*domain.levels, arms)
-    used = np.arange(min(len(features), 12))
-    directions = round_coefficients(rng.standard_normal((4, arms, len(used))))
-    return KernelSourcePolicy(
-        name="clinic",
-        version=0,
-        learner_id="scene",
-        domain=domain,
-        reward_bounds=RewardBounds(),
-        arms=arms,
-        epsilon=epsilon,
-        public_seed=3,
-        used=used,
-        directions=directions.astype(np.float32),  # type: ignore[arg-type]
-        cells=Cells.split(points, np.ones(len(points)), count, 3, scales, levels, rng),
-        density=density,
-    )
+from .scene import FOUR, source_policy
 
 
 def told(
     policy: KernelSourcePolicy, contexts: Any, arms: Any, rewards: Any, seed: int
-) -> KernelReports:
+) -> SignedReports:
     reports = policy.report(contexts, arms, rewards, SimulatedNoise(seed))
-    assert isinstance(reports, KernelReports)
+    assert isinstance(reports, SignedReports)
     policy.check(reports)
     return reports
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_no_report_is_more_than_e_epsilon_times_as_likely(epsilon: float) -> None:
-    """All (context, arm, reward) against all reports, for every question."""
-    policy = policy_of(FOUR, arms=2, epsilon=epsilon, count=4)
-    contexts = all_contexts(FOUR)
-    unit = np.repeat(contexts, 2, axis=0)
-    arms = np.tile([0, 1], len(contexts))
-    mechanism = policy.mechanism
-    assert mechanism.bins == 4
-    reached = []
-    for question in range(policy.questions):
-        cells, asked = policy.answers(unit, arms, np.full(len(unit), question, dtype=np.uint64))
-        people = {(int(c), int(g) * s) for c, g in zip(cells, asked, strict=True) for s in (-1, 1)}
-        assert len(people) > 2
-        for cell, sign in itertools.product(range(4), (-1, 1)):
-            report = np.array([cell]), np.array([sign], dtype=np.int8)
-            logs = [mechanism.log_probability(*report, j, s) for j, s in people]
-            reached.append(max(logs) - min(logs))
-    assert max(reached) == pytest.approx(epsilon)
-    assert policy.release("none").event.epsilon == epsilon  # type: ignore[union-attr]
-
-
-def test_answers_follow_these_probabilities() -> None:
-    """One person, many reports: shares of all (cell, sign) against the mechanism's."""
-    policy = policy_of(FOUR, arms=2, epsilon=1.5, count=4)
-    people = 40_000
-    reports = told(policy, np.zeros((people, 2)), np.ones(people, int), np.ones(people), 1)
-    mechanism = policy.mechanism
-    for question in range(policy.questions):
-        asked = reports.tickets == question
-        truth = policy.answers(
-            np.zeros((1, 2)), np.ones(1, int), np.array([question], dtype=np.uint64)
-        )
-        seen = np.zeros((4, 2))
-        np.add.at(seen, (reports.cells[asked], (reports.signs[asked] > 0).astype(int)), 1.0)
-        expected = np.full((4, 2), mechanism.false_probability)
-        expected[truth[0], (truth[1] > 0).astype(int)] = mechanism.true_probability
-        error = np.sqrt(expected * asked.sum())
-        assert (np.abs(seen - expected * asked.sum()) < 4.5 * error).all()
-
-
-def test_questions_do_not_depend_on_people() -> None:
-    policy = policy_of()
-    rng = np.random.default_rng(0)
-    one = told(policy, rng.random((50, 2)), rng.integers(3, size=50), rng.random(50), 4)
-    other = told(policy, np.zeros((50, 2)), np.zeros(50, int), np.zeros(50), 4)
-    np.testing.assert_array_equal(one.tickets, other.tickets)
-    assert len(np.unique(one.tickets)) > 5
 
 
 def people_on_points(
@@ -140,7 +50,7 @@ def people_on_points(
 @pytest.mark.parametrize(("epsilon", "count"), [(1.0, 6), (4.0, 12), (1.0, 1)])
 def test_measurements_are_unbiased(epsilon: float, count: int) -> None:
     """E[t 1(cell = j)] = P_j a' theta, for every question and cell, and P_j is how often j."""
-    policy = policy_of(epsilon=epsilon, count=count, shares=np.array([0.2, 0.3, 0.5]))
+    policy = source_policy(epsilon=epsilon, count=count, shares=np.array([0.2, 0.3, 0.5]))
     rng = np.random.default_rng(2)
     size, people = len(policy.features), 150_000
     theta = np.zeros((ARMS, size))
@@ -159,7 +69,7 @@ def test_measurements_are_unbiased(epsilon: float, count: int) -> None:
         vector = measured.vectors(*(np.array([one]) for one in (function, partition, cell)))[0]
         shown = measured.shown[partition, cell]
         asked = reports.tickets == question
-        told_so = np.where(reports.cells == cell, reports.signs, 0)[asked]
+        told_so = np.where(reports.places[:, 0] == cell, reports.signs[:, 0], 0)[asked]
         error = math.sqrt(shown / asked.sum())
         errors.append((told_so.mean() - shown * float(vector @ theta.ravel())) / error)
         rates.append((np.abs(told_so).mean() - shown) / error)
@@ -169,14 +79,14 @@ def test_measurements_are_unbiased(epsilon: float, count: int) -> None:
 
 
 def test_sums_are_exact_in_any_order() -> None:
-    policy = policy_of(epsilon=4.0, count=12)
+    policy = source_policy(epsilon=4.0, count=12)
     rng = np.random.default_rng(5)
     reports = told(policy, rng.random((90, 2)), rng.integers(3, size=90), rng.random(90), 6)
     measured = Measurements(policy)
     whole = measured.statistics(reports)
     parts = []
     for some in np.array_split(rng.permutation(90), 4):
-        cut = {name: getattr(reports, name)[some] for name in ("tickets", "cells", "signs")}
+        cut = {name: getattr(reports, name)[some] for name in ("tickets", "places", "signs")}
         parts.append(measured.statistics(replace(reports, **cut)))
     total = parts[3] + parts[1] + parts[0] + parts[2]
     np.testing.assert_array_equal(total.precision, whole.precision)
@@ -201,7 +111,7 @@ def made(seed: int = 0) -> LocalKernel:
 
 
 def test_shares_of_arms_are_learnt() -> None:
-    learner = hear(made(), truth, 3000, 4.0, 1, shares=(0.1, 0.3, 0.6))
+    learner = hear(made(), truth, 2000, 4.0, 1, shares=(0.1, 0.3, 0.6))
     density = learner.source_policy("source 0").density.reshape(-1, ARMS)
     np.testing.assert_allclose(density.mean(axis=0) / ARMS, (0.1, 0.3, 0.6), atol=0.1)
 
@@ -271,7 +181,7 @@ def test_doubt_leaves_functions_to_the_target() -> None:
 
 
 def test_malformed_policies_are_refused() -> None:
-    policy = policy_of(FOUR, arms=2, count=4)
+    policy = source_policy(FOUR, arms=2, count=4)
     fields = json.loads(encode(policy))
     assert encode(decode(json.dumps(fields), SourcePolicy)) == encode(policy)
     shape = policy.directions.shape
@@ -291,21 +201,3 @@ def test_malformed_policies_are_refused() -> None:
     ):
         with pytest.raises(InvalidInput):
             decode(json.dumps({**fields, **change}), SourcePolicy)
-
-
-def test_malformed_reports_are_refused() -> None:
-    policy = policy_of(count=6)
-    good = told(policy, [[0.1, 0.2]] * 3, [0, 1, 2], [0.0, 0.5, 1.0], 1)
-    for name, values, message in [
-        ("tickets", [0, 12, 0], "questions outside 0 .. 11"),
-        ("cells", [0, 6, 0], "cells outside 0 .. 5"),
-        ("cells", [0, -1, 0], "cells outside 0 .. 5"),
-        ("signs", [1, 0, 1], "other than -1 and \\+1"),
-        ("signs", [1, 1], "signs had shape"),
-        ("tickets", [-1, 0, 0], "tickets had -1"),
-    ]:
-        with pytest.raises(InvalidInput, match=message):
-            policy.check(replace(good, **{name: np.array(values, dtype=np.int64)}))
-    nobody = {name: getattr(good, name)[:0] for name in ("tickets", "cells", "signs")}
-    with pytest.raises(InvalidInput, match="at least one"):
-        policy.check(replace(good, **nobody))

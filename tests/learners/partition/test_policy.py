@@ -4,112 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import combinations, product
 
 import numpy as np
 import pytest
 
 from discreet.codec import to_json
-from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.messages import Policy
-from discreet.learners.partition.policy import PartitionPolicy, PartitionReports
 from discreet.learners.partition.posterior import node_masses, observations
-from discreet.learners.partition.tree import Bins, Tree
+from discreet.learners.partition.tree import Bins
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.privacy import SimulatedNoise
 from discreet.validation import InvalidInput
 
-# Four bins of the square: two open with three arms, one with two, one resolved.
-ACTIVE = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 1], [0, 1, 0]], dtype=bool)
-OFFERS = np.array([[0.5, 0.2, 0.3], [0.6, 0.0, 0.4], [0.1, 0.8, 0.1], [0.0, 1.0, 0.0]])
-
-
-def quarters(epsilon: float = 1.0) -> PartitionPolicy:
-    tree = Tree.root(2).split(np.array([0]), np.array([0]))
-    tree = tree.split(np.array([1, 2]), np.array([1, 1]))
-    return PartitionPolicy(
-        version=0,
-        learner_id="scene",
-        domain=unit_cube(2),
-        reward_bounds=RewardBounds(),
-        arms=3,
-        public_seed=5,
-        bins=Bins(tree, ACTIVE),
-        offers=OFFERS,
-        epsilon=epsilon,
-    )
-
-
-def law_of_a_report(policy: PartitionPolicy, leaf: int, reward: float) -> np.ndarray:
-    """The exact probabilities of all reports of a person in `leaf` with `reward`."""
-    mechanism = policy.mechanism
-    j = policy.place[leaf, 0]
-    plus = reward if policy.wanted[leaf, 0] else 1.0
-    law = []
-    for bins in combinations(range(mechanism.bins), mechanism.size):
-        for signs in product((-1, 1), repeat=mechanism.size):
-            y, s = np.array(bins), np.array(signs, dtype=np.int8)
-            up, down = (np.exp(mechanism.log_probability(y, s, j, sign)) for sign in (1, -1))
-            law.append(plus * up + (1.0 - plus) * down)
-    return np.array(law)
-
-
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
-def test_no_report_is_more_than_e_epsilon_times_as_likely(epsilon: float) -> None:
-    """Over all leaves and rewards; the bound is reached, so nothing is wasted either."""
-    policy = quarters(epsilon)
-    laws = [law_of_a_report(policy, leaf, y) for leaf in range(4) for y in (0.0, 0.3, 1.0)]
-    assert all(law.sum() == pytest.approx(1.0) for law in laws)
-    worst = max(float(np.log(one / two).max()) for one, two in product(laws, laws))
-    assert worst == pytest.approx(epsilon, rel=1e-9)
-
-
-@pytest.mark.parametrize("noise", [SimulatedNoise(3), SecureNoise()], ids=["simulated", "secure"])
-def test_reports_are_drawn_from_that_law(noise: NoiseSource) -> None:
-    policy = quarters()
-    people, reward = 60_000, 0.3
-    contexts = np.tile([0.7, 0.2], (people, 1))
-    actions, _ = policy.act(contexts, np.random.default_rng(0))
-    terms = Terms(policy.domain, policy.arms, policy.epsilon)
-    reports = policy.report(contexts, actions, np.full(people, reward), noise, terms)
-    assert isinstance(reports, PartitionReports)
-    leaf = int(policy.tree.leaf_position[policy.tree.locate(contexts[:1])][0])
-    expected = law_of_a_report(policy, leaf, reward)
-    size, bins = policy.mechanism.size, policy.mechanism.bins
-    outputs = [
-        (*y, *s) for y in combinations(range(bins), size) for s in product((-1, 1), repeat=size)
-    ]
-    seen: dict[tuple[int, ...], int] = dict.fromkeys(outputs, 0)
-    for y, s in zip(reports.bins.tolist(), reports.signs.tolist(), strict=True):
-        seen[(*y, *s)] += 1
-    counts = np.array([seen[output] for output in outputs])
-    chi_square = ((counts - people * expected) ** 2 / (people * expected)).sum()
-    assert chi_square < len(outputs) + 5.0 * np.sqrt(2.0 * len(outputs))
-
-
-def test_a_report_says_nothing_about_the_context_but_what_is_privatised() -> None:
-    """With the mechanism's randomness fixed to 'hidden', all contexts give the same report."""
-
-    class Hiding(SimulatedNoise):
-        def coins(self, probability, shape):  # type: ignore[no-untyped-def]
-            return np.ones(shape, dtype=bool)
-
-        def below(self, bound, shape):  # type: ignore[no-untyped-def]
-            return np.full(shape, bound - 1, dtype=np.int64)
-
-    policy = quarters()
-    fields = []
-    for context in ([0.1, 0.1], [0.1, 0.9], [0.9, 0.9]):
-        actions, _ = policy.act([context], np.random.default_rng(0))
-        fields.append(json.loads(encode(policy.report([context], actions, [1.0], Hiding(1)))))
-    assert len({tuple(field) for field in fields}) == 1
-    assert all(field["tickets"] == fields[0]["tickets"] for field in fields)
-    assert set(fields[0]) == {
-        *("kind", "schema", "policy_version", "source", "noise"),
-        *("tickets", "bins", "signs"),
-    }
+from .scene import ACTIVE, OFFERS, quarters
 
 
 def test_the_learner_reproduces_the_offer_of_every_ticket() -> None:
@@ -197,7 +105,7 @@ def test_portions_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("discreet.learners.partition.policy._CELLS_AT_ONCE", 100)
     monkeypatch.setattr("discreet.privacy.frequency._KEYS_AT_ONCE", 100)
     parts = policy.report(contexts, actions, np.ones(500), SimulatedNoise(2))
-    assert np.array_equal(parts.bins, whole.bins)
+    assert np.array_equal(parts.places, whole.places)
     assert to_json(policy.sums(whole)) == sums
 
 
@@ -210,32 +118,6 @@ def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
     policy.check(reports)
     assert (odds == 1.0).all()
     assert policy.sums(reports).offered.sum() == 0.0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"bins": np.array([[9]])}, "bins outside"),
-        ({"bins": np.array([[-1]])}, "bins outside"),
-        (
-            {"bins": np.array([[0, 1]]), "signs": np.ones((1, 2), dtype=np.int8)},
-            "shape",
-        ),
-        ({"signs": np.array([[0]], dtype=np.int8)}, "signs"),
-    ],
-)
-def test_reports_that_the_policy_cannot_have_made_are_refused(
-    change: dict[str, np.ndarray], message: str
-) -> None:
-    policy = quarters(8.0)
-    actions, _ = policy.act([[0.1, 0.1]], np.random.default_rng(0))
-    report = policy.report([[0.1, 0.1]], actions, [1.0], SimulatedNoise(0))
-    assert report.bins.shape == (1, 1)
-    policy.check(report)
-    with pytest.raises(InvalidInput, match=message):
-        policy.check(replace(report, **change))
-    with pytest.raises(InvalidInput, match="signs had shape"):
-        replace(report, signs=np.array([[1, 1]], dtype=np.int8))
 
 
 def test_resolved_bins_are_one_bin_that_costs_no_noise_elsewhere() -> None:
@@ -251,30 +133,6 @@ def test_resolved_bins_are_one_bin_that_costs_no_noise_elsewhere() -> None:
 
 class TestAgainstALyingLearner:
     """Policies that a learner could send to make a person tell more than they agreed to."""
-
-    def test_secure_noise_needs_terms(self) -> None:
-        policy = quarters()
-        actions, _ = policy.act([[0.1, 0.1]], np.random.default_rng(0))
-        with pytest.raises(InvalidInput, match="terms"):
-            policy.report([[0.1, 0.1]], actions, [1.0], SecureNoise())
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"epsilon": 2.0}, "epsilon = 2.0"),
-            ({"epsilon": np.inf}, "epsilon = inf"),
-            ({"domain": Box((0.0, 0.0), (0.5, 1.0))}, "domain"),
-            ({"domain": Box((0.0, 0.0), (1.0, 1.0), levels=(3, None))}, "domain"),
-            ({"reward_bounds": RewardBounds(0.0, 0.5)}, "reward_bounds"),
-        ],
-    )
-    def test_other_terms_are_refused_before_data_is_seen(
-        self, change: dict[str, object], message: str
-    ) -> None:
-        terms = Terms(unit_cube(2), arms=3, most_epsilon=1.0)
-        terms.check(quarters())
-        with pytest.raises(InvalidInput, match=message):
-            terms.check(replace(quarters(), **change))
 
     @pytest.mark.parametrize(
         ("path", "value", "message"),
@@ -311,15 +169,6 @@ class TestAgainstALyingLearner:
         fields["bins"]["tree"] = {"dimension": 2, "nodes": chain, "axes": [0] * len(chain)}
         with pytest.raises(InvalidInput, match="deeper"):
             decode(json.dumps(fields), Policy)
-
-
-NO_MESSAGES = ["", "[]", "{", '{"kind": []}', "[" * 100_000, None, '{"kind": 1}']
-
-
-@pytest.mark.parametrize("text", NO_MESSAGES, ids=range(len(NO_MESSAGES)))
-def test_what_is_no_message_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput):
-        decode(text, Policy)
 
 
 def test_arms_of_probability_0_are_never_offered() -> None:

@@ -30,7 +30,7 @@ from discreet.learners.partition.posterior import (
 from discreet.learners.partition.rules import thompson_probabilities
 from discreet.learners.partition.tree import Tree
 
-from .test_tree import grown
+from .scene import random_tree
 
 
 def test_interval_covariance_is_the_average_of_the_kernel() -> None:
@@ -45,7 +45,7 @@ def test_interval_covariance_is_the_average_of_the_kernel() -> None:
 
 
 def test_box_covariance_is_a_product_over_axes() -> None:
-    tree = grown(6, 3, 2)
+    tree = random_tree(6, 3, 2)
     low, high = tree.lower[tree.leaves], tree.upper[tree.leaves]
     scales = np.array([0.2, 0.8, 3.2])
     product = np.prod(
@@ -80,7 +80,7 @@ def dense_posterior(
 
 def test_conditioning_agrees_with_the_textbook() -> None:
     rng = np.random.default_rng(3)
-    tree = grown(7, 2, 4)
+    tree = random_tree(7, 2, 4)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     y, noise = rng.normal(size=(len(tree), 2)), 0.05 + rng.random((len(tree), 2))
     scales = [(0.4, 0.8), (0.2, 3.2)]
@@ -105,7 +105,7 @@ def test_conditioning_agrees_with_the_textbook() -> None:
 
 
 def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
-    tree = grown(5, 1, 1)
+    tree = random_tree(5, 1, 1)
     precision = np.full((len(tree), 2), 3.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     information = leaf_information(tree, mass, precision, np.ones((len(tree), 2)))
@@ -142,7 +142,7 @@ def sums_of(tree: Tree, mass: np.ndarray, precision: float) -> NodeSums:
 
 
 def test_masses_follow_the_reports_and_add_up() -> None:
-    tree = grown(8, 2, 6)
+    tree = random_tree(8, 2, 6)
     points = np.random.default_rng(0).beta(2, 5, (200_000, 2))
     inside = (points[:, None] >= tree.lower) & (points[:, None] <= tree.upper)
     true = inside.all(axis=-1).mean(axis=0)
@@ -158,7 +158,7 @@ def test_masses_follow_the_reports_and_add_up() -> None:
 
 def test_masses_of_nodes_that_were_never_reported_on_come_from_their_halves() -> None:
     """A tree may begin with several leaves: then only these tell where people are."""
-    tree = grown(6, 3, 2)
+    tree = random_tree(6, 3, 2)
     shares = np.random.default_rng(4).dirichlet(np.full(len(tree.leaves), 30.0))
     true = tree.within @ shares
     sums = sums_of(tree, true, 1e8)

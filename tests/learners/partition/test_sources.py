@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from functools import partial
@@ -11,12 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.domain import RewardBounds, unit_cube
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import (
     NodeSums,
-    PartitionReports,
-    PartitionSourcePolicy,
     PartitionStatistics,
 )
 from discreet.learners.partition.posterior import (
@@ -30,61 +26,19 @@ from discreet.learners.partition.posterior import (
 from discreet.learners.partition.rules import badly_cut
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.saving import load, save
+from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, Information, believe
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import exponential
 
 from ..contract import ARMS
 from ..source_scene import hear, regret, reversed_truth, truth
-
-
-def grown(dimension: int = 2) -> Tree:
-    tree = Tree.root(dimension)
-    tree = tree.split(np.array([0]), np.array([0]))
-    return tree.split(np.array([1]), np.array([dimension - 1]))
-
-
-def policy_of(
-    tree: Tree, active: np.ndarray, epsilon: float, dimension: int = 2
-) -> PartitionSourcePolicy:
-    return PartitionSourcePolicy(
-        name="clinic",
-        version=0,
-        learner_id="scene",
-        domain=unit_cube(dimension),
-        reward_bounds=RewardBounds(),
-        arms=active.shape[1],
-        epsilon=epsilon,
-        public_seed=1,
-        bins=Bins(tree, active),
-    )
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_no_report_is_more_than_e_epsilon_times_as_likely(epsilon: float) -> None:
-    """All (bin, arm, sign) against all reports, through the policy's own cells."""
-    tree = Tree.root(1).split(np.array([0]), np.array([0]))
-    active = np.array([[True, True], [True, False]])
-    policy = policy_of(tree, active, epsilon, dimension=1)
-    mechanism = policy.mechanism
-    assert mechanism.bins == 3  # two wanted cells, and all the rest
-    values = set()
-    for leaf, arm, sign in itertools.product(range(2), range(2), (-1, 1)):
-        values.add((int(policy.place[leaf, arm]), sign if policy.wanted[leaf, arm] else 1))
-    logs = []
-    for size_set in itertools.combinations(range(mechanism.bins), mechanism.size):
-        for signs in itertools.product((-1, 1), repeat=mechanism.size):
-            chosen, reported = np.array(size_set), np.array(signs, dtype=np.int8)
-            each = [mechanism.log_probability(chosen, reported, j, s) for j, s in values]
-            logs.append(max(each) - min(each))
-    assert max(logs) <= epsilon + 1e-12
-    assert max(logs) == pytest.approx(epsilon)
-    assert policy.release("none").event.epsilon == epsilon  # type: ignore[union-attr]
+from .scene import source_policy, three_leaves
 
 
 def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
-    tree, people = grown(), 40_000
-    policy = policy_of(tree, np.ones((3, ARMS), dtype=bool), 2.0)
+    tree, people = three_leaves(), 40_000
+    policy = source_policy(tree, np.ones((3, ARMS), dtype=bool), 2.0)
     rng = np.random.default_rng(1)
     contexts = rng.random((people, 2))
     shares = np.array([0.2, 0.3, 0.5])
@@ -92,7 +46,7 @@ def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
     means = np.array([0.1, 0.5, 0.9])
     rewards = (rng.random(people) < means[arms]).astype(float)
     reports = policy.report(contexts, arms, rewards, SimulatedNoise(2))
-    assert isinstance(reports, PartitionReports)
+    assert isinstance(reports, SignedReports)
     policy.check(reports)
     sums = policy.sums(reports)
     leaves = tree.leaves
@@ -106,7 +60,7 @@ def test_sums_are_unbiased_for_masses_and_signed_masses() -> None:
 
 
 def test_masses_of_halves_add_up_and_shares_of_arms_to_one() -> None:
-    tree = grown()
+    tree = three_leaves()
     sums = NodeSums.zeros(len(tree), ARMS, ARMS)
     rng = np.random.default_rng(0)
     weight = rng.uniform(50.0, 500.0, sums.mass_weight.shape)
@@ -121,7 +75,7 @@ def test_masses_of_halves_add_up_and_shares_of_arms_to_one() -> None:
 
 
 def test_projection_onto_the_same_leaves_changes_nothing() -> None:
-    tree = grown()
+    tree = three_leaves()
     rng = np.random.default_rng(3)
     root = rng.normal(size=(2, 3, 3))
     information = Information(root @ root.transpose(0, 2, 1), rng.normal(size=(2, 3)))
@@ -132,7 +86,7 @@ def test_projection_onto_the_same_leaves_changes_nothing() -> None:
 
 def test_projection_is_that_of_a_linear_gaussian_model() -> None:
     """Against the information of observations S f + e + noise, written out."""
-    old, new = grown(), Tree.root(2).split(np.array([0]), np.array([1]))
+    old, new = three_leaves(), Tree.root(2).split(np.array([0]), np.array([1]))
     shares, coverage = overlaps(old, new)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_allclose(coverage.sum(axis=0), 1.0)
@@ -147,7 +101,7 @@ def test_projection_is_that_of_a_linear_gaussian_model() -> None:
 
 def test_trust_is_a_ratio_of_evidence() -> None:
     """Against the densities of all observations under one function or two."""
-    prior = smoothness(grown(), (0.4, 0.4))
+    prior = smoothness(three_leaves(), (0.4, 0.4))
     covariance = prior.root @ prior.root.T
 
     def log_density(seen: list[np.ndarray], noise: list[float], shared: bool) -> float:

@@ -11,20 +11,13 @@ from discreet.codec import from_json, to_json
 from discreet.learners.partition.tree import Bins, Tree, splittable
 from discreet.validation import InvalidInput
 
-
-def grown(splits: int, dimension: int, seed: int) -> Tree:
-    rng = np.random.default_rng(seed)
-    tree = Tree.root(dimension)
-    for _ in range(splits):
-        node = rng.choice(tree.leaves, size=1)
-        tree = tree.split(node, rng.integers(dimension, size=1))
-    return tree
+from .scene import random_tree
 
 
 @given(st.integers(0, 12), st.integers(1, 4), st.integers(0, 10**6))
 @settings(max_examples=40, deadline=None)
 def test_leaves_partition_the_cube(splits: int, dimension: int, seed: int) -> None:
-    tree = grown(splits, dimension, seed)
+    tree = random_tree(splits, dimension, seed)
     volume = (tree.upper - tree.lower).prod(axis=1)
     assert volume[tree.leaves].sum() == pytest.approx(1.0)
     points = np.random.default_rng(seed).random((200, dimension))
@@ -41,7 +34,7 @@ def test_leaves_partition_the_cube(splits: int, dimension: int, seed: int) -> No
 @given(st.integers(0, 12), st.integers(1, 3), st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
 def test_round_trip(splits: int, dimension: int, seed: int) -> None:
-    tree = grown(splits, dimension, seed)
+    tree = random_tree(splits, dimension, seed)
     copy = from_json(to_json(tree), Tree)
     for name in ("lower", "upper", "axis", "threshold", "left", "parent", "depth"):
         assert np.array_equal(getattr(copy, name), getattr(tree, name)), name
@@ -78,7 +71,7 @@ def test_finding_a_leaf_takes_as_long_for_everybody() -> None:
 
 
 def test_old_trees_are_the_first_part_of_new_ones() -> None:
-    old = grown(4, 2, 1)
+    old = random_tree(4, 2, 1)
     new = old.split(old.leaves[:2], np.array([0, 1]))
     assert np.array_equal(new.lower[: len(old)], old.lower)
     assert len(new) == len(old) + 4

@@ -36,7 +36,6 @@ from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import (
     KernelOffer,
     KernelPolicy,
-    KernelReports,
     KernelSourcePolicy,
     KernelStatistics,
 )
@@ -53,6 +52,7 @@ from discreet.learners.local_kernel.posterior import (
     most_cells,
     next_cells,
 )
+from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
@@ -68,7 +68,7 @@ _MOST_STRETCH = 3.0
 
 
 class LocalKernel(
-    TrustingLearner[KernelPolicy, KernelReports, KernelStatistics, KernelSourcePolicy]
+    TrustingLearner[KernelPolicy, SignedReports, KernelStatistics, KernelSourcePolicy]
 ):
     """Learns which arm is best where from one private value of each person.
 
@@ -84,10 +84,10 @@ class LocalKernel(
 
     name: ClassVar[str] = "local_kernel"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
-    reports_type = KernelReports
+    reports_type = SignedReports
     statistics_type = KernelStatistics
     source_policy_type = KernelSourcePolicy
-    source_reports_type = KernelReports
+    source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
         *TrustingLearner.saved,
         "_likely",
@@ -148,7 +148,7 @@ class LocalKernel(
         coefficients, bins = self._size
         return KernelStatistics.zeros(coefficients, bins * self.arms)
 
-    def _statistics(self, policy: KernelOffer, reports: KernelReports) -> KernelStatistics:
+    def _statistics(self, policy: KernelOffer, reports: SignedReports) -> KernelStatistics:
         policy.check(reports)
         return Measurements(policy).statistics(reports)
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from discreet.learners.local_kernel.policy import KernelOffer, KernelReports, KernelStatistics
+from discreet.learners.local_kernel.policy import KernelOffer, KernelStatistics
+from discreet.learners.signs import SignedReports
 from discreet.validation import FloatArray, IntArray
 
 # Vectors are rounded to this grid, so sums over millions of reports are exact: they are the same in
@@ -65,22 +66,24 @@ class Measurements:
         vectors: FloatArray = np.round(integral / _GRID) * _GRID
         return vectors.reshape(len(function), arms * phi.shape[1])
 
-    def statistics(self, reports: KernelReports) -> KernelStatistics:
+    def statistics(self, reports: SignedReports) -> KernelStatistics:
         """What checked reports of the policy add up to."""
+        assert reports.tickets is not None
         function, partition = self._policy.picked(reports.tickets)
+        cell, sign = reports.places[:, 0], reports.signs[:, 0].astype(np.float64)
         partitions, count = self.shown.shape
         if count == 1:  # all partitions are the same
             partition = np.zeros_like(partition)
-        key = (function * partitions + partition) * count + reports.cells
+        key = (function * partitions + partition) * count + cell
         kinds, place = np.unique(key, return_inverse=True)
         people = np.bincount(place).astype(np.float64)
-        totals = np.bincount(place, reports.signs.astype(np.float64))
+        totals = np.bincount(place, sign)
         rest = kinds // count
         vectors = self.vectors(rest // partitions, rest % partitions, kinds % count)
         return KernelStatistics(
             precision=(vectors * people[:, None]).T @ vectors,
             weighted=totals @ vectors,
-            located=self._located(partition, reports.cells),
+            located=self._located(partition, cell),
             placed=len(reports) if count > 1 else 0,
             reports=len(reports),
         )

@@ -11,11 +11,8 @@ The reward becomes a sign s by randomised rounding, and (C(x), g(x) s), one of 2
 reported by 2G-ary randomised response: the truth with probability p = e^eps / (e^eps + 2G - 1), and
 each other value with p e^-eps.
 
-*Claim.* A, g, C and G depend on the ticket and on earlier reports only. So for a ticket drawn
-without looking at the person, any two contexts in the domain and rewards in their bounds, with the
-arms that follow, make no report more than e^epsilon times as likely from one as from the other.
-What it does not cover is as in partition/policy.py: tickets drawn again until the arm pleases, a
-second report, actions that others can watch, and silence.
+A, g, C and G depend on the ticket and on earlier reports only, so the claim of signs.py holds for
+contexts and rewards, with the arms that follow.
 
 *Sources.* The arm of such a person was chosen before, so it is as private as the context. A policy
 holds F public sign functions and C public partitions of contexts and arms together. A public
@@ -28,10 +25,8 @@ question, drawn without looking at the person and sent along, picks one of each:
 The reward becomes a sign s by randomised rounding, and (C(x, k), g(x, k) s), one of 2G values, is
 reported by 2G-ary randomised response.
 
-*Claim.* The question does not depend on the person. Given it, for any two people with contexts in
-the domain, any arms and rewards in their bounds, the mechanism sees one of 2G values, so no report
-is more than e^epsilon times as likely from one as from the other. What it does not cover: questions
-drawn again until the answer pleases, a second report, and silence.
+The question does not depend on the person, so the claim of signs.py holds for contexts, arms and
+rewards, given the question.
 
 *What a device does.* With its ticket it needs one pair of functions, 2 K m numbers, and one
 partition of at most 3 (2G - 1) numbers; it evaluates m features and as many multiplications.
@@ -42,7 +37,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,12 +53,11 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
+from discreet.learners.messages import Actions, ArmPolicy, Statistics
 from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.sources import Information, SourcePolicy
-from discreet.learners.terms import Offer
-from discreet.privacy import NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
+from discreet.privacy import NoiseSource
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response, round_to_signs
 from discreet.validation import FloatArray, IntArray, InvalidInput, SignArray, TicketArray
 
@@ -74,28 +68,7 @@ _NUMBERS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class KernelReports(Reports):
-    """Reports of n people.
-
-    Attributes:
-        tickets: (n,) public tickets, or the numbers of public questions to people of a source. Two
-            people may draw the same one.
-        cells: (n,) reported cells of the policy that made them.
-        signs: (n,) reported signs, -1 or +1.
-    """
-
-    kind: ClassVar[str] = "local-kernel-reports"
-
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
-    cells: Annotated[IntArray, Shape("n")]
-    signs: Annotated[SignArray, Shape("n"), Range(-1, 1)]
-
-    def __len__(self) -> int:
-        return len(self.tickets)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelOffer(Offer):
+class KernelOffer(SignedOffer):
     """Under which people report a cell and a sign by randomised response.
 
     Attributes:
@@ -112,11 +85,8 @@ class KernelOffer(Offer):
     cells: Cells
     density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
 
-    # What of a person's data is hidden among the values (cell, sign), and whether their arm is.
-    data: ClassVar[str]
+    place_name: ClassVar[str] = "cell"
     arms_are_private: ClassVar[bool]
-    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
-        epsilon: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,40 +172,15 @@ class KernelOffer(Offer):
         rewards: FloatArray,
         tickets: TicketArray,
         noise: NoiseSource,
-    ) -> KernelReports:
+    ) -> SignedReports:
         """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
         cells, asked = self.answers(unit, arms, tickets)
         signs = round_to_signs(rewards, noise) * asked
-        hidden, shown = self.mechanism.privatise(cells, signs, noise)
-        return KernelReports(
-            **self.origin(noise.name), tickets=tickets, cells=hidden[:, 0], signs=shown[:, 0]
-        )
+        return self.hidden(cells, signs, tickets, noise)
 
-    def release(self, noise: str) -> Release | None:
-        mechanism = self.mechanism
-        return Release(
-            mechanism=f"randomised response on {2 * mechanism.bins} values",
-            event=PureEvent(mechanism.epsilon),
-            sensitivity=1.0,
-            sensitivity_source=f"any two of the {2 * mechanism.bins} values (cell, sign) are "
-            "neighbours",
-            scale=mechanism.epsilon,
-            people=self.group,
-            data=self.data,
-            noise=noise,
-        )
-
-    def check(self, reports: KernelReports) -> None:
-        """Refuse reports that no person makes under this."""
-        if len(reports) == 0:
-            raise InvalidInput("reports was empty; pass at least one report.")
-        if not ((reports.cells >= 0) & (reports.cells < self.cells.count)).all():
-            raise InvalidInput(
-                f"reports had cells outside 0 .. {self.cells.count - 1}, those of {self.title}; "
-                "send them as the policy made them."
-            )
-        if not (np.abs(reports.signs) == 1).all():
-            raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
+    @property
+    def mechanism_name(self) -> str:
+        return f"randomised response on {2 * self.mechanism.bins} values"
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +243,7 @@ class KernelPolicy(KernelOffer, ArmPolicy):
 
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> KernelReports:
+    ) -> SignedReports:
         return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
 
 
@@ -325,14 +270,14 @@ class KernelSourcePolicy(KernelOffer, SourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> KernelReports:
+    ) -> SignedReports:
         # First of all, and from their number alone: what is public must not depend on people.
         questions = noise.below(self.questions, len(unit))
         return self.reported(unit, arms, rewards, questions.astype(np.uint64), noise)
 
-    def check(self, reports: KernelReports) -> None:
+    def check(self, reports: SignedReports) -> None:
         super().check(reports)
-        if not (reports.tickets < self.questions).all():
+        if reports.tickets is not None and not (reports.tickets < self.questions).all():
             raise InvalidInput(
                 f"reports had questions outside 0 .. {self.questions - 1}, those of {self.title}; "
                 "send them as the policy made them."

@@ -26,7 +26,6 @@ from discreet.learners.base import Common, check_options
 from discreet.learners.partition.policy import (
     NodeSums,
     PartitionPolicy,
-    PartitionReports,
     PartitionSourcePolicy,
     PartitionStatistics,
     selection,
@@ -55,6 +54,7 @@ from discreet.learners.partition.rules import (
     worth_splitting,
 )
 from discreet.learners.partition.tree import Bins, Tree
+from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
@@ -142,7 +142,7 @@ class View:
 
 
 class Partition(
-    TrustingLearner[PartitionPolicy, PartitionReports, PartitionStatistics, PartitionSourcePolicy]
+    TrustingLearner[PartitionPolicy, SignedReports, PartitionStatistics, PartitionSourcePolicy]
 ):
     """Learns which arm is best where, from reports that are private when they leave a person.
 
@@ -163,10 +163,10 @@ class Partition(
 
     name: ClassVar[str] = "partition"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
-    reports_type = PartitionReports
+    reports_type = SignedReports
     statistics_type = PartitionStatistics
     source_policy_type = PartitionSourcePolicy
-    source_reports_type = PartitionReports
+    source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (*TrustingLearner.saved, "_decided")
     _decided: Decisions
 
@@ -204,15 +204,13 @@ class Partition(
     def _empty_source(self) -> PartitionStatistics:
         return PartitionStatistics((NodeSums.zeros(1, self.arms, self.arms),), reports=0)
 
-    def _statistics(
-        self, policy: PartitionPolicy, reports: PartitionReports
-    ) -> PartitionStatistics:
+    def _statistics(self, policy: PartitionPolicy, reports: SignedReports) -> PartitionStatistics:
         trees_before = bisect_right(self._decided.started, policy.version)
         before = (NodeSums.zeros(1, self.arms),) * trees_before
         return PartitionStatistics((*before, policy.sums(reports)), reports=len(reports))
 
     def _source_statistics(
-        self, policy: PartitionSourcePolicy, reports: PartitionReports
+        self, policy: PartitionSourcePolicy, reports: SignedReports
     ) -> PartitionStatistics:
         return PartitionStatistics((policy.sums(reports),), reports=len(reports))
 

@@ -6,20 +6,11 @@ the person looks up their bin, takes the arm offered there, turns the reward int
 randomised rounding, and reports (bin, sign) by signed subset selection. All resolved bins, where
 one arm is left, count as one bin whose sign is always +.
 
-*Claim.* For a ticket drawn without looking at the person, any two contexts in the domain and
-rewards in their bounds, with the arms that follow, make no report more than e^epsilon times as
-likely under one as under the other: the mechanism sees one of 2J values and reaches e^epsilon.
-What it does not cover: tickets drawn again until the arm pleases, a second report (it costs a
-second epsilon), actions that others can watch (the ticket tells which bins fit an arm), and
-silence: a person who refuses to report because of their data reveals something.
+The claim of signs.py then holds for contexts and rewards, with the arms that follow.
 
 *Sources.* The arm of such a person was chosen before, so it is as private as the context. What is
 reported is the cell (bin, arm) and the sign of the rounded reward, by signed subset selection over
 all cells where an arm is still wanted, and one more for all the rest, whose sign is always +.
-
-*Claim.* Any two people with contexts in the domain, any arms and rewards in their bounds, make no
-report more than e^epsilon times as likely from one as from the other: the mechanism sees one of 2C
-values.
 
 *Sums.* Over the people whose ticket offered arm k in bin j, whether they were in bin j or not:
 
@@ -42,25 +33,24 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from discreet.codec import Range, Shape, check_fields
-from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
+from discreet.learners.messages import Actions, ArmPolicy, Statistics
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Offer
-from discreet.privacy import NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
+from discreet.privacy import NoiseSource
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
 from discreet.validation import (
     BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
-    SignArray,
     TicketArray,
 )
 
@@ -178,26 +168,6 @@ _CELLS_AT_ONCE = 2**21
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionReports(Reports):
-    """Reports of n people: m bins, or cells of a bin and an arm, with signs each.
-
-    Attributes:
-        tickets: (n,) public tickets; None for people of a source, whose arms no ticket chose.
-        bins: (n, m) reported bins of the policy that made them, increasing in each row.
-        signs: (n, m) their signs, -1 or +1.
-    """
-
-    kind: ClassVar[str] = "partition-reports"
-
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
-    bins: Annotated[IntArray, Shape("n", "m")]
-    signs: Annotated[SignArray, Shape("n", "m"), Range(-1, 1)]
-
-    def __len__(self) -> int:
-        return len(self.bins)
-
-
-@dataclass(frozen=True, eq=False)
 class BinOffer(Offer):
     """Under which people are told apart by their bins.
 
@@ -243,18 +213,8 @@ def selection(bins: int, epsilon: float) -> SignedSubsetSelection:
     return SignedSubsetSelection.best(bins, epsilon)
 
 
-class SignedOffer(BinOffer):
-    """Under which people report a place, a bin or a cell, and a sign by signed subset selection.
-
-    Attributes:
-        data: what of a person is hidden among the values (place, sign).
-        places: what places are called.
-    """
-
-    data: ClassVar[str]
-    places: ClassVar[str]
-    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
-        epsilon: float
+class PlacedOffer(BinOffer, SignedOffer):
+    """Under which people report bins, or cells of a bin and an arm, with signs."""
 
     @property
     @abstractmethod
@@ -285,49 +245,22 @@ class SignedOffer(BinOffer):
         rewards: FloatArray,
         tickets: TicketArray | None,
         noise: NoiseSource,
-    ) -> PartitionReports:
+    ) -> SignedReports:
         """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
         own = self.place[self.leaf_of(unit), arms]
         signs = round_to_signs(rewards, noise)
         signs[own == self.asked] = 1
-        bins, reported = self.mechanism.privatise(own, signs, noise)
-        origin = self.origin(noise.name)
-        return PartitionReports(**origin, tickets=tickets, bins=bins, signs=reported)
+        return self.hidden(own, signs, tickets, noise)
 
-    def release(self, noise: str) -> Release | None:
-        mechanism, places = self.mechanism, self.places
-        return Release(
-            mechanism=f"signed subset selection, {mechanism.size} of {mechanism.bins} {places}s",
-            event=PureEvent(mechanism.epsilon),
-            sensitivity=1.0,
-            sensitivity_source=f"any two of the {2 * mechanism.bins} values ({places}, sign) are "
-            "neighbours",
-            scale=mechanism.epsilon,
-            people=self.group,
-            data=self.data,
-            noise=noise,
-        )
-
-    def check(self, reports: PartitionReports) -> None:
-        """Refuse reports that no person makes under this."""
-        bins, mechanism = reports.bins, self.mechanism
-        if bins.shape != (len(reports), mechanism.size) or len(reports) == 0:
-            raise InvalidInput(
-                f"reports had bins of shape {bins.shape}; under {self.title} the shape is (people, "
-                f"{mechanism.size}), with at least one person."
-            )
-        inside = ((bins >= 0) & (bins < mechanism.bins)).all()
-        if not inside or (np.diff(bins, axis=1) <= 0).any():
-            raise InvalidInput(
-                f"reports had bins outside 0 .. {mechanism.bins - 1} or not increasing; under "
-                f"{self.title} each names {mechanism.size} different {self.places}s in order."
-            )
-        if not (np.abs(reports.signs) == 1).all():
-            raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
+    @property
+    def mechanism_name(self) -> str:
+        mechanism = self.mechanism
+        places = f"{mechanism.size} of {mechanism.bins} {self.place_name}s"
+        return f"signed subset selection, {places}"
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionPolicy(SignedOffer, ArmPolicy):
+class PartitionPolicy(PlacedOffer, ArmPolicy):
     """A tree, and for each of its leaves the probabilities with which arms are offered there.
 
     Attributes:
@@ -337,7 +270,7 @@ class PartitionPolicy(SignedOffer, ArmPolicy):
 
     kind: ClassVar[str] = "partition-policy"
     data: ClassVar[str] = "the bin of the context and the sign of the rounded reward"
-    places: ClassVar[str] = "bin"
+    place_name: ClassVar[str] = "bin"
 
     offers: Annotated[FloatArray, Shape("tree.leaf_count", "arms"), Range(0.0)]
     epsilon: Annotated[float, Range(above=0.0, infinite=True)]
@@ -391,21 +324,20 @@ class PartitionPolicy(SignedOffer, ArmPolicy):
 
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> PartitionReports:
+    ) -> SignedReports:
         return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
 
-    def sums(self, reports: PartitionReports) -> NodeSums:
+    def sums(self, reports: SignedReports) -> NodeSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         self.check(reports)
-        if reports.tickets is None:
-            raise InvalidInput("reports had no tickets; send them as the policy made them.")
+        assert reports.tickets is not None
         people, arms, leaves = len(reports), self.arms, np.flatnonzero(self.wanted)
         counts, signed = np.zeros((2, self.asked, arms))
         shown = np.zeros((self.asked, 1))
         most = max(1, _CELLS_AT_ONCE // max(self.asked, 1))
         for start in range(0, people, most):
             some = slice(start, start + most)
-            bins, signs = reports.bins[some], reports.signs[some]
+            bins, signs = reports.places[some], reports.signs[some]
             offered = self.offered(reports.tickets[some, None], leaves[None, :])
             counts += np.stack([(offered == k).sum(axis=0) for k in range(arms)], axis=1)
             # Bins beyond the open ones stand for all resolved leaves; nothing is learnt there.
@@ -420,12 +352,13 @@ class PartitionPolicy(SignedOffer, ArmPolicy):
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionSourcePolicy(SignedOffer, SourcePolicy):
+class PartitionSourcePolicy(PlacedOffer, SourcePolicy):
     """Which (bin, arm) cells the people of a source are counted in."""
 
     kind: ClassVar[str] = "partition-source-policy"
     data: ClassVar[str] = "the bin of the context with the arm, and the sign of the rounded reward"
-    places: ClassVar[str] = "cell"
+    place_name: ClassVar[str] = "cell"
+    draws_tickets: ClassVar[bool] = False
 
     @cached_property
     def wanted(self) -> BoolArray:
@@ -435,13 +368,13 @@ class PartitionSourcePolicy(SignedOffer, SourcePolicy):
 
     def _report(
         self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> PartitionReports:
+    ) -> SignedReports:
         return self.reported(unit, arms, rewards, None, noise)
 
-    def sums(self, reports: PartitionReports) -> NodeSums:
+    def sums(self, reports: SignedReports) -> NodeSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         self.check(reports)
-        people, cells = len(reports), reports.bins.ravel()
+        people, cells = len(reports), reports.places.ravel()
         counted = {"minlength": self.mechanism.bins}
         signs = reports.signs.ravel().astype(np.float64)
         signed = np.bincount(cells, signs, **counted).astype(np.float64)

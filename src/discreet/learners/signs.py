@@ -1,0 +1,119 @@
+"""Reports of a place and a sign: what the partition learner and the kernel bandit have in common.
+
+What is private of a person is brought to one of G *places* (a bin, a cell of contexts, or a cell of
+contexts and arms together) and a sign, that of the reward after randomised rounding. One of these
+2G values is hidden by signed subset selection (privacy/frequency.py), of which 2G-ary randomised
+response is the case of one place a report.
+
+*Claim.* For any two people with contexts in the domain, arms and rewards in their bounds, and the
+same ticket, which was drawn without looking at them, no report is more than e^epsilon times as
+likely from one as from the other: the mechanism sees one of 2G values and reaches e^epsilon.
+What it does not cover: tickets drawn again until arm or question pleases, a second report (it costs
+a second epsilon), actions that others can watch (the ticket tells which places fit an arm), and
+silence: a person who refuses to report because of their data reveals something.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+
+from discreet.codec import Range, Shape
+from discreet.learners.messages import Reports
+from discreet.learners.public_randomness import TICKETS
+from discreet.learners.terms import Offer
+from discreet.privacy import NoiseSource, Release
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.frequency import SignedSubsetSelection
+from discreet.validation import IntArray, InvalidInput, SignArray, TicketArray
+
+
+@dataclass(frozen=True, eq=False)
+class SignedReports(Reports):
+    """Reports of n people: m places of the policy that made them, with a sign each.
+
+    Attributes:
+        tickets: (n,) public tickets, or numbers of public questions; two people may draw the same
+            one. None where neither arm nor question was drawn.
+        places: (n, m) reported places, increasing in each row.
+        signs: (n, m) their signs, -1 or +1.
+    """
+
+    kind: ClassVar[str] = "signed-reports"
+
+    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
+    places: Annotated[IntArray, Shape("n", "m")]
+    signs: Annotated[SignArray, Shape("n", "m"), Range(-1, 1)]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+class SignedOffer(Offer):
+    """Under which people report places and signs.
+
+    Attributes:
+        data: what of a person is hidden among the values.
+        place_name: what messages call a place.
+        draws_tickets: whether reports have tickets.
+    """
+
+    data: ClassVar[str]
+    place_name: ClassVar[str]
+    draws_tickets: ClassVar[bool] = True
+    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
+        epsilon: float
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> SignedSubsetSelection:
+        """How a place and a sign are hidden."""
+
+    @property
+    @abstractmethod
+    def mechanism_name(self) -> str:
+        """What certificates call the mechanism."""
+
+    def hidden(
+        self, places: IntArray, signs: SignArray, tickets: TicketArray | None, noise: NoiseSource
+    ) -> SignedReports:
+        """Reports of people with these places and signs (n,)."""
+        reported, shown = self.mechanism.privatise(places, signs, noise)
+        origin = self.origin(noise.name)
+        return SignedReports(**origin, tickets=tickets, places=reported, signs=shown)
+
+    def release(self, noise: str) -> Release | None:
+        mechanism = self.mechanism
+        return Release(
+            mechanism=self.mechanism_name,
+            event=PureEvent(mechanism.epsilon),
+            sensitivity=1.0,
+            sensitivity_source=f"any two of the {2 * mechanism.bins} values ({self.place_name}, "
+            "sign) are neighbours",
+            scale=mechanism.epsilon,
+            people=self.group,
+            data=self.data,
+            noise=noise,
+        )
+
+    def check(self, reports: SignedReports) -> None:
+        """Refuse reports that no person makes under this."""
+        places, mechanism = reports.places, self.mechanism
+        if places.shape != (len(reports), mechanism.size) or len(reports) == 0:
+            raise InvalidInput(
+                f"reports had places of shape {places.shape}; under {self.title} the shape is "
+                f"(people, {mechanism.size}), with at least one person."
+            )
+        inside = ((places >= 0) & (places < mechanism.bins)).all()
+        if not inside or (np.diff(places, axis=1) <= 0).any():
+            raise InvalidInput(
+                f"reports had {self.place_name}s outside 0 .. {mechanism.bins - 1} or not "
+                f"increasing; under {self.title} each names {mechanism.size} of them in order."
+            )
+        if not (np.abs(reports.signs) == 1).all():
+            raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
+        if self.draws_tickets and reports.tickets is None:
+            raise InvalidInput("reports had no tickets; send them as the policy made them.")
