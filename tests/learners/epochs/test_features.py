@@ -169,11 +169,7 @@ def test_the_usual_kernel_knows_the_units() -> None:
     [
         ({"kernel": "RBF([0.5, 0.5, 0.5])"}, "columns context, arm1"),
         ({"kernel": 3}, "scikit-learn kernel"),
-<<<<<<< HEAD
-        ({"kernel": "sin(x)"}, "could not be read"),
-=======
         ({"kernel": "sin(x)"}, "is not allowed"),
->>>>>>> main
         ({"likeness": 1.0}, "likeness"),
         ({"likeness": -0.1}, "likeness"),
         ({"likeness": "much"}, "likeness"),
