@@ -251,7 +251,7 @@ class PrivUnit(VectorReport):
         Both are always looked for, so that time and the words used do not show which was sent.
         """
         people = len(towards)
-        found = np.zeros((2, people, self.dimension))
+        candidates = np.zeros((2, people, self.dimension))
         missing = np.ones((2, people), dtype=np.bool_)
         pending = np.arange(people)
         while len(pending):
@@ -262,10 +262,10 @@ class PrivUnit(VectorReport):
             for side, fits in enumerate((~outside, outside)):
                 first = fits.argmax(axis=1)
                 new = fits.any(axis=1) & missing[side, pending]
-                found[side, pending[new]] = points[np.flatnonzero(new), first[new]]
+                candidates[side, pending[new]] = points[np.flatnonzero(new), first[new]]
                 missing[side, pending[new]] = False
             pending = np.flatnonzero(missing.any(axis=0))
-        sent: FloatArray = np.where(hidden[:, None], found[1], found[0])
+        sent: FloatArray = np.where(hidden[:, None], candidates[1], candidates[0])
         return sent
 
     def _construct(self, towards: FloatArray, hidden: BoolArray, noise: NoiseSource) -> FloatArray:

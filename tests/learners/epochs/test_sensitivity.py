@@ -14,6 +14,7 @@ from discreet.learners.epochs.releases import EpochStatistics, EpochSum
 from discreet.learners.epochs.rows import RESOLUTION, RowMap, row_sensitivity, whole
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
@@ -143,6 +144,13 @@ class TestForgedRows:
             rows = forged.rows_of(*every_record())
         assert np.isfinite(rows).all()
         assert lengths(rows).max() <= 1.0 + 1e-15
+
+    def test_the_ball(self) -> None:
+        given = np.array([[3.0, 4.0], [np.nan, 0.0], [np.inf, 1.0], [1e200, 1e200], [0.3, 0.4]])
+        inside = in_unit_ball(given)
+        assert inside[0].tolist() == pytest.approx([0.6, 0.8])
+        assert (inside[1:4] == 0.0).all()
+        assert (inside[4] == given[4]).all()
 
 
 class TestSums:

@@ -309,18 +309,20 @@ def _features_of(
     """Features are public and take a moment to make: replicates share them."""
     chosen, box = kernel_from_text(kernel), feature_box(domain, arms)
     where = domain.from_unit(contexts.points)
+    features: ArmFeatures
     if isinstance(arms, ArmPoints):
         places, count = arms.array, len(arms)
         joined = np.hstack([np.repeat(where, count, axis=0), np.tile(places, (len(where), 1))])
-        features, residual = _affordable(chosen, box, joined if contexts.exact else None, error, 1)
-        made: ArmFeatures = MapFeatures(contexts, domain, places, features, residual)
+        points = joined if contexts.exact else None
+        fitted, residual = _affordable(chosen, box, points, error, 1)
+        features = MapFeatures(contexts, domain, places, fitted, residual)
     else:
         likely = likeness * np.ones((arms, arms)) + (1.0 - likeness) * np.eye(arms)
         codes = np.asarray(np.linalg.cholesky(likely), dtype=np.float64)
         points = where if contexts.exact else None
-        features, residual = _affordable(chosen, box, points, error, arms)
-        made = CodedFeatures(contexts, features, codes, residual)
-    return GridFeatures(contexts, made.table, residual) if contexts.exact else made
+        fitted, residual = _affordable(chosen, box, points, error, arms)
+        features = CodedFeatures(contexts, fitted, codes, residual)
+    return GridFeatures(contexts, features.table, residual) if contexts.exact else features
 
 
 def _affordable(
