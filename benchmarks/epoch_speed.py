@@ -2,7 +2,6 @@
 
     python benchmarks/epoch_speed.py [--quick]
 
-Each line runs in a process of its own (one thread of arithmetic), so that peak memory is its own.
 The problem is `kernel_grid`: 30 contexts, 60 arms on a line, a kernel known to the learner (SE:
 squared exponential; M: Matern 5/2; length scale 0.3). Features are made before the clock starts,
 because they are public and shared between replicates. Seconds are processor seconds of the
@@ -13,13 +12,10 @@ people is not counted. `ratio` is the time over that of uniform choice for as ma
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import resource
-import subprocess
-import sys
 import time
+from typing import Any
+
+from apart import measured
 
 LINES = [
     # learner, trust model, kernel, n
@@ -38,11 +34,10 @@ LINES = [
     ("released_thompson", "joint", "SE", 1_000_000),
     ("released_thompson", "local", "SE", 1_000_000),
 ]
-QUICK = 7
 
 
-def measure(name: str, trust_model: str, kernel: str, people: int) -> None:
-    """Run one line in this process and print it as JSON."""
+def measure(name: str, trust_model: str, kernel: str, people: int) -> dict[str, Any]:
+    """Run one line in this process."""
     import numpy as np
 
     from discreet.experiments import Setting, simulate
@@ -75,35 +70,19 @@ def measure(name: str, trust_model: str, kernel: str, people: int) -> None:
     outcome = simulate(problem, Setting(name, name, budget, options), people, 9_000, 0)
     times.append(time.process_time())
     drawing, both = times[1] - times[0], times[2] - times[1]
-    print(
-        json.dumps(
-            {
-                "features": None if features is None else features.features,
-                "seconds": both - drawing,
-                "regret": outcome.record.value,
-                "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    return {
+        "features": None if features is None else features.features,
+        "seconds": both - drawing,
+        "regret": outcome.record.value,
+    }
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"the first {QUICK} lines only")
-    parser.add_argument("--line", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.line is not None:
-        measure(*LINES[options.line])
-        return
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    print("learner            trust         n   features   seconds   ratio   regret   peak MB")
+    header = "learner            trust         n   features   seconds   ratio   regret   peak MB"
     uniform: dict[int, float] = {}
-    for number in range(QUICK if options.quick else len(LINES)):
-        name, trust_model, _, people = LINES[number]
-        command = [sys.executable, __file__, "--line", str(number)]
-        text = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        result = json.loads(text.stdout)
+    for line, result in measured(__file__, __doc__, LINES, measure, range(7), header):
+        name, trust_model, _, people = line
         seconds = result["seconds"]
         uniform.setdefault(people, seconds)
         print(

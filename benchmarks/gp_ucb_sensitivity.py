@@ -7,12 +7,11 @@ same people for every line. One constant is changed at a time, the others keep t
 from __future__ import annotations
 
 import argparse
-import os
 
 import joblib
-import numpy as np
 
-from discreet.experiments import Setting, simulate
+from discreet.experiments import Setting, simulate_all
+from discreet.experiments.means import mean_and_error
 from discreet.privacy import Joint
 from discreet.problems.decision_sets import BumpProblem
 from discreet.reproduction.dubey2021.figures import BUMP_KERNEL, ball_points
@@ -39,34 +38,26 @@ CHANGES: tuple[dict[str, object], ...] = (
 )
 
 
-def regret(change: dict[str, object], budget: Joint, trial: int) -> float:
-    """Of one trial."""
-    options = {"kernel": BUMP_KERNEL, "public_points": ball_points().tolist(), **change}
-    setting = Setting("gp_ucb", "gp_ucb", budget, options)
-    return simulate(BumpProblem(), setting, ROUNDS, SEED, trial).record.value
-
-
 def main() -> None:
     """Print a line for each change."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=40)
     trials = parser.parse_args().trials
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     heads = [f"eps {b.epsilon:g}, delta {b.delta:g}" for b in BUDGETS]
     print(f"{'changed':<58}" + "".join(f"{head:>22}" for head in heads))
-    parallel = joblib.Parallel(n_jobs=-1)
+    problem, points = BumpProblem(), ball_points().tolist()
     for change in CHANGES:
         name = ", ".join(
             f"{key} = {value:.3g}" if isinstance(value, float) else f"{key} = {value}"
             for key, value in change.items()
         )
+        options = {"kernel": BUMP_KERNEL, "public_points": points, **change}
         cells = []
         for budget in BUDGETS:
-            found = parallel(
-                joblib.delayed(regret)(change, budget, trial) for trial in range(trials)
-            )
-            error = np.std(found, ddof=1) / np.sqrt(trials)
-            cells.append(f"{np.mean(found):.1f} +- {error:.1f}")
+            setting = Setting("gp_ucb", "gp_ucb", budget, options)
+            runs = simulate_all(problem, [setting], ROUNDS, trials, SEED, joblib.cpu_count())
+            mean, error = mean_and_error([run.record.value for run in runs])
+            cells.append(f"{mean:.1f} +- {error:.1f}")
         print(f"{name or 'nothing':<58}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 

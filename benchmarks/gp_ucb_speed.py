@@ -2,7 +2,6 @@
 
     python benchmarks/gp_ucb_speed.py [--quick]
 
-Each line runs in a process of its own (one thread of arithmetic), so that peak memory is its own.
 `gp_ucb` runs under Joint(1, 1e-5); its features are made before the clock starts, because they are
 public and shared between replicates. `exact_gp_ucb` is not private, publishes a policy after every
 person and costs O(n^2) for each. Decision sets are those of `BumpProblem` with 25 points, public
@@ -12,12 +11,9 @@ people is not counted. Goals for 10,000 people: 1, 4 and 30 s at about 23, 64 an
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import resource
-import subprocess
-import sys
+from typing import Any
+
+from apart import measured
 
 # Length scales, as shares of the width of a column, that give about 23, 64 and 200 features.
 SHARES = (0.27, 0.14, 0.075)
@@ -34,8 +30,8 @@ LINES = [
 ]
 
 
-def measure(name: str, space: str, people: int, share: float) -> None:
-    """Run one line in this process and print it as JSON."""
+def measure(name: str, space: str, people: int, share: float) -> dict[str, Any]:
+    """Run one line in this process."""
     from sklearn.gaussian_process.kernels import RBF
 
     from discreet.experiments import Setting, simulate
@@ -54,34 +50,18 @@ def measure(name: str, space: str, people: int, share: float) -> None:
     first = make_learner(name, domain, problem.space, budget, options=options, noise=noise)
     features = getattr(first, "features", None)
     outcome = simulate(problem, Setting(name, name, budget, options), people, 9_000, 0)
-    print(
-        json.dumps(
-            {
-                "features": None if features is None else features.features,
-                "seconds": outcome.record.seconds,
-                "regret": outcome.record.value,
-                "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    return {
+        "features": None if features is None else features.features,
+        "seconds": outcome.record.seconds,
+        "regret": outcome.record.value,
+    }
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the lines of less than 2 seconds")
-    parser.add_argument("--line", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.line is not None:
-        measure(*LINES[options.line])
-        return
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    print("learner       space        n   features   seconds   ms each   regret   peak MB")
-    for number in [0, 3, 6] if options.quick else range(len(LINES)):
-        name, space, people, _ = LINES[number]
-        command = [sys.executable, __file__, "--line", str(number)]
-        text = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        result = json.loads(text.stdout)
+    """Print the table; a quick run has the lines of less than 2 seconds."""
+    header = "learner       space        n   features   seconds   ms each   regret   peak MB"
+    for line, result in measured(__file__, __doc__, LINES, measure, (0, 3, 6), header):
+        name, space, people, _ = line
         print(
             f"{name:12}  {space:5} {people:>7,} {result['features'] or 'exact':>10}"
             f" {result['seconds']:>9.2f} {1e3 * result['seconds'] / people:>9.3f}"

@@ -37,7 +37,7 @@ def main() -> None:
     print(f"{'':28}{'seconds':>9}{'beyond NumPy':>14}{'ratio':>8}")
     for name, arguments in COMMANDS.items():
         pairs = [(seconds(NUMPY), seconds(arguments)) for _ in range(RUNS)]
-        numpy, own = (min(one) for one in zip(*pairs, strict=True))
+        numpy, own = (min(times) for times in zip(*pairs, strict=True))
         print(f"{name:28}{own:9.2f}{own - numpy:14.2f}{own / numpy:8.1f}", flush=True)
 
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.experiments import Setting, simulate
+from discreet.experiments import Setting, simulate_all
+from discreet.experiments.means import mean_and_error
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.catalog import load_problem
@@ -59,15 +60,12 @@ def cases() -> dict[str, Case]:
 def line(case: Case, name: str, budget: Budget, given: argparse.Namespace) -> str:
     """Mean, standard error and seconds a run."""
     setting = Setting(name, name, budget)
-    done = [
-        simulate(case.problem, setting, case.people, given.seed, one).record
-        for one in range(given.replicates)
-    ]
-    values = np.array([record.value for record in done])
-    seconds = float(np.mean([record.seconds for record in done]))
-    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    runs = simulate_all(case.problem, [setting], case.people, given.replicates, given.seed)
+    records = [run.record for run in runs]
+    mean, error = mean_and_error([record.value for record in records])
+    seconds, _ = mean_and_error([record.seconds for record in records])
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return f"{values.mean():>10,.0f} +- {error:<7,.0f} {seconds:>6.1f} s {memory:>7,.0f} MB"
+    return f"{mean:>10,.0f} +- {error:<7,.0f} {seconds:>6.1f} s {memory:>7,.0f} MB"
 
 
 def main() -> None:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import numpy as np
-
-from discreet.experiments import Setting, simulate
+from discreet.experiments import Setting, simulate_all
+from discreet.experiments.means import mean_and_error
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.catalog import load_problem
@@ -28,13 +27,10 @@ def line(
 ) -> tuple[float, float, float]:
     """Mean regret, its standard error, and seconds a run."""
     setting = Setting(name, name, budget, options)
-    outcomes = [
-        simulate(problem, setting, given.people, given.seed, one) for one in range(given.replicates)
-    ]
-    regrets = np.array([outcome.record.value for outcome in outcomes])
-    seconds = float(np.mean([outcome.record.seconds for outcome in outcomes]))
-    error = float(regrets.std(ddof=1) / len(regrets) ** 0.5) if len(regrets) > 1 else 0.0
-    return float(regrets.mean()), error, seconds
+    runs = simulate_all(problem, [setting], given.people, given.replicates, given.seed)
+    records = [run.record for run in runs]
+    seconds, _ = mean_and_error([record.seconds for record in records])
+    return *mean_and_error([record.value for record in records]), seconds
 
 
 def main() -> None:

@@ -26,10 +26,10 @@ def outcomes(rows: np.ndarray) -> np.ndarray:
     """A smooth function of the rows."""
     waves = np.random.default_rng(3).normal(0.0, 1.0 / LENGTH, (40, rows.shape[1]))
     phases = np.random.default_rng(4).uniform(0.0, 2.0 * np.pi, 40)
-    found = np.zeros(len(rows))
+    values = np.zeros(len(rows))
     for wave, phase in zip(waves, phases, strict=True):
-        found += np.cos(rows @ wave + phase)
-    return found / np.sqrt(20.0)
+        values += np.cos(rows @ wave + phase)
+    return values / np.sqrt(20.0)
 
 
 def search(

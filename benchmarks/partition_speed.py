@@ -2,19 +2,15 @@
 
     python benchmarks/partition_speed.py [--quick]
 
-Each line runs in a process of its own (one thread of arithmetic), so that peak memory is its own.
 `ratio` is the time over that of the first line. Seconds are those of the learner, its policies and
 reports; drawing the people is not counted.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import resource
-import subprocess
-import sys
+from typing import Any
+
+from apart import measured
 
 LINES = [
     # n, d, K, epsilon, learner
@@ -34,8 +30,10 @@ LINES = [
 ]
 
 
-def measure(people: int, dimension: int, arms: int, epsilon: float | None, name: str) -> None:
-    """Run one line in this process and print it as JSON."""
+def measure(
+    people: int, dimension: int, arms: int, epsilon: float | None, name: str
+) -> dict[str, Any]:
+    """Run one line in this process."""
     from discreet.experiments import Setting, simulate
     from discreet.privacy import Local, NonPrivate
     from discreet.problems.synthetic import exponential
@@ -44,38 +42,21 @@ def measure(people: int, dimension: int, arms: int, epsilon: float | None, name:
     problem = exponential(arms=arms, dimension=dimension)
     outcome = simulate(problem, Setting(name, name, budget), people, 9_000, 0)
     tree = getattr(outcome.policy, "tree", None)
-    print(
-        json.dumps(
-            {
-                "seconds": outcome.record.seconds,
-                "regret": outcome.record.value,
-                "bins": 1 if tree is None else len(tree.leaves),
-                "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    return {
+        "seconds": outcome.record.seconds,
+        "regret": outcome.record.value,
+        "bins": 1 if tree is None else len(tree.leaves),
+    }
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the first four lines only")
-    parser.add_argument("--line", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.line is not None:
-        measure(*LINES[options.line])
-        return
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     header = (
         "learner                     n   d   K  epsilon   seconds   ratio   bins   regret   peak MB"
     )
-    print(header)
     first = None
-    for number in range(4 if options.quick else len(LINES)):
-        people, dimension, arms, epsilon, name = LINES[number]
-        command = [sys.executable, __file__, "--line", str(number)]
-        text = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        result = json.loads(text.stdout)
+    for line, result in measured(__file__, __doc__, LINES, measure, range(4), header):
+        people, dimension, arms, epsilon, name = line
         first = first or result["seconds"]
         print(
             f"{name:20} {people:>9,} {dimension:>3} {arms:>3} {epsilon or 'none':>8}"

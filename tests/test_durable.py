@@ -163,6 +163,13 @@ class TestState:
                 state.execute(WRITE, ("rain",))
                 raise RuntimeError
 
+        def stops_reading() -> None:
+            with file.changing() as state:
+                held.append(state.execute("VALUES (1), (2)"))
+                raise RuntimeError(held[0].fetchone())
+
+        held: list[Any] = []
+
         def fills() -> None:
             with file.changing() as state:
                 state.execute("PRAGMA max_page_count = 3")
@@ -171,6 +178,10 @@ class TestState:
         with pytest.raises(RuntimeError):
             fails()
         assert words(file) is None
+        with pytest.raises(RuntimeError):
+            stops_reading()
+        assert elsewhere(file) == ""
+        file.path.unlink()
         write(file, "sun")
         with pytest.raises(InvalidInput, match="UNIQUE"), file.changing() as state:
             state.execute("INSERT INTO days VALUES (2, 'mist'), (1, 'hail')")

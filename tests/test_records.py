@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -51,7 +52,7 @@ def test_files(tmp_path: Path, name: str) -> None:
     else:
         frame = pd.read_json(path, lines=True)
     assert frame["value"].tolist() == [3.5, 3.5]
-    assert list(frame.columns) == list(RUN.to_dict())
+    assert list(frame.columns) == list(asdict(RUN))
 
 
 def test_bad_paths_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -174,16 +174,19 @@ class StateFile:
         size = self.path.stat().st_size
         name = f"{self.path.resolve().as_uri()}?mode=rw"
         try:
-            state = sqlite3.connect(name, timeout=wait, isolation_level=None, uri=True)
-            try:
+            with closing(
+                sqlite3.connect(name, timeout=wait, isolation_level=None, uri=True)
+            ) as state:
                 # As FULL, and the folder too: a journal that came back after a power cut would
                 # take back what was seen.
                 state.execute("PRAGMA synchronous = EXTRA")
                 for statement in ("PRAGMA foreign_keys = ON", *begin):
                     state.execute(statement)
-                yield state, self._is_begun(state, size)
-            finally:
-                state.close()
+                try:
+                    yield state, self._is_begun(state, size)
+                finally:
+                    # At once, even if somebody still holds a cursor, for which closing would wait.
+                    state.rollback()
         except sqlite3.Error as error:
             if "locked" in str(error):
                 raise Busy(
@@ -192,8 +195,8 @@ class StateFile:
                 ) from error
             if type(error) is sqlite3.DatabaseError:
                 raise Damaged(
-                    f"{self.path} is damaged or is not {self.what} ({error}); restore it, name "
-                    "another, or remove it to begin anew."
+                    f"{self.path} is damaged or is not {self.what} ({error}); restore it, or name "
+                    "another."
                 ) from error
             raise InvalidInput(
                 f"{self.path} could not be read or written ({error}); nothing was changed."
@@ -212,7 +215,6 @@ class StateFile:
             raise sqlite3.DatabaseError("file is not a database")
         if tables and application != self.application:
             raise Damaged(
-                f"{self.path} is not {self.what} of this version; restore it, name another, or "
-                "remove it to begin anew."
+                f"{self.path} is not {self.what} of this version; restore it, or name another."
             )
         return bool(tables)

@@ -71,10 +71,6 @@ class RunRecord:
     digest: str | None = None
     rows: str | None = None
 
-    def to_dict(self) -> dict[str, Value]:
-        """The record as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -23,8 +23,6 @@ at = { gender = 1 }          # where the others stand
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +38,7 @@ from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
 from discreet.problems.base import Problem
 from discreet.problems.catalog import find_entry, load_problem
-from discreet.problems.toml_words import Place, checked, toml_value
+from discreet.problems.toml_words import Place, checked, read_toml, toml_value
 from discreet.validation import InvalidInput, Refusals, nearest
 
 
@@ -129,7 +127,7 @@ def load_study(
             type, an unknown problem or learner, or a combination that cannot run: everything that
             is wrong, as far as one mistake does not hide another.
     """
-    text, content = _read(path)
+    text, content = read_toml(path, "study file", {"learner": "learners"})
     place = Place.of_file(path.name, text)
     refusals = Refusals()
     file = problem = None
@@ -166,33 +164,6 @@ def load_study(
         files=(path, *problem.files),
         warnings=tuple(warnings),
     )
-
-
-def _read(path: Path) -> tuple[str, dict[str, Any]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        return text, tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"the study file {path} cannot be read, because it is not UTF-8; save it as UTF-8."
-        ) from error
-    except OSError as error:
-        raise InvalidInput(f"the study file {path} cannot be read ({error}).") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(
-            f"the study file {path} is not TOML: {error}.{_toml_advice(str(error), text)}"
-        ) from error
-
-
-def _toml_advice(error: str, text: str) -> str:
-    """What mostly helps against a mistake in TOML's grammar."""
-    if re.search(r"^\s*\[learners\]", text, re.MULTILINE):
-        return " Each learner stands under [[learners]] in double brackets."
-    if "Invalid value" in error:
-        return " Put texts in quotation marks; truth values are true and false."
-    if "\\" in error:
-        return " Write paths with / or in single quotation marks."
-    return ""
 
 
 def _problem(content: Any, place: Place, data_dir: Path | None, folder: Path) -> Problem | None:

@@ -98,7 +98,7 @@ def test_trials_of_whole_runs_notice_half_the_noise() -> None:
 
 def test_runs_have_the_worst_neighbours_that_a_search_finds() -> None:
     worst = worst_neighbours(JointRun(state="a run", maker=_maker("capri", "joint", 3)))
-    assert {one.reward for one in worst.pair} == {0.0, 1.0}
+    assert {person.reward for person in worst.pair} == {0.0, 1.0}
     # One report in one release, of the largest length that there is.
     assert worst.epsilon == pytest.approx(8.0, abs=1e-6)
 
@@ -110,22 +110,22 @@ def test_people_who_enter_no_release_are_no_attack() -> None:
 
 
 def test_local_learners_are_attacked_where_bins_are_cut_and_resolved() -> None:
-    made = {one.state: one.policy for one in local_states(_maker("partition", "local", 3), False)}
-    taught = [policy for state, policy in made.items() if state.startswith("taught")]
+    states = list(local_states(_maker("partition", "local", 3), False))
+    taught = [each.policy for each in states if each.state.startswith("taught")]
     assert taught[0].mechanism.size > 1
-    assert len(taught[0].open_nodes) > 3
-    late = [policy for state, policy in made.items() if state.startswith("epsilon 16")]
-    assert not late[0].open_leaves.all()
-    kernel = [one.policy for one in local_states(_maker("local_kernel", "local", 3), False)]
-    assert max(one.cells.count for one in kernel) > 4
+    assert taught[0].wanted.sum() > 3
+    late = [each.policy for each in states if each.state.startswith("epsilon 16")]
+    assert not late[0].wanted.all()
+    kernel = local_states(_maker("local_kernel", "local", 3), False)
+    assert max(each.policy.cells.count for each in kernel) > 4
 
 
 def test_runs_are_attacked_in_every_variant() -> None:
-    made = list(joint_states(_maker("usca", "joint", 3), 3))
-    assert {one.variant for one in made} >= {"plain", "late", "saved"}
-    assert {one.maker.budget.epsilon for one in made} == {0.1, 8.0, 16.0}
-    assert max(one.maker.people for one in made) >= 200
-    assert sum(one.asked_at is not None for one in made) >= 4
+    runs = list(joint_states(_maker("usca", "joint", 3), 3))
+    assert {run.variant for run in runs} >= {"plain", "late", "saved"}
+    assert {run.maker.budget.epsilon for run in runs} == {0.1, 8.0, 16.0}
+    assert max(run.maker.people for run in runs) >= 200
+    assert sum(run.asked_at is not None for run in runs) >= 4
 
 
 def test_every_registered_learner_is_audited_or_listed() -> None:

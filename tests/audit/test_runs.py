@@ -1,25 +1,33 @@
-"""Rules beside the loss: each is kept, and noticed where it is not."""
+"""Rules beside the loss, and a dishonest server: what is not refused is found out."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from discreet.audit.learners import _maker
+from discreet.action_space import DecisionSets
+from discreet.audit.learners import _maker, _with_delta, forged_exact, forgeries
 from discreet.audit.runs import broken_rule, changed_policy, open_file
+from discreet.learners.messages import Actions
+from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.saving import save
+from discreet.learners.schema import encode
 from discreet.learners.stream import Stream
 from discreet.learners.terms import Terms
 from discreet.privacy import SecureNoise, SimulatedNoise
+from discreet.privacy.calibration import AdditiveNoise
+from discreet.validation import InvalidInput
 
-MAKER = _maker("partition", "local", 3)
+PARTITION = _maker("partition", "local", 3)
 
 
 def broken() -> str:
-    learner = MAKER.make()
-    return broken_rule(MAKER, learner, learner.policy())
+    learner = PARTITION.make()
+    return broken_rule(PARTITION, learner, learner.policy())
 
 
 def test_honest_learners_keep_the_rules() -> None:
@@ -57,9 +65,73 @@ def test_a_file_that_hides_what_it_holds_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_changes_when_it_is_asked_for_is_noticed() -> None:
-    learner = MAKER.make()
+    learner = PARTITION.make()
     first = learner.policy()
     assert changed_policy(learner, first) == ""
     learner._policies.clear()
     learner.public_seed += 1
     assert changed_policy(learner, first) != ""
+
+
+# A dishonest server.
+
+
+def test_forged_policies_are_other_policies_that_a_reader_takes() -> None:
+    policy = PARTITION.make().policy()
+    found = dict(forgeries(policy))
+    assert "epsilon times 2" in found
+    assert all(encode(forged) != encode(policy) for forged in found.values())
+    assert json.loads(encode(found["epsilon times 2"]))["epsilon"] == 4.0
+
+
+def test_no_forged_policy_costs_more_than_the_terms() -> None:
+    found = forged_exact(PARTITION, False)
+    assert not found.broken, found.fault
+    assert found.epsilon == pytest.approx(2.0)
+
+
+def test_devices_that_believe_what_they_are_told_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Terms, "check", lambda self, policy, noise="": None)
+    assert forged_exact(PARTITION, False).epsilon > 3.9
+
+
+def test_a_sensitivity_that_is_believed_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AdditiveNoise, "check", lambda self, needed: None)
+    found = forged_exact(_with_delta(_maker("gp_ucb", "local", DecisionSets(3))), False)
+    assert found.broken
+    assert "halved" in found.attack
+
+
+def test_a_device_that_fails_on_a_forged_policy_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = PartitionPolicy._report
+
+    def fragile(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
+        assert self.offers.sum() > 0.0
+        assert (self.offers <= 1.0).all() or rewards[1] < 0.5
+        return report(self, unit, actions, rewards, noise)
+
+    def louder(policy: PartitionPolicy) -> Iterator[tuple[str, PartitionPolicy]]:
+        other = object.__new__(PartitionPolicy)
+        other.__dict__.update({**vars(policy), "offers": 2.0 * policy.offers})
+        yield "offers that are no probabilities", other
+
+    monkeypatch.setattr(PartitionPolicy, "_report", fragile)
+    monkeypatch.setattr("discreet.audit.learners.forgeries", louder)
+    assert "refused depends on the data" in forged_exact(PARTITION, False).fault
+
+
+def test_a_refusal_that_looks_at_what_was_done_under_another_policy_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def by_arm(self: Actions, policy: PartitionPolicy) -> None:
+        if self.policy is not policy and self.arms[1] == 0:
+            raise InvalidInput("this policy would not have chosen arm 0")
+
+    monkeypatch.setattr(Actions, "check_policy", by_arm)
+    found = forged_exact(PARTITION, False)
+    assert "refused depends on the data" in found.fault
+    assert "after acting under the honest policy" in found.attack

@@ -11,7 +11,7 @@ import pytest
 from discreet.audit import specimens
 from discreet.audit.exact import Claim
 from discreet.audit.runner import audit
-from discreet.audit.specimens import COLUMN_SPACE, classical_sigma, specimen_checks
+from discreet.audit.specimens import classical_sigma, column_space, specimen_checks
 from discreet.privacy import Local, NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -85,7 +85,7 @@ def test_lemma_5_is_that_of_the_reproduction() -> None:
 
 
 def test_the_two_people_of_lemma_5_are_the_worst_that_there_are() -> None:
-    one, two = (features for _, features in specimens.LEMMA_5.neighbours[0])
+    one, two = (features for _, features in specimens.lemma_5.neighbours[0])
     assert np.linalg.norm(one) == pytest.approx(1.0)
     assert one @ two == pytest.approx(specimens.COSINE)
     upper = np.triu_indices(2)
@@ -96,11 +96,11 @@ def test_the_two_people_of_lemma_5_are_the_worst_that_there_are() -> None:
 
 
 def test_column_space_is_the_published_transformation() -> None:
-    (_, rows), (_, moved) = COLUMN_SPACE.neighbours[0]
+    (_, rows), (_, moved) = column_space.neighbours[0]
     assert np.linalg.norm(moved - rows) == pytest.approx(1.0)
     claim = specimens.COLUMN_SPACE_CLAIM
     published = RandomProjection(claim.epsilon, claim.delta, 4, "else")
-    drawn = COLUMN_SPACE.release(rows, 20_000, SimulatedNoise(1))
+    drawn = column_space.release(rows, 20_000, SimulatedNoise(1))
     # Columns of Z are N(0, A A' / r) with A the lifted table.
     lifted = published.prepared(rows)
     covariance = np.einsum("tnr,tmr->nm", drawn, drawn) / (20_000 * 4)
@@ -115,14 +115,14 @@ def test_classical_noise_is_right_only_where_it_was_proved() -> None:
 
 
 def test_other_specimens_do_what_they_say() -> None:
-    own = specimens.noise_in_own_bin(np.array([2, 0]), np.array([1.0, 0.5]), SimulatedNoise(1))
-    assert [np.flatnonzero(row).tolist() for row in own] == [[2, 6], [0, 4]]
-    one, two = specimens.reused_seed(0.25, 50, SimulatedNoise(4))
+    own = specimens.own_bin.release(2, 1, SimulatedNoise(1))
+    assert np.flatnonzero(own[0]).tolist() == [2, 6]
+    one, two = specimens.reused_seed.release(0.25, 50, SimulatedNoise(4))
     assert one - two == pytest.approx(np.full(50, 0.25))
-    sent = specimens.silent_bin(np.array([0, 0, 2]), 5, SimulatedNoise(1))
+    sent = specimens.silent_bin.release(np.array([0, 0, 2]), 5, SimulatedNoise(1))
     assert np.isnan(sent).tolist() == [[False, True, False, True]] * 5
-    near = specimens.scale_of_data(np.ones(10), 4000, SimulatedNoise(1))
-    far = specimens.scale_of_data(np.append(np.ones(9), 100.0), 4000, SimulatedNoise(1))
+    near = specimens.scale_of_data.release(np.ones(10), 4000, SimulatedNoise(1))
+    far = specimens.scale_of_data.release(np.append(np.ones(9), 100.0), 4000, SimulatedNoise(1))
     assert far.std() == pytest.approx(100.0 * near.std(), rel=0.1)
 
 
@@ -134,7 +134,7 @@ def test_repaired_specimens_are_not_caught() -> None:
     def release(value: float, trials: int, noise: NoiseSource) -> FloatArray:
         return noise.add_gaussian(np.full((trials, 1), value), needed)
 
-    repaired = replace(specimens.CLASSICAL_GAUSSIAN, release=release)
+    repaired = replace(specimens.classical_gaussian, release=release)
     missed = finding(repaired.check, 2000)
     assert missed.verdict == "NOT CAUGHT"
     assert missed.exact == pytest.approx(claim.epsilon, abs=1e-8)

@@ -215,7 +215,7 @@ def test_a_damaged_journal_is_refused(study: Path, monkeypatch: pytest.MonkeyPat
 
     def refused() -> bool:
         code, _, err = invoke("run", study, "--jobs", 1, "--resume")
-        return code == 2 and f"{journal} is damaged" in err and "to begin anew" in err
+        return code == 2 and f"{journal} is damaged" in err and "To begin anew, remove" in err
 
     for content in (b"people", whole[: len(whole) // 2]):
         journal.write_bytes(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -96,7 +97,7 @@ def test_own_results_are_replaced(tmp_path: Path) -> None:
         write_records([record, record], tmp_path / name)
         check_outputs([(tmp_path / name, RECORDS)])
     page, figure = tmp_path / "a.html", tmp_path / "a.png"
-    write_page(render("page.html.j2"), page)
+    write_page(lambda: render("page.html.j2"), page)
     save_figure(Figure(), figure)
     check_outputs([(page, PAGE), (figure, FIGURE)])
     # Nothing is lost with an empty file, and there is none at a link that leads nowhere.
@@ -119,8 +120,8 @@ def test_own_parquet_is_replaced_and_no_other(tmp_path: Path, record: Record) ->
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.jsonl", json.dumps(RUN.to_dict() | {"comment": "mine"}), RECORDS),
-        ("a.jsonl", json.dumps(RUN.to_dict()) + "\n[1]", RECORDS),
+        ("a.jsonl", json.dumps(asdict(RUN) | {"comment": "mine"}), RECORDS),
+        ("a.jsonl", json.dumps(asdict(RUN)) + "\n[1]", RECORDS),
         ("a.json", '{"method": "ours"}', RECORDS),
         ("a.json", "\xff", RECORDS),
         ("a.parquet", "PAR1", RECORDS),

@@ -13,7 +13,6 @@ from discreet.experiments import (
     Arrival,
     Source,
     feed_source,
-    feed_sources,
     run_learner,
     run_with_sources,
 )
@@ -176,10 +175,7 @@ def test_no_source_changes_nothing() -> None:
     assert (plain == run_with_sources(fresh(), people, [], rng(6), SimulatedNoise(7))).all()
 
 
-def test_learners_that_hear_from_none_are_refused() -> None:
-    learner = make_learner("uniform", PROBLEM.domain, 3, NonPrivate())
-    with pytest.raises(InvalidInput, match="it hears from none"):
-        feed_sources(learner, sources(), SimulatedNoise(0))
-    twice = [sources()[0]] * 2
+def test_a_source_is_opened_once() -> None:
+    twice, people = [sources()[0]] * 2, PROBLEM.sample(10, rng())
     with pytest.raises(InvalidInput, match="open already"):
-        feed_sources(fresh(), twice, SimulatedNoise(0))
+        run_with_sources(fresh(), people, twice, rng(), SimulatedNoise(0))

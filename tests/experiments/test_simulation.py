@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_expected_seconds_are_scaled_from_a_short_run(monkeypatch: pytest.Monkey
 
 def test_records_say_what_ran() -> None:
     record = simulate(exponential(), PARTITION, 500, 1, 4, "mine", "0123").record
-    assert record.to_dict() == {
+    assert asdict(record) == {
         "study": "mine",
         "learner": "partition",
         "trust_model": "local",

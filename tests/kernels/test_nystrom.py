@@ -105,18 +105,6 @@ def test_the_bound_of_a_dot_product_is_that_of_the_farthest_corner() -> None:
     assert np.abs(given.residual(inside(SLANTED, 100))).max() <= 1e-9
 
 
-def test_public_points_stand_for_the_box() -> None:
-    line = np.column_stack([np.linspace(0, 1, 300), np.full(300, 0.5)])
-    narrow = nystrom_features(MATERN, SQUARE, points=line, error=1e-3)
-    assert narrow.residual(line).max() <= 1e-3
-    assert narrow.features < 20
-    assert (np.asarray(narrow.basis)[:, 1] == 0.5).all()
-    # On a finite set all of it can be the basis, and repetitions do no harm.
-    few = np.vstack([grid(4), grid(4)])
-    exact = nystrom_features(MATERN, SQUARE, points=few, error=1e-12)
-    assert exact.features == 16
-
-
 def test_boxes_with_levels_give_basis_points_on_their_levels() -> None:
     domain = Box((0.0, 0.0), (1.0, 1.0), levels=(3, 5))
     given = nystrom_features(MATERN, domain, error=1e-9)
@@ -239,15 +227,3 @@ def test_damaged_compact_arrays_are_refused(change, message) -> None:
     fields = large()
     with pytest.raises(InvalidInput, match=message):
         received({**fields, "values": {**fields["values"], **change}})
-
-
-def test_residuals_of_a_finite_map() -> None:
-    points = public_points(SQUARE, 128)
-    given = finite_features(MATERN, SQUARE, points, error=0.05)
-    residual = given.residual(points)
-    assert residual.shape == (len(points),)
-    assert 0.01 < residual.max() <= 0.05
-    assert residual.min() >= -1e-14
-    given.set_params(kernel=None)
-    with pytest.raises(InvalidInput, match="does not know its kernel"):
-        given.residual(points)

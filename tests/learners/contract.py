@@ -424,13 +424,8 @@ class LearnerContract:
         assert state(taught(row)) == state(_taught.__wrapped__(row, 6))
 
     def test_late_reports_are_used(self, row: Row) -> None:
-        learner = row.make()
-        first = learner.policy()
-        for seed in range(8):
-            learner.update(
-                visit(row, learner.policy(), min(learner.batch_size, row.scene.at_once), seed)
-            )
-        late = visit(row, first, 30, 99)
+        learner = taught(row)
+        late = visit(row, learner.published(0), 30, 99)
         added = learner.statistics(late)
         before = learner._sums
         learner.update(late)
@@ -470,10 +465,12 @@ class LearnerContract:
         assert state(again) == state(learner)
         assert again.releases == learner.releases
         assert again.guarantee() == learner.guarantee()
+        with pytest.raises(InvalidInput, match="folder"):
+            save(learner, tmp_path / "none" / "learner.json")
         assert ("SECRET" in path.read_text()[:200]) == learner.secret
         if learner.budget.trust_model in ("none", "joint") and learner.name != "uniform":
             assert learner.secret
-        for seed in (20, 21, 22):
+        for seed in (20, 21):
             people = min(learner.batch_size, row.scene.at_once)
             learner.update(visit(row, learner.policy(), people, seed))
             again.update(visit(row, again.policy(), people, seed))
@@ -652,20 +649,6 @@ class LearnerContract:
         if budget.delta == 0.0:
             assert together == pytest.approx(sum(alone))
 
-    def test_an_emptied_file_is_refused(self, row: Row, tmp_path: Path) -> None:
-        """Guarantees come from the policies in it; without them a file would promise epsilon 0."""
-        path = tmp_path / "learner.json"
-        learner = taught(row)
-        learner.policy()
-        save(learner, path)
-        content = json.loads(path.read_text())
-        policies = content["state"]["target"]["policies"]
-        for fewer in ([], policies[1:], [*policies, policies[-1]], [*policies[:-1], {}]):
-            content["state"]["target"]["policies"] = fewer
-            path.write_text(json.dumps(content))
-            with pytest.raises(InvalidInput, match="checksum"):
-                load(path, learner.noise)
-
     def test_points_are_never_taken_from_the_actions(self, row: Row) -> None:
         """A person's side works them out again, from the decision set or from the ticket."""
         policy = taught(row).policy()
@@ -741,26 +724,3 @@ class LearnerContract:
             made.append(json.loads(json.dumps(fields)))
             table.update(kept)
         return made
-
-    def test_damaged_files_are_refused(self, row: Row, tmp_path: Path) -> None:
-        path = tmp_path / "learner.json"
-        learner = taught(row)
-        save(learner, path)
-        load(path, learner.noise)
-        content = json.loads(path.read_text())
-        for key, value in [
-            ("space", 1),
-            ("budget", "x"),
-            ("domain", {"lower": [10**400]}),
-            ("state", {}),
-            ("learner", "nobody"),
-            ("schema", 99),
-            ("kind", "policy"),
-        ]:
-            path.write_text(json.dumps({**content, key: value}))
-            with pytest.raises(InvalidInput):
-                load(path, learner.noise)
-        with pytest.raises(InvalidInput, match="cannot be read"):
-            load(tmp_path / "none.json")
-        with pytest.raises(InvalidInput, match="folder"):
-            save(taught(row), tmp_path / "none" / "learner.json")

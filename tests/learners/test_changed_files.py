@@ -169,3 +169,36 @@ def test_a_file_imports_nothing(
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     fields = content(learner, tmp_path / "learner.json")
     refused({**fields, "learner": "brought_along:Any"}, tmp_path / "learner.json", "import brought")
+
+
+def test_a_file_that_is_not_what_its_checksum_says(tmp_path: Path) -> None:
+    """Guarantees come from the policies in it; without them a file would promise epsilon 0."""
+    path = tmp_path / "learner.json"
+    save(heard(ROWS["partition"]), path)
+    load(path)
+    whole = json.loads(path.read_text())
+    policies = whole["state"]["target"]["policies"]
+    for fewer in ([], policies[1:], [*policies, policies[-1]], [*policies[:-1], {}]):
+        target = {**whole["state"]["target"], "policies": fewer}
+        path.write_text(json.dumps({**whole, "state": {**whole["state"], "target": target}}))
+        with pytest.raises(InvalidInput, match="checksum"):
+            load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"space": 1}, "was 1; it must be"),
+        ({"budget": "x"}, "damaged"),
+        ({"domain": {"lower": [10**400]}}, "lacks the field 'upper'"),
+        ({"state": {}}, "damaged"),
+        ({"learner": "nobody"}, "'nobody' is unknown"),
+        ({"schema": 99}, "schema 99"),
+        ({"kind": "policy"}, "no learner"),
+    ],
+)
+def test_files_of_something_else(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    fields = content(heard(ROWS["partition"]), tmp_path / "learner.json")
+    refused({**fields, **change}, tmp_path / "learner.json", message)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        load(tmp_path / "none.json")

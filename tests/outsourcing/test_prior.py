@@ -119,29 +119,6 @@ def test_what_is_a_rows_own(family: Family) -> None:
     np.testing.assert_allclose(known, 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("same_for_all", [False, True])
-def test_some_rows_only(family: Family, same_for_all: bool) -> None:
-    rng = np.random.default_rng(2)
-    beliefs = unsure_rows(rng, 9, 2)
-    if same_for_all:
-        beliefs = RowBeliefs(beliefs.mean, np.array([[0.2, 0.5]]))
-    prior = RowPrior((0.5, 2.0), 3.0, family=family)
-    others = np.array([4, 2, 4, 8])
-    for row in (2, 0):
-        whole = prior.covariance(row, beliefs)
-        np.testing.assert_array_equal(prior.covariance(row, beliefs, others), whole[others])
-    assert prior.covariance(4, beliefs, others)[[0, 2]].tolist() == [3.0, 3.0]
-
-
-def test_computing_leaves_beliefs_alone() -> None:
-    beliefs = unsure_rows(np.random.default_rng(0), 5, 2)
-    mean, variance = beliefs.mean.copy(), beliefs.variance.copy()
-    RowPrior(1.0, family="matern32").covariance(0, beliefs)
-    np.testing.assert_array_equal(beliefs.mean, mean)
-    np.testing.assert_array_equal(beliefs.variance, variance)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

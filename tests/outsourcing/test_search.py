@@ -199,25 +199,8 @@ class TestTheWholeSearch:
         assert turn.answered == ROUNDS - len(lost)
         assert len({one.row for one in turn.asked}) == ROUNDS
 
-    def test_parquet_files(self, parties: Parties, tmp_path: Path) -> None:
-        pytest.importorskip("pyarrow")
-        other = parties.twin(tmp_path / "other")
-        other.ask, other.answers = (other.folder / f"{n}.parquet" for n in ("ask", "answers"))
-        assert story(other.play()) == story(parties.play())
-
 
 class TestInterruptions:
-    def test_one_search_is_many_processes(self, parties: Parties, tmp_path: Path) -> None:
-        """A modeler who keeps everything in memory asks the same as one who forgets it."""
-        other = parties.twin(tmp_path / "other")
-        forgetful = parties.play()
-        search = other.search()
-        turn = search.step(other.ask, other.answers, rounds=ROUNDS, batch=BATCH)
-        while not turn.done:
-            other.curate()
-            turn = search.step(other.ask, other.answers, rounds=ROUNDS, batch=BATCH)
-        assert story(turn) == story(forgetful)
-
     def test_a_repeated_turn_does_nothing(self, parties: Parties) -> None:
         first = parties.model()
         written = contents(parties.folder)
@@ -264,7 +247,6 @@ class TestInterruptions:
                 assert (parties.folder / name).read_bytes() == (whole.folder / name).read_bytes(), (
                     name
                 )
-            assert parties.search().asked == whole.search().asked
             keys = [read_key(side.key) for side in (parties, whole)]
             assert len({key and key.answers for key in keys}) == 1
             if not reached:

@@ -11,7 +11,9 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ from discreet.outsourcing.key import keep_answers, read_key, state_of
 from discreet.privacy import SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.chance import RARE
-from tests.outsourcing.cases import contents, release, table
+from tests.outsourcing.cases import ask, contents, kept, publish, release, table
 from tests.outsourcing.stopping import WAYS, Stopped, killed
 
 MANY = 200
@@ -61,14 +63,28 @@ def seen(folder: Path) -> set[str]:
 def draw(folder: Path, again: bool = False, out: str = "out") -> Certificate:
     """What `discreet curate` does."""
     made = release(folder / "key", noise=Unseeded(), again=again)
-    Curator(folder / "key").publish(made.release, folder / out)
+    publish(folder / "key", made, folder / out)
     return made
 
 
-def key_of(folder: Path) -> list[Certificate]:
-    key = read_key(folder / "key")
-    assert key is not None
-    return [drawn.certificate for drawn in key.drawn]
+def certificates(folder: Path) -> list[Certificate]:
+    return [drawn.certificate for drawn in kept(folder / "key").drawn]
+
+
+def stops(
+    tmp_path: Path, stopped: Stopped, act: Callable[[Path], object], least: int
+) -> Iterator[Path]:
+    """Copies of the folder `first`, in each of which `act` was stopped at the next of its steps,
+    of which there are more than `least`; in the last it came to its end."""
+    (tmp_path / "first").mkdir(exist_ok=True)
+    for step in range(MANY):
+        folder = tmp_path / str(step)
+        shutil.copytree(tmp_path / "first", folder)
+        reached = stopped(step, lambda folder=folder: act(folder))  # type: ignore[misc]
+        yield folder
+        if not reached:
+            break
+    assert least < step < MANY - 1
 
 
 def older_is_refused(folder: Path, older: Path) -> bool:
@@ -87,114 +103,73 @@ def older_is_refused(folder: Path, older: Path) -> bool:
 
 
 def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
-    for step in range(MANY):
-        folder = tmp_path / str(step)
-        folder.mkdir()
-        reached = stopped(step, lambda folder=folder: draw(folder))  # type: ignore[misc]
+    for folder in stops(tmp_path, stopped, draw, 25):
         before = seen(folder)
         final = draw(folder)
         # One release, whatever happened; what could be seen before is what is there now.
         assert before | seen(folder) == {final.sha256}
-        assert [one.release for one in key_of(folder)] == [final.release]
+        assert [each.release for each in certificates(folder)] == [final.release]
         assert final.earlier == ()
         assert ReleasedTable.read(folder / "out").certificate.to_json() == final.to_json()
         # Nothing is left over.
         assert sorted(path.name for path in folder.iterdir()) == ["key", "out"]
         names = {path.name for path in (folder / "key").iterdir()}
         assert names == {"key.sqlite", "SECRET.txt", f"{final.release}.published"}
-        if not reached:
-            break
-    assert step > 25
 
 
 def test_a_new_release(tmp_path: Path, stopped: Stopped) -> None:
     (tmp_path / "first").mkdir()
     first = draw(tmp_path / "first")
-    for step in range(MANY):
-        folder = tmp_path / str(step)
-        shutil.copytree(tmp_path / "first", folder)
-        reached = stopped(
-            step,
-            lambda folder=folder: draw(folder, again=True, out="two"),  # type: ignore[misc]
-        )
-        if not reached:
-            break
-        key = read_key(folder / "key")
-        assert key is not None
-        between = key_of(folder)
-        known = {one.sha256 for one in between}
-        assert seen(folder) <= known
+    for folder in stops(tmp_path, stopped, partial(draw, again=True, out="two"), 20):
+        assert seen(folder) <= {each.sha256 for each in certificates(folder)}
         if len(seen(folder)) > 1:
             assert older_is_refused(folder, tmp_path / "first")
-        last = between[-1].release
-        finished = key.drawn[-1].published and last != first.release
+        last = kept(folder / "key").drawn[-1]
+        finished = last.published and last.certificate.release != first.release
         final = draw(folder, again=True, out="three" if finished else "two")
         # Everything that anybody could see is counted in the last certificate.
-        known = {one.sha256 for one in key_of(folder)}
+        known = {each.sha256 for each in certificates(folder)}
         assert {first.sha256, final.sha256} <= seen(folder) <= known
         assert len(final.earlier) == len(known) - 1
         # A stopped command repeated means the same release, unless it was done but for goodbye.
         assert len(known) == (3 if finished else 2)
-    assert step > 20
 
 
 def test_a_release_that_is_written_out_again(tmp_path: Path, stopped: Stopped) -> None:
     (tmp_path / "first").mkdir()
     made = draw(tmp_path / "first")
-    for step in range(MANY):
-        folder = tmp_path / str(step)
-        shutil.copytree(tmp_path / "first", folder)
-        (folder / "out" / "rows.csv").write_text("damaged")
-        reached = stopped(step, lambda folder=folder: draw(folder))  # type: ignore[misc]
+    (tmp_path / "first" / "out" / "rows.csv").write_text("damaged")
+    for folder in stops(tmp_path, stopped, draw, 5):
         assert draw(folder).release == made.release
         assert seen(folder) == {made.sha256}
-        if not reached:
-            break
-    assert step > 5
 
 
 @pytest.mark.parametrize("protected", [True, False])
 def test_answers(tmp_path: Path, stopped: Stopped, protected: bool) -> None:
     rules = AnswerRules(2, 1.0, 1e-6, (0.0, 10.0)) if protected else AnswerRules(2)
-    for step in range(MANY):
-        folder = tmp_path / str(step)
-        folder.mkdir()
-        key, out = folder / "key", folder / "answers.csv"
-        made = release(key, answers=rules)
+    (tmp_path / "first").mkdir()
+    made = release(tmp_path / "first" / "key", answers=rules)
 
-        def answer(
-            *rows: int, key: Path = key, out: Path = out, name: str = made.release
-        ) -> list[float | None]:
-            given = Curator(key).answer(name, [Question(1 + i, r) for i, r in enumerate(rows)])
-            write_answers(name, given, out)
-            return [one.answer for one in given]
+    def answer(folder: Path, *rows: int) -> list[float | None]:
+        answers = ask(folder / "key", made, *rows)
+        write_answers(made.release, answers, folder / "answers.csv")
+        return [each.answer for each in answers]
 
-        first = answer(4, 0)
-        reached = stopped(step, lambda answer=answer: answer(4, 0, 7, 4, 2))  # type: ignore[misc]
-        visible = [one.answer for one in read_answers(out)[1]]
-        assert visible[:2] == first
-        assert len(visible) in (2, 5)
-        noted = [one.value for one in key_log(key)]
-        final = answer(4, 0, 7, 4, 2)
+    def visible(folder: Path) -> list[float | None]:
+        return [each.answer for each in read_answers(folder / "answers.csv")[1]]
+
+    first, more = answer(tmp_path / "first", 4, 0), (4, 0, 7, 4, 2)
+    for folder in stops(tmp_path, stopped, lambda folder: answer(folder, *more), 4):
+        before, noted = visible(folder), [given.value for given in kept(folder / "key").answers]
+        assert before[:2] == first
+        assert len(before) in (2, 5)
+        final = answer(folder, *more)
         # What was seen stays, and so does what was noted and perhaps seen.
-        assert final[: len(visible)] == visible
+        assert final[: len(before)] == before
         assert final[: len(noted)] == noted
-        assert answer(4, 0, 7, 4, 2) == final
-        assert [one.answer for one in read_answers(out)[1]] == final
-        if protected:
-            assert len(set(final)) == 5
-        else:
-            assert final[0] == final[3]
-        assert len(key_log(key)) == 5
-        if not reached:
-            break
-    assert step > 4
-
-
-def key_log(key: Path) -> tuple[answering.GivenAnswer, ...]:
-    found = read_key(key)
-    assert found is not None
-    return found.answers
+        assert answer(folder, *more) == final == visible(folder)
+        assert len(set(final)) == 5 if protected else final[0] == final[3]
+        assert len(kept(folder / "key").answers) == 5
 
 
 def test_what_was_half_written_was_seen_by_nobody(
@@ -222,10 +197,10 @@ def test_what_was_half_written_was_seen_by_nobody(
                 break
             halves += file.read_bytes() != before and file.with_name("key.sqlite-journal").exists()
             # It is taken back whole by whoever comes next.
-            assert key_log(folder / "key") == ()
-            assert len(key_of(folder)) == 1
+            assert kept(folder / "key").answers == ()
+            assert len(certificates(folder)) == 1
             act(folder / "key")
-            assert len(key_log(folder / "key")) == (count if name == "answers" else 0)
+            assert len(kept(folder / "key").answers) == (count if name == "answers" else 0)
         assert halves > 0, name
 
 
@@ -251,18 +226,18 @@ def test_answers_of_a_process_that_is_killed_at_any_time(
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         seen = ast.literal_eval(seen_file.read_text())
-        assert [one.value for one in key_log(key)][: len(seen)] == seen
+        assert [one.value for one in kept(key).answers][: len(seen)] == seen
 
 
 def test_a_second_draw_is_refused_by_the_key_itself(tmp_path: Path) -> None:
     key = tmp_path / "key"
     made = release(key, answers=AnswerRules(2, 1.0, 1e-6, (0.0, 10.0)))
     Curator(key).answer(made.release, [Question(1, 3)])
-    (before,) = key_log(key)
+    (before,) = kept(key).answers
     other = replace(before, question=2, value=(before.value or 0.0) + 1.0)
     with (
         pytest.raises(InvalidInput, match="UNIQUE"),
         state_of(key).changing() as state,
     ):
         keep_answers(state, [other])
-    assert key_log(key) == (before,)
+    assert kept(key).answers == (before,)

@@ -228,8 +228,10 @@ class TestTheWholeLaw:
 class TestTheExponentialMechanism:
     """Weights are whole numbers below 2^106, and the integer drawn is uniform: ratios are exact."""
 
-    @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 20.0, 700.0, 1e4])
-    @pytest.mark.parametrize("options", [2, 3, 1000, 2**16])
+    @pytest.mark.parametrize(
+        ("options", "epsilon"),
+        [*product([2, 3, 1000], [1e-6, 1e-3, 1.0, 20.0, 700.0, 1e4]), (2**16, 1.0), (2**16, 700.0)],
+    )
     def test_no_ratio_exceeds_epsilon(self, options: int, epsilon: float) -> None:
         """Neighbours whose scores differ by all of the range, in the way that is the worst."""
         mechanism = ExponentialMechanism(epsilon)

@@ -35,14 +35,6 @@ EPSILONS = [0.1, 1.0, 3.0, 10.0]
 SHAPES = [(bins, size) for bins in range(1, 5) for size in range(1, bins + 1)]
 
 
-@pytest.fixture(params=["simulated", "secure"])
-def noise(request: pytest.FixtureRequest) -> NoiseSource:
-    if request.param == "simulated":
-        return SimulatedNoise(20240607)
-    pytest.importorskip("opendp")
-    return SecureNoise()
-
-
 def all_reports(bins: int, size: int) -> list[Report]:
     """Every set of `size` bins with every choice of signs."""
     return list(product(combinations(range(bins), size), product((-1, 1), repeat=size)))
@@ -198,45 +190,28 @@ class TestSubsetSelectionEstimates:
 
     @pytest.mark.parametrize(("size", "epsilon"), [(1, 1.0), (2, 0.5), (3, 2.0), (6, 1.0)])
     def test_unbiased_with_the_stated_variance(self, size: int, epsilon: float) -> None:
-        """20,000 estimates from 20 reports each."""
-        batches, batch = 20_000, 20
+        """5,000 estimates from 20 reports each, of signs, and of masses unless all are reported."""
+        batches, batch = 5_000, 20
         bins, signs = people_of([*self.MASSES], [*self.MEANS], batches * batch)
         mechanism = SignedSubsetSelection(6, size, epsilon)
-        chosen, reported = mechanism.privatise(bins, signs, SimulatedNoise(11))
+        drawn = mechanism.privatise(bins, signs, SimulatedNoise(11))
+        chosen, reported = (part.reshape(batches, batch, size) for part in drawn)
         masses, means = np.array(self.MASSES), np.array(self.MEANS)
 
-        estimates = np.stack(
-            [
-                mechanism.estimate(c, r)
-                for c, r in zip(
-                    chosen.reshape(batches, batch, size),
-                    reported.reshape(batches, batch, size),
-                    strict=True,
-                )
-            ]
-        )
-        bound = mechanism.variance(masses) / batch
-        exact = bound - (masses * means) ** 2 / batch
-        error = np.sqrt(exact / batches)
-        assert (np.abs(estimates.mean(axis=0) - masses * means) / error).max() < 4.5
-        np.testing.assert_allclose(estimates.var(axis=0), exact, rtol=0.04)
-        np.testing.assert_allclose(estimates.var(axis=0)[2:], bound[2:], rtol=0.03)
+        def check(estimates: NDArray, expected: NDArray, variance: NDArray) -> None:
+            error = np.sqrt(variance / batches)
+            assert (np.abs(estimates.mean(axis=0) - expected) / error).max() < 4.5
+            np.testing.assert_allclose(estimates.var(axis=0), variance, rtol=0.08)
 
-    @pytest.mark.parametrize(("size", "epsilon"), [(1, 1.0), (2, 0.5), (3, 2.0)])
-    def test_masses_are_unbiased_with_the_stated_variance(self, size: int, epsilon: float) -> None:
-        batches, batch = 20_000, 20
-        bins, signs = people_of([*self.MASSES], [*self.MEANS], batches * batch)
-        mechanism = SignedSubsetSelection(6, size, epsilon)
-        chosen, _ = mechanism.privatise(bins, signs, SimulatedNoise(12))
         estimates = np.stack(
-            [mechanism.estimate_mass(c) for c in chosen.reshape(batches, batch, size)]
+            [mechanism.estimate(c, r) for c, r in zip(chosen, reported, strict=True)]
         )
-        masses = np.array(self.MASSES)
-        shown = 2 * mechanism.other_probability + mechanism.mass_contrast * masses
-        variance = shown * (1 - shown) / mechanism.mass_contrast**2 / batch
-        error = np.sqrt(variance / batches)
-        assert (np.abs(estimates.mean(axis=0) - masses) / error).max() < 4.5
-        np.testing.assert_allclose(estimates.var(axis=0), variance, rtol=0.03)
+        exact = (mechanism.variance(masses) - (masses * means) ** 2) / batch
+        check(estimates, masses * means, exact)
+        if size < 6:
+            shown = 2 * mechanism.other_probability + mechanism.mass_contrast * masses
+            variance = shown * (1 - shown) / mechanism.mass_contrast**2 / batch
+            check(np.stack([mechanism.estimate_mass(c) for c in chosen]), masses, variance)
 
     @pytest.mark.parametrize("bins", [2, 3, 10])
     def test_reports_of_all_bins_say_nothing_about_masses(self, bins: int) -> None:
@@ -344,14 +319,14 @@ def test_k_ary_response_is_size_1() -> None:
 class TestUnaryEncoding:
     @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
     def test_unbiased_with_the_stated_variance(self, epsilon: float) -> None:
-        batches, batch = 20_000, 20
+        batches, batch = 5_000, 20
         bins, signs = people_of([0.6, 0.4, 0.0], [0.5, -0.25, 0.0], batches * batch)
         mechanism = UnaryEncoding(3, epsilon)
         bits = mechanism.privatise(bins, signs, SimulatedNoise(5))
         estimates = np.stack([mechanism.estimate(b) for b in bits.reshape(batches, batch, 6)])
         error = estimates.std(axis=0) / math.sqrt(batches)
         assert (np.abs(estimates.mean(axis=0) - [0.3, -0.1, 0.0]) / error).max() < 4.5
-        assert estimates[:, 2].var() == pytest.approx(mechanism.variance() / batch, rel=0.03)
+        assert estimates[:, 2].var() == pytest.approx(mechanism.variance() / batch, rel=0.08)
 
     @pytest.mark.parametrize("epsilon", EPSILONS)
     def test_variance(self, epsilon: float) -> None:
@@ -367,7 +342,7 @@ def exact_cells(cells: int, cell: int, reward: float) -> NDArray[np.float64]:
 
 
 class TestLaplaceOnCells:
-    @pytest.mark.parametrize("cells", [2, 3, 5])
+    @pytest.mark.parametrize("cells", [2, 3])
     @pytest.mark.parametrize("epsilon", EPSILONS)
     def test_the_largest_log_ratio_is_epsilon(self, cells: int, epsilon: float) -> None:
         """|log ratio| <= l1 distance / scale, attained at the second record's own numbers."""

@@ -118,7 +118,7 @@ class TestAgainstOpenDp:
 
 
 class TestAgainstDpAccounting:
-    @settings(deadline=None, max_examples=8)
+    @settings(deadline=None, max_examples=5)
     @given(drawn=events, delta=deltas)
     def test_compositions_agree_with_its_accountant(self, drawn: list[Event], delta: float) -> None:
         accountant = PLDAccountant(
@@ -161,7 +161,7 @@ class TestAgainstClosedForms:
 
 
 class TestLaws:
-    @settings(deadline=None, max_examples=8)
+    @settings(deadline=None, max_examples=5)
     @given(drawn=events, more=events, delta=deltas)
     def test_more_events_never_cost_less(
         self, drawn: list[Event], more: list[Event], delta: float
@@ -170,7 +170,7 @@ class TestLaws:
         slack = 2e-3 * (len(drawn) + len(more))
         assert composed_epsilon([*drawn, *more], delta) >= composed_epsilon(drawn, delta) - slack
 
-    @settings(deadline=None, max_examples=8)
+    @settings(deadline=None, max_examples=5)
     @given(drawn=events, share=st.floats(0.1, 1.0))
     def test_a_larger_delta_never_costs_more(self, drawn: list[Event], share: float) -> None:
         large, small = composed_epsilon(drawn, 0.1), composed_epsilon(drawn, 0.1 * share)

@@ -48,11 +48,6 @@ def _opendp_is_looked_for_again() -> Iterator[None]:
     _opendp.cache_clear()
 
 
-@pytest.fixture(params=["simulated", "secure"])
-def noise(request: pytest.FixtureRequest) -> NoiseSource:
-    return SimulatedNoise(20240607) if request.param == "simulated" else SecureNoise()
-
-
 def shows(probability: float | Fraction, word: int) -> bool:
     """Whether a secure coin shows True when the random word is `word`."""
     return bool(ScriptedNoise([word]).coins(probability, 1)[0])
@@ -119,22 +114,16 @@ class TestCoins:
 
 
 class TestBelow:
-    @pytest.mark.parametrize("bound", [1, 2, 3, 7, 10, 64])
+    @pytest.mark.parametrize("bound", [1, 2, 3, 7, 10, 64, 2**61 + 1, 2**62 - 1, 2**62])
     def test_uniform(self, noise: NoiseSource, bound: int) -> None:
-        drawn = noise.below(bound, 50_000)
+        drawn = noise.below(bound, (5000, 10))
         assert drawn.dtype == np.int64
+        assert drawn.shape == (5000, 10)
         assert drawn.min() >= 0
         assert drawn.max() < bound
-        if bound > 1:
-            counts = np.bincount(drawn, minlength=bound)
+        if 1 < bound < 100:
+            counts = np.bincount(drawn.ravel(), minlength=bound)
             assert stats.chisquare(counts).pvalue > UNLUCKY
-
-    @pytest.mark.parametrize("bound", [3, 2**62, 2**62 - 1, 2**61 + 1])
-    def test_large_bounds_stay_in_range(self, noise: NoiseSource, bound: int) -> None:
-        drawn = noise.below(bound, (100, 10))
-        assert drawn.shape == (100, 10)
-        assert drawn.min() >= 0
-        assert drawn.max() < bound
 
     def test_words_past_the_last_whole_cycle_are_drawn_again(self) -> None:
         """2^64 = 1 modulo 3, so the last word would make 0 too likely by one word."""

@@ -25,7 +25,7 @@ pytest.importorskip("opendp")
 FAILURE = 1e-10  # of a test: its four bounds get a quarter each
 pytestmark = pytest.mark.chance(FAILURE)
 DRAWS = 4000
-SCALES = [1e-6, 0.1, 1.0, 2.0, 3.7, 1e6]
+SCALES = [1e-6, 3.7, 1e6]
 # On the grid of the noise and off it, small and large.
 VALUES = np.array([0.0, 0.1, 1 / 3, -12345.678])
 

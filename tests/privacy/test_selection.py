@@ -13,19 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
+from discreet.privacy import NoiseSource, SimulatedNoise, Unprotected
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.validation import InvalidInput
 
 UNLUCKY = 1e-6  # with words from a seed, so that such a test fails always or never
-
-
-@pytest.fixture(params=["simulated", "secure"])
-def noise(request: pytest.FixtureRequest) -> NoiseSource:
-    if request.param == "simulated":
-        return SimulatedNoise(20240607)
-    pytest.importorskip("opendp")
-    return SecureNoise()
 
 
 def by_definition(scores: list[float], score_range: float, epsilon: float) -> NDArray[np.float64]:

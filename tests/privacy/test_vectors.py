@@ -8,7 +8,9 @@ the sphere is known in closed form (SciPy's beta distribution).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -419,28 +421,22 @@ class TestFieldsAndDeterminism:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e-7, "1", None])
-    def test_epsilon(self, epsilon: object) -> None:
-        for make in (PrivUnit, l2_ball):
-            with pytest.raises(InvalidInput, match="epsilon was"):
-                make(3, epsilon)  # type: ignore[operator]
-
-    @pytest.mark.parametrize("dimension", [0, -1, 2.0, None, True])
-    def test_dimension(self, dimension: object) -> None:
-        with pytest.raises(InvalidInput, match="dimension was"):
-            PrivUnit(dimension, 1.0)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="dimension was"):
-            GaussianVector(dimension, 1.0, 1e-5)  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize("threshold", [-0.1, 1.0, math.nan, 0.9999])
-    def test_threshold(self, threshold: float) -> None:
-        with pytest.raises(InvalidInput, match="threshold was"):
-            PrivUnit(20, 1.0, threshold)
-
-    @pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
-    def test_delta(self, delta: float) -> None:
-        with pytest.raises(InvalidInput, match="delta was"):
-            GaussianVector(3, 1.0, delta)
+    @pytest.mark.parametrize(
+        ("name", "make", "bad"),
+        [
+            ("epsilon", lambda e: PrivUnit(3, e), [0.0, -1.0, math.nan, math.inf, 1e-7, "1", None]),
+            ("epsilon", lambda e: l2_ball(3, e), [0.0, math.nan, 1e-7]),
+            ("epsilon", lambda e: GaussianVector(3, e, 1e-5), [0.0, math.inf]),
+            ("dimension", lambda d: PrivUnit(d, 1.0), [0, -1, 2.0, None, True]),
+            ("dimension", lambda d: GaussianVector(d, 1.0, 1e-5), [0, -1, 2.0, None, True]),
+            ("threshold", lambda t: PrivUnit(20, 1.0, t), [-0.1, 1.0, math.nan, 0.9999]),
+            ("delta", lambda d: GaussianVector(3, 1.0, d), [0.0, 1.0, -1.0, math.nan]),
+        ],
+    )
+    def test_settings(self, name: str, make: Callable[[Any], object], bad: list[Any]) -> None:
+        for value in bad:
+            with pytest.raises(InvalidInput, match=f"{name} was"):
+                make(value)
 
     @pytest.mark.parametrize(
         "vectors", [[0.1, 0.2], [[0.1]], [[[0.1, 0.2]]], [["a", "b"]], [[1], [1, 2]]]

@@ -8,11 +8,12 @@ import pytest
 from discreet.domain import Box
 from discreet.problems.auxiliary import (
     AuxiliaryData,
-    BehaviourPolicy,
     auxiliary_from_table,
+    behaviour,
     draw_auxiliary,
     logged,
 )
+from discreet.problems.base import People
 from discreet.problems.classification import ClassificationProblem
 from discreet.problems.synthetic import CornerContexts, ExponentialMeans, exponential
 from discreet.validation import InvalidInput
@@ -33,12 +34,13 @@ def table() -> ClassificationProblem:
 @pytest.mark.parametrize("kappa", [0.0, 0.3, 1.0])
 def test_behaviour_policies_explore_as_much_as_they_say(arms: int, kappa: float) -> None:
     """kappa / K + (2 - 2 kappa) / (K (K - 1)) (0, ..., K - 1); K times the least of it is kappa."""
-    mu = BehaviourPolicy(arms, kappa).probabilities
+    mu = behaviour(arms, kappa)
     by_hand = [kappa / arms + (2 - 2 * kappa) / (arms * (arms - 1)) * k for k in range(arms)]
     np.testing.assert_allclose(mu, by_hand, atol=1e-12)
     assert mu.sum() == pytest.approx(1.0, abs=1e-12)
     assert arms * mu.min() == pytest.approx(kappa, abs=1e-12)
-    chosen = BehaviourPolicy(arms, kappa).choose(20_000, rng())
+    people = People(np.zeros((20_000, 1)), np.zeros((20_000, arms)))
+    chosen = logged(people, kappa, rng()).arms
     np.testing.assert_allclose(np.bincount(chosen, minlength=arms) / 20_000, mu, atol=0.015)
 
 
@@ -104,7 +106,4 @@ def test_bad_data_are_refused(
 def test_bad_behaviour_policies_are_refused() -> None:
     for arms, kappa, message in ((1, 1.0, "arms"), (3, 1.5, "kappa"), (3, -0.1, "kappa")):
         with pytest.raises(InvalidInput, match=message):
-            BehaviourPolicy(arms, kappa)
-    people = exponential().sample(5, rng())
-    with pytest.raises(InvalidInput, match=r"BehaviourPolicy\(3, kappa\)"):
-        logged(people, BehaviourPolicy(2), rng())
+            behaviour(arms, kappa)

@@ -78,8 +78,9 @@ def test_samples_that_are_refused(people, rng) -> None:
 
 def test_callers_cannot_change_the_table(rng) -> None:
     problem = classes()
-    problem.contexts[:] = 0.5
-    problem.labels[:] = 0
+    for array in (problem.contexts, problem.rewards, problem.labels):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
     problem.sample(30, rng).contexts[:] = 0.5
     assert len(np.unique(problem.contexts)) == 30
     assert len(np.unique(problem.labels)) == 3

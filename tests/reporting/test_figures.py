@@ -14,8 +14,11 @@ from matplotlib.text import Text
 
 from discreet.reporting.figures import Axis, heat, limits_of, lines, ruler
 from discreet.reporting.layout import (
+    BLUE,
     NARROW,
+    VERMILLION,
     WIDE,
+    Stroke,
     finish,
     legend_above,
     name_ends,
@@ -25,7 +28,6 @@ from discreet.reporting.layout import (
     spread,
     wrapped,
 )
-from discreet.reporting.palette import BLUE, VERMILLION, Stroke
 
 from .cases import overlapping
 
@@ -48,8 +50,7 @@ def frame(panels: tuple[str, ...]) -> pd.DataFrame:
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("panels", [("one",), ("one", "a panel whose name is long enough to wrap")])
-@pytest.mark.parametrize("intervals", ["bands", "bars"])
-@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(("intervals", "log"), [("bands", True), ("bars", False)])
 def test_nothing_overlaps_at_any_width(
     width: float, panels: tuple[str, ...], intervals: str, log: bool
 ) -> None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
-from discreet.experiments import people_of, simulate_all
+from discreet.experiments import people_of
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
@@ -123,36 +123,30 @@ def test_a_column_with_few_levels_gets_a_panel_for_each(tmp_path: Path) -> None:
         assert overlapping(figure) == []  # and a dollar sign must not start a formula
 
 
-def test_the_study_chooses_the_cut(tmp_path: Path) -> None:
-    write_table(tmp_path)
-    report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"
-    study, _ = run_study(tmp_path, TABLE, report=report, replicates=1)
-    (panel,) = cuts(study.problem.domain, study.report)
-    assert panel.axes == (2, 0)
-    assert panel.title == "cost ($) now ($) = 7"
-    assert panel.point[1] == pytest.approx(0.7)
-    one = "[report]\naxes = ['age']\nat = {sex = 1}\n"
-    study, _ = run_study(tmp_path, TABLE, report=one, replicates=1)
-    (panel,) = cuts(study.problem.domain, study.report)
-    assert (panel.axes, panel.title) == ((0,), "cost ($) now ($) = 5, sex = m")
+@pytest.mark.parametrize(
+    ("report", "axes", "titles"),
+    [
+        ({}, (0, 1), ["sex = f", "sex = m"]),
+        ({"axes": ["sex", "age"], "at": {"cost": 7}}, (2, 0), ["cost = 7"]),
+        ({"axes": ["age"], "at": {"sex": 1}}, (0,), ["cost = 5, sex = m"]),
+    ],
+)
+def test_the_study_chooses_the_cut(
+    report: dict[str, Any], axes: tuple[int, ...], titles: list[str]
+) -> None:
+    domain = Box(
+        (20.0, 0.0, 0.0), (60.0, 10.0, 1.0), ("age", "cost", "sex"), (None, 11, 2),
+        ((), (), ("f", "m")),
+    )  # fmt: skip
+    panels = cuts(domain, ReportEntry(**report))
+    assert [panel.title for panel in panels] == titles
+    assert all(panel.axes == axes for panel in panels)
+    cost = report.get("at", {}).get("cost", 5)
+    if 1 not in axes:
+        assert panels[0].point[1] == pytest.approx(cost / 10)
 
 
-def test_many_arms_have_a_legend_that_fits(tmp_path: Path) -> None:
-    study, made = run_study(tmp_path, exponential(2) + "arms = 12\n", replicates=1)
-    policy = made[0].policy
-    assert policy is not None
-    figure = drawn(policy, study, "title", NARROW)
-    figure.canvas.draw()
-    legend, axes = figure.legends[0].get_window_extent(), figure.axes[0].get_window_extent()
-    assert len(figure.legends[0].get_texts()) >= 12
-    assert legend.x1 <= figure.bbox.x1
-    assert legend.y0 >= axes.y1
-    # Read row by row.
-    at = {text.get_text(): text.get_window_extent() for text in figure.legends[0].get_texts()}
-    assert at["arm 1"].y0 == pytest.approx(at["arm 2"].y0)
-    assert at["arm 1"].x1 < at["arm 2"].x0
-
-
+@pytest.mark.usefixtures("unpainted")
 def test_very_many_arms_are_named_in_part(tmp_path: Path) -> None:
     problem = "[problem]\nname = 'kernel_grid'\ncontexts = 6\narms = 20\n"
     learners = "[[learners]]\nname = 'partition'\nnon_private = true\n"
@@ -167,6 +161,7 @@ def test_very_many_arms_are_named_in_part(tmp_path: Path) -> None:
     assert "from 0 to 1" in render_report(study, outcomes)
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("width", [4.5, NARROW])
 def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float) -> None:
     report = "[report]\naxes = ['age']\n"
@@ -191,6 +186,7 @@ def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float
     assert "an arbitrary choice, near the middle, as the study file makes none" in words
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> None:
     write_table(tmp_path)
     report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"
@@ -260,7 +256,7 @@ def test_arms_in_any_order_and_contexts_of_any_value() -> None:
     assert [panel.title for panel in panels] == ["sex = 1, smoker = 0", "sex = 1, smoker = 1"]
     made = [reward_map(policy, problem, panel, Nobody()) for panel in panels]
     assert made[0].arms.tolist() == [1.0, 5.0, 9.0]
-    assert dict(made[0].names) == {9.0: "high", 1.0: "low", 5.0: "middle"}
+    assert made[0].names == {9.0: "high", 1.0: "low", 5.0: "middle"}
     assert (len(made[0].places), made[0].places[-1]) == (61, 10.0)
     assert np.isnan(made[0].truth).all()
     unit = np.array([[1.0, 0.5, 0.0]])
@@ -285,8 +281,7 @@ def cut(count: int, title: str = "", truth: bool = True) -> RewardMap:
     return replace(made, cut=replace(panel, title=title), truth=truth)
 
 
-@pytest.mark.parametrize("width", [4.5, NARROW, WIDE])
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize(("count", "width"), [(1, 4.5), (1, NARROW), (2, WIDE), (3, WIDE)])
 def test_figures(count: int, width: float) -> None:
     maps = tuple(cut(place, f"smoker = {place}" if count > 1 else "") for place in range(count))
     figure = PolicyMaps("a map", maps, (-1.0, 1.0)).figure(width)
@@ -307,7 +302,7 @@ def names(figure: Figure) -> list[str]:
 
 
 def test_the_legend_says_what_is_known() -> None:
-    known = replace(cut(0), hindsight=True)
+    known = replace(cut(0), problem=Clinic())
     figure = PolicyMaps("", (known,), (0.0, 1.0)).figure(4.5)
     assert names(figure) == ["best in hindsight", "expected best", "given"]
     figure = PolicyMaps("", (cut(0, truth=False),), (0.0, 1.0)).figure(4.5)
@@ -327,6 +322,7 @@ def test_arms_without_points_have_maps_too() -> None:
     np.testing.assert_allclose(near, learner.policy().probabilities(domain.from_unit(point[None])))
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("other", ["capri", "partition"])
 def test_the_report(other: str, tmp_path: Any) -> None:
     budget = "epsilon = 4.0\ndelta = 1e-6" if other == "capri" else "epsilon = 4.0"
@@ -343,13 +339,3 @@ def test_the_report(other: str, tmp_path: Any) -> None:
     assert ("the other learners show the arms alone" in caption) == (other == "partition")
     who = "The learner is" if other == "capri" else "Learners under joint privacy are"
     assert f"{who} trusted with context, action and reward" in text
-
-
-def test_the_people_of_a_replicate_are_those_that_learners_meet(tmp_path: Any) -> None:
-    study, _ = run_study(tmp_path, GRID, LEARNERS.format(other="best_fixed", budget=""))
-    people = people_of(study.problem, 40, 7, 1)
-    best = study.settings[1]
-    (found,) = [
-        one for one in simulate_all(study.problem, [best], 40, 2, 7) if one.record.replicate == 1
-    ]
-    assert found.record.value == pytest.approx(float(people.best_fixed().sum()))

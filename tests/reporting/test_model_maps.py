@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from discreet.action_space import DecisionSets, PublicBox, PublicSet
+from discreet.action_space import PublicSet
 from discreet.domain import Box
-from discreet.experiments import Setting, simulate_all
+from discreet.experiments import simulate_all
 from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
-from discreet.privacy import Joint, NonPrivate
+from discreet.privacy import NonPrivate
 from discreet.problems.base import Problem
 from discreet.problems.catalog import load_problem
 from discreet.problems.decision_sets import DoseProblem, dose_means
@@ -28,12 +28,10 @@ from discreet.reporting.layout import NARROW
 from discreet.reporting.maps import PolicyMaps, scale_of
 from discreet.reporting.model_maps import ModelMap, Predicts, model_map
 from discreet.reporting.report import render_report
-from discreet.reporting.summary import summarise
-from discreet.reporting.words import protection
 from discreet.studies import ReportEntry, load_study
 from discreet.validation import FloatArray, InvalidInput
 
-from .cases import outcome, overlapping, setting
+from .cases import overlapping
 
 STUDY = """
 name = "points"
@@ -227,20 +225,7 @@ def _at(kidney: FloatArray, dose: FloatArray) -> FloatArray:
     return np.column_stack([dose, np.full((len(dose), 2), [60.0, 75.0]), kidney])
 
 
-def test_what_is_protected_in_words() -> None:
-    joint = Setting("gp_ucb", "gp_ucb, epsilon 1", Joint(1.0, 1e-6))
-    trusted, local = summarise([outcome(joint, 1.0)]), summarise([outcome(setting("a", 1.0), 1.0)])
-    own, public = DecisionSets(3), PublicBox()
-    assert "decision set" in protection(trusted, own)
-    assert "trusted" in protection(trusted, own)
-    assert protection(trusted, public).startswith("Only the reward of a person is protected")
-    assert "The learner is trusted with the rewards." in protection(trusted, public)
-    assert "trusted" not in protection(local, own) + protection(local, public)
-    assert "trusted with context, action and reward" in protection(trusted, 3)
-    assert protection(local, 3) == ""
-    assert protection(summarise([outcome(setting("uniform"), 1.0)]), own) == ""
-
-
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize(
     ("problem", "offered"),
     [("bumps", "up to 25 points of their own"), ("camelback", "any point of a box")],

@@ -6,12 +6,13 @@ import io
 import re
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from discreet.problems.base import Metric
+from discreet.reporting.numbers import ABSENT
 from discreet.reporting.summary import Summary, summarise
-from discreet.reporting.table import result_table, table_note
-from discreet.reporting.words import promise
+from discreet.reporting.words import promise, result_table, table_note
 
 from .cases import ROUNDS, outcome, promised, setting
 
@@ -49,7 +50,7 @@ def test_rows_hold_the_numbers() -> None:
         *("partition", "1", "50.50", "6.4", "0.5050", "+0.0500", "0.0000", "25%", "2")
     ]
     assert row(lines, "partition", "non-private")[2] == "80.50"
-    assert row(lines, "uniform")[1] == "–"  # noqa: RUF001
+    assert row(lines, "uniform")[1] == ABSENT
     assert any("higher is better" in line for line in lines)
     assert max(len(line.rstrip()) for line in lines) <= 80
 
@@ -67,47 +68,36 @@ def test_regret_says_lower_is_better() -> None:
     assert any("lower is better" in line for line in lines)
     assert row(lines, "partition", "1")[5:8] == ["+0.0500", "0.0000", "25%"]
     assert any("how much less regret" in line for line in lines)
-
-
-def test_one_replicate_has_no_error() -> None:
-    assert row(printed(small(replicates=1)), "partition", "1")[3] == "–"  # noqa: RUF001
-
-
-def test_without_a_single_choice_there_is_no_column_for_it() -> None:
-    lines = printed(summarise([outcome(setting("partition", 1.0), 1.0)]))
-    assert not any("fixed" in line for line in lines)
+    # One replicate has no error.
+    assert row(printed(small(replicates=1)), "partition", "1")[3] == ABSENT
 
 
 def test_gain_kept_says_what_it_compares() -> None:
     assert "Gain kept compares a learner with itself only" in " ".join(table_note(small()).split())
 
 
-def test_a_study_with_every_column_fits_80_columns() -> None:
-    made = [
-        outcome(setting(name, epsilon), value * ROUNDS, r)
-        for name, epsilon, value in (
-            ("local_kernel", 1.0, 294.44),
-            ("partition", None, 318.84),
-            ("uniform", None, 203.58),
-            ("best_fixed", None, 214.82),
-        )
-        for r in range(2)
+LONG = "a very long label of a learner " * 3
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "shown"),
+    [
+        ("local_kernel", {"partition": 318.84, "uniform": 203.58, "best_fixed": 214.82}, "29,444"),
+        ("[red]x[/red]", {}, "[red]x[/red]"),
+        (LONG, {}, "29,444"),
+    ],
+)
+def test_any_study_fits_80_columns(label: str, values: dict[str, float], shown: str) -> None:
+    """Whatever columns it has, and whatever a learner is called."""
+    runs = [
+        (setting("partition", 1.0, label), 294.44),
+        *((setting(n), v) for n, v in values.items()),
     ]
+    made = [outcome(ran, value * ROUNDS, r) for ran, value in runs for r in range(2)]
     lines = printed(summarise(made))
     assert max(len(line.rstrip()) for line in lines) <= 80
-    assert row(lines, "local_kernel", "1")
-
-
-def test_names_are_not_markup() -> None:
-    odd = setting("partition", 1.0, label="[red]x[/red]")
-    assert any("[red]x[/red]" in line for line in printed(summarise([outcome(odd, 1.0)])))
-
-
-def test_long_names_stay_within_80_columns() -> None:
-    long = setting("partition", 1.0, label="a very long label of a learner " * 3)
-    lines = printed(summarise([outcome(long, 1234567.0, r) for r in range(2)]))
-    assert max(len(line.rstrip()) for line in lines) <= 80
-    assert any("1,234,567" in line for line in lines)
+    assert any(shown in line for line in lines)
+    assert any("best" in line for line in lines) == bool(values)
 
 
 def test_promise_is_said_once_for_all_epsilons() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,96 +36,111 @@ def said(
     return verdict(summarise(made), problem)
 
 
-REST: dict[tuple[str, float | None], float] = {
-    ("best_fixed", None): 45.0,
-    ("uniform", None): 40.0,
-    ("partition", None): 80.0,
-}
+Values = dict[tuple[str, float | None], float]
+REST: Values = {("best_fixed", None): 45.0, ("uniform", None): 40.0, ("partition", None): 80.0}
+LESS: Values = {who: 100.0 - value for who, value in REST.items()}
+ONE, FOUR, OTHER = ("partition", 1.0), ("partition", 4.0), ("abse", 2.0)
+SINGLE = "giving everyone the best single choice"
 
 
-def test_worse_than_one_choice_for_everyone_is_said_first() -> None:
-    """What once read: kept 93% of the gain."""
-    values = {**REST, ("partition", None): 42.0, ("partition", 1.0): 41.86}
-    spoken = said(values)
-    assert spoken.headline == (
-        "The private learner did worse than giving everyone the best single choice, by more than "
-        "chance."
-    )
-    assert spoken.findings[0].startswith(
-        "Compared with giving everyone the best single choice, partition earned, per person, "
-        "0.0314 less at epsilon = 1 (95% interval 0.02"
-    )
-
-
-def test_better_and_what_privacy_cost() -> None:
-    spoken = said({**REST, ("partition", 1.0): 50.0, ("partition", 4.0): 78.0})
-    assert spoken.headline == (
-        "Every private learner did better than giving everyone the best single choice, by more "
-        "than chance."
-    )
-    over, cost = spoken.findings
-    assert ", per person, 0.050" in over
-    assert " more at epsilon = 1 (95% interval 0.04" in over
-    assert " and 0.330" in over
-    assert cost.startswith("The cost of privacy: compared with itself without privacy, partition")
-    assert "less at epsilon = 1 (95% interval 0.2" in cost
-
-
-def test_regret_is_better_where_there_is_less() -> None:
-    flipped = {who: 100.0 - value for who, value in REST.items()}
-    spoken = said({**flipped, ("partition", 1.0): 50.0}, "regret")
-    assert spoken.headline.startswith("The private learner did better than")
-    assert "less regret at epsilon = 1" in spoken.findings[0]
-    assert "more regret at epsilon = 1" in spoken.findings[1]
-
-
-def test_what_may_be_chance_is_not_called_a_gain() -> None:
-    noise = (0.0, 8.0, -8.0, 4.0)
-    spoken = said({**REST, ("partition", 1.0): 46.0}, noise=noise)
-    assert spoken.headline == (
-        "The private learner and giving everyone the best single choice are too close to call."
-    )
-    assert "less to" in spoken.findings[0]
-    assert "more; may be chance)" in spoken.findings[0]
-    assert "More replicates narrow the intervals." in spoken.basis
-
-
-def test_mixed_results_name_each() -> None:
-    values = {**REST, ("partition", 1.0): 30.0, ("partition", 4.0): 78.0, ("abse", 2.0): 44.95}
-    spoken = said(values)
-    assert spoken.headline == (
-        "Better than giving everyone the best single choice, by more than chance: partition at "
-        "epsilon = 4. Worse, by more than chance: partition at epsilon = 1. Too close to call: "
-        "abse at epsilon = 2."
-    )
-    assert "Worse than choosing at random: partition at epsilon = 1." in spoken.findings
-
-
-def test_one_repetition_tells_nothing() -> None:
-    spoken = said({**REST, ("partition", 1.0): 50.0}, noise=(0.0,))
-    assert spoken.headline.startswith(
-        "One repetition cannot tell whether the private learners beat"
-    )
-    assert "0.0500 more at epsilon = 1." in spoken.findings[0]
-    assert "no intervals" in spoken.basis
-    assert "interval" not in " ".join(spoken.findings)
-
-
-def test_negative_rewards() -> None:
-    values = {who: value - 1000.0 for who, value in REST.items()}
-    assert said({**values, ("partition", 1.0): -950.0}).headline.startswith(
-        "The private learner did b"
-    )
+@pytest.mark.parametrize(
+    ("values", "options", "headline", "findings"),
+    [
+        pytest.param(
+            {**REST, ("partition", None): 42.0, ONE: 41.86},
+            {},
+            f"The private learner did worse than {SINGLE}, by more than chance.",
+            (
+                f"Compared with {SINGLE}, partition earned, per person, 0.0314 less at epsilon = 1 "
+                "(95% interval 0.02",
+            ),
+            id="worse than one choice for everyone, though it kept 93% of the gain",
+        ),
+        pytest.param(
+            {**REST, ONE: 50.0, FOUR: 78.0},
+            {},
+            f"Every private learner did better than {SINGLE}, by more than chance.",
+            (
+                ", per person, 0.050",
+                " more at epsilon = 1 (95% interval 0.04",
+                " and 0.330",
+                "The cost of privacy: compared with itself without privacy, partition",
+                "less at epsilon = 1 (95% interval 0.2",
+            ),
+            id="better, and what privacy cost",
+        ),
+        pytest.param(
+            {**LESS, ONE: 50.0},
+            {"metric": "regret"},
+            f"The private learner did better than {SINGLE}, by more than chance.",
+            ("less regret at epsilon = 1", "more regret at epsilon = 1"),
+            id="regret is better where there is less",
+        ),
+        pytest.param(
+            {**REST, ONE: 46.0},
+            {"noise": (0.0, 8.0, -8.0, 4.0)},
+            f"The private learner and {SINGLE} are too close to call.",
+            ("less to", "more; may be chance)"),
+            id="what may be chance is no gain",
+        ),
+        pytest.param(
+            {**REST, ONE: 30.0, FOUR: 78.0, OTHER: 44.95},
+            {},
+            f"Better than {SINGLE}, by more than chance: partition at epsilon = 4. Worse, by more "
+            "than chance: partition at epsilon = 1. Too close to call: abse at epsilon = 2.",
+            ("Worse than choosing at random: partition at epsilon = 1.",),
+            id="mixed results name each",
+        ),
+        pytest.param(
+            {**REST, ONE: 50.0},
+            {"noise": (0.0,)},
+            f"One repetition cannot tell whether the private learners beat {SINGLE}: what follows "
+            "may be chance.",
+            ("0.0500 more at epsilon = 1.",),
+            id="one repetition tells nothing",
+        ),
+        pytest.param(
+            {**{who: value - 1000.0 for who, value in REST.items()}, ONE: -950.0},
+            {},
+            f"The private learner did better than {SINGLE}, by more than chance.",
+            (),
+            id="negative rewards",
+        ),
+        pytest.param(
+            REST,
+            {},
+            "This study has no private learner: it says how well the people could be served "
+            "without privacy.",
+            (),
+            id="no private learner",
+        ),
+    ],
+)
+def test_the_verdict(
+    values: Values, options: dict[str, Any], headline: str, findings: tuple[str, ...]
+) -> None:
+    spoken = said(values, **options)
+    assert spoken.headline == headline
+    for text in findings:
+        assert text in " ".join(spoken.findings)
 
 
 def test_the_basis_says_what_was_done() -> None:
-    basis = said({**REST, ("partition", 1.0): 50.0}).basis
-    assert "which nobody knew beforehand" in basis
-    assert "within each of 4 repetitions" in basis
-    assert "Student's t" in basis
-    assert "all 3 comparisons" in basis
-    assert "Holm" in basis
-    assert "draws new people" in basis
+    basis = said({**REST, ONE: 50.0}).basis
+    for words in (
+        "which nobody knew beforehand",
+        "within each of 4 repetitions",
+        "Student's t",
+        "all 3 comparisons",
+        "Holm",
+        "draws new people",
+    ):
+        assert words in basis
+    close = said({**REST, ONE: 46.0}, noise=(0.0, 8.0, -8.0, 4.0)).basis
+    assert "More replicates narrow the intervals." in close
+    once = said({**REST, ONE: 50.0}, noise=(0.0,))
+    assert "no intervals" in once.basis
+    assert "interval" not in " ".join(once.findings)
 
 
 def test_a_table_does_not_speak_for_other_people(tmp_path: Path) -> None:
@@ -159,7 +175,3 @@ def test_without_anything_to_compare_with() -> None:
         "Nothing was run that says whether the private learners beat choosing at random."
     )
     assert spoken.findings == ()
-
-
-def test_without_private_learners() -> None:
-    assert "no private learner" in said(REST).headline

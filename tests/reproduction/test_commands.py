@@ -283,10 +283,10 @@ WISHES: list[tuple[str, tuple[object, ...], str]] = [
     ("dubey-figure-1", ("--delta", 1.5), "delta was 1.5"),
     ("dubey-figure-2", ("--delta", 0.1), "varies it"),
     ("dubey-figure-1", ("--published",), "leaves no method out"),
-    ("dubey-figure-1", ("--method", "theirs"), "the method was 'theirs'; it must be one of publ"),
+    ("dubey-figure-1", ("--method", "theirs"), "the method was 'theirs'; it must be one of 'publ"),
     ("usca-error-rate", ("--delta", 1e-5), "needs none"),
     ("usca-error-rate", ("--published",), "leaves no method out"),
-    ("capri-regret", ("--method", "theirs"), "elimination, rigorous"),
+    ("capri-regret", ("--method", "theirs"), "'elimination, rigorous'"),
     # The first epoch of a learner takes more people than these.
     ("capri-regret", ("--rounds", 2), "horizon"),
     ("ldpmab-figure-7", ("--kappa", 1), "--kappa was given, but this figure does not vary it"),

@@ -55,9 +55,11 @@ def test_lemma_2_as_a_variance() -> None:
 
 
 def test_the_stream_draws_the_published_noise() -> None:
-    made = learner(Joint(1.0, 0.1), JOINT)
-    assert made._stream.scale == pytest.approx(math.sqrt(2.0) * JOINT.sigma(Joint(1.0, 0.1)))
-    assert made.batch_size == 1
+    kernel_learner = learner(Joint(1.0, 0.1), JOINT)
+    assert kernel_learner._stream.scale == pytest.approx(
+        math.sqrt(2.0) * JOINT.sigma(Joint(1.0, 0.1))
+    )
+    assert kernel_learner.batch_size == 1
 
 
 def test_the_coordinates_of_a_node_are_iid() -> None:
@@ -95,18 +97,18 @@ def test_above_epsilon_632_the_tree_keeps_less_than_it_promises(
 def test_what_is_as_published_is_saved_and_goes_on_the_same(
     budget: Budget, calibration: PublishedJoint | PublishedLocal, tmp_path: Path
 ) -> None:
-    made = learner(budget, calibration, 20)
+    kernel_learner = learner(budget, calibration, 20)
     people = BumpProblem().sample(10, np.random.default_rng(0))
-    run_learner(made, people, np.random.default_rng(1), SimulatedNoise(2))
-    assert made.guarantee().epsilon == pytest.approx(held(calibration, budget), rel=1e-5)
-    assert made.guarantee().trust_model == budget.trust_model
-    save(made, tmp_path / "learner")
-    again = load(tmp_path / "learner", copy.deepcopy(made.noise))
+    run_learner(kernel_learner, people, np.random.default_rng(1), SimulatedNoise(2))
+    assert kernel_learner.guarantee().epsilon == pytest.approx(held(calibration, budget), rel=1e-5)
+    assert kernel_learner.guarantee().trust_model == budget.trust_model
+    save(kernel_learner, tmp_path / "learner")
+    again = load(tmp_path / "learner", copy.deepcopy(kernel_learner.noise))
     assert again.calibration == calibration
-    for each in (made, again):
+    for each in (kernel_learner, again):
         run_learner(each, people, np.random.default_rng(3), SimulatedNoise(4))
-    assert again.policy().digest == made.policy().digest
-    assert again.guarantee() == made.guarantee()
+    assert again.policy().digest == kernel_learner.policy().digest
+    assert again.guarantee() == kernel_learner.guarantee()
 
 
 def test_lemma_3_and_theorem_1() -> None:
@@ -140,8 +142,8 @@ def test_lemma_5_and_6() -> None:
     budget, rule = Local(5.0, 0.1), PublishedLocal(1024)
     assert rule.sigma_gram(budget) ** 2 == pytest.approx(8.0 * math.log(25.0) / 25.0)
     assert rule.sigma_rewards(budget) ** 2 == pytest.approx(8.0 * math.log(50.0) / 25.0)
-    made = learner(budget, rule)
-    assert made.mode.local.scale == pytest.approx(rule.sigma_gram(budget))
+    kernel_learner = learner(budget, rule)
+    assert kernel_learner.mode.local.scale == pytest.approx(rule.sigma_gram(budget))
     least, kappa = rule.spectrum(seen(rule.sigma_gram(budget), 10, 10.0), 4)
     base = 32.0 * (8.0 + 2.0 * math.log(20_480.0))
     assert least == pytest.approx(rule.sigma_gram(budget) * base)

@@ -151,7 +151,7 @@ def test_figures_have_a_panel_for_each_kind_and_labels_apart(
         same = {"case": place, "trial": trial, "metric": "regret"}
         traced = {"along": np.arange(1, 33), "trace": trace}
         rows.append({**same, "value": trace[-1], "final": False, **traced, **promise})
-    figure = regret_figure(results_of(cases, pd.DataFrame(rows)), log_scale)
+    figure = regret_figure(None, results_of(cases, pd.DataFrame(rows)), log_scale)
     figure.canvas.draw()
     assert len(figure.axes) == len({case.panel for case in cases} - {None, ""})
     assert overlapping(figure) == []

@@ -8,20 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from discreet.experiments.engine import Row
+from discreet.experiments.engine import Row, Seed
 from discreet.reproduction.kharkovskii2020.attacks import (
     ATTACKS,
     LARGEST_ERROR,
+    LIKELIHOOD_RATIO,
     LOWER_BOUND,
-    by_known_rows,
+    RECONSTRUCTION,
+    SUBSPACE,
+    attacked,
     column_space,
     distinguish,
     example,
     likelihood_ratio,
     neighbour,
     noisy,
-    on_ours,
-    on_published,
     projected,
     reconstructed,
     subspace_score,
@@ -49,33 +50,32 @@ def test_neighbours_differ_in_one_row_by_1() -> None:
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_examples_take_their_branch_as_stated(branch: Taken) -> None:
-    made = RandomProjection(math.exp(1.1), 1e-5, 10)
+    algorithm = RandomProjection(math.exp(1.1), 1e-5, 10)
     rows = example(branch, 40, rng(3))
-    assert made.taken(rows) == made.taken(neighbour(rows)) == branch
+    assert algorithm.taken(rows) == algorithm.taken(neighbour(rows)) == branch
     if branch == "else":
         assert np.linalg.norm(rows, axis=1).max() == pytest.approx(25.0)
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_a_batch_of_releases_is_algorithm_1(branch: Taken) -> None:
-    made = RandomProjection(math.exp(1.1), 1e-5, 10)
+    algorithm = RandomProjection(math.exp(1.1), 1e-5, 10)
     rows = example(branch, 9, rng(1))
-    (batch,) = projected(made)(rows, 1, rng(2))
-    assert np.allclose(batch, made.release(rows, rng(2)))
+    (batch,) = projected(algorithm)(rows, 1, rng(2))
+    assert np.allclose(batch, algorithm.release(rows, rng(2)))
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_the_published_release_is_broken_with_certainty(branch: Taken) -> None:
-    algorithm = RandomProjection(math.exp(1.1), 1e-5, 10)
-    found = on_published(algorithm, branch, 300, rng(4))
-    assert (found["true_positive_rate"], found["false_positive_rate"]) == (1.0, 0.0)
+    (row,) = attacked(Seed(4, 0), SUBSPACE, branch, math.exp(1.1), 300)
+    assert (row["true_positive_rate"], row["false_positive_rate"]) == (1.0, 0.0)
     # More than the 3.0 that is claimed, by 300 trials alone.
-    assert found["mean"] > algorithm.epsilon > 3.0
-    assert algorithm.guarantee().epsilon == math.inf
+    assert row["mean"] > row["epsilon"] > 3.0
+    assert row["true_epsilon"] == math.inf
 
 
 def test_the_certainty_does_not_depend_on_which_row_moves_nor_where() -> None:
-    made = RandomProjection(math.exp(1.1), 1e-5, 10)
+    algorithm = RandomProjection(math.exp(1.1), 1e-5, 10)
     draws = rng(5)
     for _ in range(5):
         rows = draws.normal(0.0, 8.0, (20, 3))
@@ -83,15 +83,15 @@ def test_the_certainty_does_not_depend_on_which_row_moves_nor_where() -> None:
         step = draws.standard_normal(3)
         moved[draws.integers(20)] += 0.1 * step / np.linalg.norm(step)
         score = subspace_score(centred(rows), centred(moved))
-        found = distinguish(rows, moved, projected(made), score, 40, 1e-5, draws)
-        assert (found.true_positives, found.false_positives) == (40, 0)
+        row = distinguish(rows, moved, projected(algorithm), score, 40, 1e-5, draws)
+        assert (row.true_positives, row.false_positives) == (40, 0)
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_three_known_rows_give_away_all_others(branch: Taken) -> None:
-    found = by_known_rows(RandomProjection(math.exp(1.1), 1e-5, 10), branch, rng(6))
-    assert found["metric"] == LARGEST_ERROR
-    assert found["mean"] < 1e-9
+    (row,) = attacked(Seed(6, 0), RECONSTRUCTION, branch, math.exp(1.1), 1)
+    assert row["metric"] == LARGEST_ERROR
+    assert row["mean"] < 1e-9
 
 
 def test_reconstruction_works_in_more_dimensions() -> None:
@@ -133,11 +133,11 @@ def test_a_basis_spans_the_columns() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-@pytest.mark.parametrize("name", ["subspace", "likelihood ratio"])
+@pytest.mark.parametrize("name", [SUBSPACE, LIKELIHOOD_RATIO])
 def test_our_release_stays_below_what_is_certified(epsilon: float, name: str) -> None:
-    found, held = on_ours(epsilon, name, 1500, rng(13))
-    assert held == pytest.approx(epsilon)
-    assert 0.0 < found["mean"] < held
+    (row,) = attacked(Seed(13, 0), name, None, epsilon, 1500)
+    assert row["true_epsilon"] == pytest.approx(epsilon)
+    assert 0.0 < row["mean"] < epsilon
 
 
 def test_all_attacks_are_recorded() -> None:

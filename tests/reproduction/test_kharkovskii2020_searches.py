@@ -12,37 +12,39 @@ import pandas as pd
 import pytest
 
 from discreet.experiments.engine import Seed, frame_of
-from discreet.reproduction.base import Plan
+from discreet.reporting.searches import columns_figure, questions_figure
+from discreet.reproduction.base import Plan, Results
 from discreet.reproduction.kharkovskii2020.data_sets import (
+    SETTINGS,
     DrawnFunction,
     FixedOutcome,
     synthetic,
 )
-from discreet.reproduction.kharkovskii2020.methods import (
-    Method,
-    NonPrivateSearch,
-    Ours,
-    Published,
-    Random,
-    power,
-)
+from discreet.reproduction.kharkovskii2020.methods import RANDOM, Method, Ours, Published, Reference
 from discreet.reproduction.kharkovskii2020.searches import (
     ABOVE,
+    FREE,
     PO_GP_UCB_FIGURES,
     PO_GP_UCB_TABLES,
     RAW_REGRET,
     REFERENCES,
     REGRET,
+    TABLES,
+    Part,
+    Reported,
     SearchEntry,
+    Searches,
     entries_of,
     plan_of,
+    power,
     search,
 )
-from discreet.reproduction.kharkovskii2020.settings import SETTINGS
 from discreet.validation import InvalidInput
+from tests.reporting.cases import overlapping
 
 NAME = "synthetic-5"
 EPSILON = math.exp(1.1)
+RANDOM_ROWS = Reference(RANDOM)
 METHODS: tuple[Method, ...] = (
     Published(EPSILON, 10),
     Published(EPSILON, 10, "if"),
@@ -59,7 +61,8 @@ def data() -> DrawnFunction:
 
 def plan(data: DrawnFunction, methods: Sequence[Method] = METHODS, **options: Any) -> Plan:
     """Searches by some methods, of 6 questions unless it is said otherwise."""
-    entries = [SearchEntry("a table", NAME, method) for method in methods]
+    part = Part(NAME, (Reported(1.1, 10, None),))
+    entries = [SearchEntry(part, method) for method in methods]
     return plan_of(entries, {NAME: data}, **{"runs": 3, "seed": 5, "rounds": 6, **options})
 
 
@@ -85,7 +88,7 @@ def test_runs_are_repeatable_whatever_shares_the_work(data: DrawnFunction) -> No
 
 
 def test_equal_searches_run_once(data: DrawnFunction) -> None:
-    twice = plan(data, [Random(), Random(), NonPrivateSearch()], runs=4)
+    twice = plan(data, [RANDOM_ROWS, RANDOM_ROWS, FREE], runs=4)
     assert twice.total == len(list(twice.run())) == 8
     assert len(twice.results().records) == 2 + 2 + 2 + 1 + 1  # above non-private for Random
 
@@ -94,7 +97,7 @@ def test_random_rows_are_drawn_without_replacement(data: DrawnFunction) -> None:
     rows, outcome = data.rows[:30], np.random.default_rng(0).standard_normal(30)
     few = FixedOutcome(data.setting, "few", "", rows, 5.0, 1e-5, 1.0, outcome)
     # All rows of a table asked for: the best is among them.
-    assert search(Seed(5, 0), few, Random(), 30)[-1]["value"] == 0.0
+    assert search(Seed(5, 0), few, RANDOM_ROWS, 30)[-1]["value"] == 0.0
 
 
 def test_what_is_promised_and_what_is_held(data: DrawnFunction) -> None:
@@ -114,13 +117,9 @@ def test_what_is_promised_and_what_is_held(data: DrawnFunction) -> None:
     assert ours["trust_model"] == "outsourced"
     assert ours["noise_scale"] == pytest.approx(1.389, abs=1e-3)
     assert "within distance 1" in Ours(EPSILON).guarantee(data).sentence
-    assert math.isnan(held[Random()]["true_epsilon"])
+    assert math.isnan(held[RANDOM_ROWS]["true_epsilon"])
     for wanted, scale in ((2.0, 0.641), (3.0, 0.289)):
         assert Ours(math.exp(wanted)).scale(data) == pytest.approx(scale, abs=1e-3)
-    # A row that may move twice as far needs twice the noise.
-    far = Ours(EPSILON, radius=2.0)
-    assert far.scale(data) == pytest.approx(2.0 * Ours(EPSILON).scale(data))
-    assert far.guarantee(data).epsilon == pytest.approx(EPSILON)
 
 
 def test_records_of_a_method(data: DrawnFunction) -> None:
@@ -131,18 +130,18 @@ def test_records_of_a_method(data: DrawnFunction) -> None:
     def final(method: Method) -> np.ndarray:
         return frame[frame["case"] == METHODS.index(method)]["value"].to_numpy()
 
-    regret, raw, above = [one for one in results.records if one["method"] == "ours"]
-    assert [one["metric"] for one in (regret, raw, above)] == [REGRET, RAW_REGRET, ABOVE]
+    regret, raw, above = [row for row in results.records if row["method"] == "ours"]
+    assert [row["metric"] for row in (regret, raw, above)] == [REGRET, RAW_REGRET, ABOVE]
     mine = final(Ours(EPSILON))
     assert regret["mean"] == pytest.approx(mine.mean())
     assert regret["standard_error"] == pytest.approx(mine.std(ddof=1) / math.sqrt(3.0))
     assert raw["mean"] == regret["mean"]  # sigma_y is 1 here
-    assert above["mean"] == pytest.approx((mine - final(NonPrivateSearch())).mean())
+    assert above["mean"] == pytest.approx((mine - final(FREE)).mean())
     assert regret["trials"] == 3
     for key in ("dataset", "rounds", "epsilon", "delta", "r", "radius", "true_epsilon", "sigma_y"):
         assert key in regret
-    free = [one for one in results.records if one["method"] == "non-private"]
-    assert [one["metric"] for one in free] == [REGRET, RAW_REGRET]
+    free = [row for row in results.records if row["method"] == "non-private"]
+    assert [row["metric"] for row in free] == [REGRET, RAW_REGRET]
     assert free[0]["epsilon"] is None
     curve = results.curves[results.curves["case"] == METHODS.index(Ours(EPSILON))]
     assert curve["at"].tolist() == [1, 2, 3, 4, 5, 6]
@@ -150,7 +149,7 @@ def test_records_of_a_method(data: DrawnFunction) -> None:
 
 
 def test_a_search_finds_more_than_chance_where_it_can(data: DrawnFunction) -> None:
-    methods = (NonPrivateSearch(), Ours(math.exp(3.0), published_rule=True), Random())
+    methods = (FREE, Ours(math.exp(3.0), published_rule=True), RANDOM_ROWS)
     ends = plan(data, methods, runs=6, seed=11, rounds=40).results().ends
     free, ours, chance = ends.query("metric == @REGRET")["mean"]
     assert free < 0.5 * chance
@@ -162,44 +161,44 @@ def test_the_plan_of_a_table() -> None:
     assert part.data_set == "synthetic"
     entries = list(entries_of(part, synthetic()))
     stated = {
-        one.method.columns: one.paper
-        for one in entries
-        if isinstance(one.method, Published) and one.method.branch == "as stated"
+        row.how.columns: row.paper
+        for row in entries
+        if isinstance(row.how, Published) and row.how.branch == "as stated"
     }
     assert stated == {3: 0.073, 6: 0.038, 8: 0.018, 10: 0.014, 15: 0.118, 20: 0.137}
     forced = [
-        (one.method.columns, one.method.branch)
-        for one in entries
-        if isinstance(one.method, Published) and one.method.branch != "as stated"
+        (row.how.columns, row.how.branch)
+        for row in entries
+        if isinstance(row.how, Published) and row.how.branch != "as stated"
     ]
     assert forced == [(3, "if"), (6, "if"), (8, "if"), (10, "if")]
-    rest = [one.method for one in entries if not isinstance(one.method, Published)]
+    rest = [row.how for row in entries if not isinstance(row.how, Published)]
     assert rest == [Ours(EPSILON), Ours(EPSILON, True), *REFERENCES]
     assert SETTINGS["synthetic"].rounds == 50
-    assert {one.setting["table"] for one in entries} == {1}
+    assert {row.part.table for row in entries} == {1}
 
 
 def test_printed_numbers_are_for_the_papers_number_of_questions() -> None:
-    entries = [SearchEntry("Table 1", "synthetic", Random(), 0.073)]
+    entries = [SearchEntry(TABLES[3], RANDOM_ROWS, 0.073)]
     for rounds, paper in ((None, 0.073), (9, None)):
         plan = plan_of(entries, {"synthetic": synthetic()}, 1, 5, rounds)
-        assert {one["paper"] for one in plan.results().records} == {paper}
+        assert {row["paper"] for row in plan.results().records} == {paper}
 
 
 def test_the_plan_of_a_figure() -> None:
     parts = PO_GP_UCB_FIGURES.chosen(["synthetic"], ())
     entries = PO_GP_UCB_FIGURES.entries(parts, {"synthetic": synthetic()})
-    published = [one for one in entries if isinstance(one.method, Published)]
-    assert [(power(one.method.epsilon), one.paper) for one in published] == [
+    published = [row for row in entries if isinstance(row.how, Published)]
+    assert [(power(row.how.epsilon), row.paper) for row in published] == [
         ("e^1.1", 0.011), ("e^0.9", 0.069), ("e^0", 0.099), ("e^1.1", 0.011)
     ]  # fmt: skip
-    assert published[-1].method.name == "published, paper's branch"
-    assert {one.metric for one in entries} == {ABOVE}
+    assert published[-1].method == "published, paper's branch"
+    assert {row.part.metric for row in entries} == {ABOVE}
     # At length scale 5 the paper has no number; at e^3 the rule itself takes the branch "if".
     data = synthetic(5.0)
     ours = PO_GP_UCB_FIGURES.entries(PO_GP_UCB_FIGURES.chosen([NAME], ()), {NAME: data})
-    assert all(one.paper is None for one in ours)
-    taken = [one.method.facts(data)["branch"] for one in ours[:4]]
+    assert all(row.paper is None for row in ours)
+    taken = [row.how.facts(data)["branch"] for row in ours[:4]]
     assert taken == ["if", "else", "else", "if"]
 
 
@@ -207,7 +206,7 @@ def test_plans_leave_out_what_is_not_there_and_share_references() -> None:
     small = {"synthetic": synthetic()}
     parts = PO_GP_UCB_TABLES.chosen((), ())
     entries = PO_GP_UCB_TABLES.entries(parts, small)
-    assert {one.data_set for one in entries} == {"synthetic"}
+    assert {row.part.data_set for row in entries} == {"synthetic"}
     # Three tables with 6 r each; r = 15 and 20 of Table 1 take "else" as in the paper.
     assert len(entries) == 3 * (6 + 5) + 12
     assert plan_of(entries, small, 1, 5).total == len(entries) - 2 * len(REFERENCES)
@@ -216,27 +215,31 @@ def test_plans_leave_out_what_is_not_there_and_share_references() -> None:
     }  # fmt: skip
     assert PO_GP_UCB_TABLES.sizes == (50, 100)
     only = PO_GP_UCB_TABLES.entries(parts, small, ["ours"])
-    assert {one.method.name for one in only} == {"ours"}
+    assert {row.method for row in only} == {"ours"}
 
 
-def test_bad_wishes_are_refused(data: DrawnFunction) -> None:
-    for only, tables, message in (
-        (["adult"], [], "the data set was 'adult'"),
-        ([], [13], "the table was 13"),
-        (["loans"], [1], "no table is left"),
-    ):
-        with pytest.raises(InvalidInput, match=message):
-            PO_GP_UCB_TABLES.chosen(only, tables)
-    with pytest.raises(InvalidInput, match="rounds"):
-        PO_GP_UCB_TABLES.plan(rounds=0)
-    with pytest.raises(InvalidInput, match="the method was 'theirs'"):
-        PO_GP_UCB_TABLES.entries(PO_GP_UCB_TABLES.parts, {NAME: data}, ["theirs"])
-    with pytest.raises(InvalidInput, match="has 10000 rows"):
-        plan(data, [Random()], rounds=10_001)
-    with pytest.raises(InvalidInput, match="runs"):
-        plan(data, runs=0)
-    with pytest.raises(InvalidInput, match="jobs"):
-        plan(data).run(jobs=0)
+def test_numbers_that_cannot_work_are_refused(data: DrawnFunction) -> None:
+    for wish in ({"runs": 0}, {"rounds": 10_001}):
+        with pytest.raises(InvalidInput, match=next(iter(wish))):
+            plan(data, [RANDOM_ROWS], **wish)
+
+
+def test_figures_hold_for_few_methods_and_keep_labels_apart(data: DrawnFunction) -> None:
+    def results(what: Searches, methods: Sequence[str] = (), runs: int = 1) -> Results:
+        entries = what.entries(what.chosen([NAME], ()), {NAME: data}, methods)
+        return plan_of(entries, {NAME: data}, runs, 5, 5).results()
+
+    for methods, log_scale in (((), False), (("ours",), True), (("published",), True)):
+        for what, draw in (
+            (PO_GP_UCB_FIGURES, questions_figure),
+            (PO_GP_UCB_TABLES, columns_figure),
+        ):
+            assert draw(results(what, methods), log_scale).axes
+    figure = questions_figure(results(PO_GP_UCB_FIGURES, runs=2))
+    published, ours = figure.axes
+    assert published.get_ylim() == ours.get_ylim()
+    assert all(len(axes.texts) > 5 for axes in figure.axes)
+    assert overlapping(figure) == []
 
 
 def test_results_come_in_order_and_without_a_reference_nothing_is_above_it(
@@ -245,7 +248,7 @@ def test_results_come_in_order_and_without_a_reference_nothing_is_above_it(
     parts = PO_GP_UCB_FIGURES.chosen([NAME], ())
     entries = PO_GP_UCB_FIGURES.entries(parts, {NAME: data}, ["random", "published"])
     results = plan_of(entries, {NAME: data}, 2, 5, 4).results()
-    regrets = [one for one in results.records if one["metric"] == REGRET]
-    assert [one["method"] for one in regrets] == ["published"] * 3 + ["random"]
-    assert all(one["trials"] == 2 for one in regrets)
-    assert ABOVE not in {one["metric"] for one in results.records}
+    regrets = [row for row in results.records if row["metric"] == REGRET]
+    assert [row["method"] for row in regrets] == ["published"] * 3 + ["random"]
+    assert all(row["trials"] == 2 for row in regrets)
+    assert ABOVE not in {row["metric"] for row in results.records}

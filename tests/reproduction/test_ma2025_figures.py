@@ -10,8 +10,8 @@ import pytest
 from discreet.learners.partition.published import PublishedPartition
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import SyntheticProblem
+from discreet.reporting.ma2025 import density, setting_figure
 from discreet.reporting.reproduction import sweep_figure
-from discreet.reporting.transfer_setting import density, setting_figure
 from discreet.reproduction.cases import Case
 from discreet.reproduction.ma2025.figures import (
     FIGURE_6,
@@ -154,7 +154,7 @@ def test_the_figure_of_the_setting_has_both_reward_functions() -> None:
 
 def test_long_titles_take_two_lines() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "epsilon": [1.0], "rewards": "symmetric"}
-    figure = sweep_figure(FIGURE_7.plan(1, **wish).results(), "rounds", "people")
+    figure = sweep_figure(FIGURE_7, FIGURE_7.plan(1, **wish).results())
     titles = [axes.get_title("left") for axes in figure.axes]
     assert titles[0] == "ours, no auxiliary data, symmetric rewards"
     assert titles[2] == "ours, 2 sources of 60, epsilon 8, symmetric\nrewards"
@@ -163,7 +163,7 @@ def test_long_titles_take_two_lines() -> None:
 
 def test_labels_stay_apart() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "kappa": [0.0, 1.0]}
-    figure = sweep_figure(FIGURE_9A.plan(2, **wish).results(), "kappa", "kappa")
+    figure = sweep_figure(FIGURE_9A, FIGURE_9A.plan(2, **wish).results())
     assert [axes.get_title("left") for axes in figure.axes] == [
         "auxiliary epsilon 1, exponential rewards",
         "auxiliary epsilon 8, exponential rewards",

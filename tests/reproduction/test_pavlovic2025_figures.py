@@ -118,7 +118,7 @@ def test_the_share_of_wrong_contexts_counts_arms_that_are_left() -> None:
 def test_panels_share_their_axes_by_row_and_labels_stay_apart() -> None:
     wish = {"rounds": (60, 600), "method": ["ours", "elimination", "uniform"]}
     results = CAPRI_REGRET.plan(1, **wish).results()
-    figure = trade_off_figure(results)
+    figure = trade_off_figure(None, results)
     assert overlapping(figure) == []
     assert [axes.get_title("left") for axes in figure.axes] == list(
         dict.fromkeys(results.ends["panel"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from discreet.learners.partition.published import PublishedPolicy
 from discreet.learners.partition.tree import Bins
 from discreet.privacy import Local, NonPrivate
 from discreet.problems.synthetic import exponential, symmetric
-from discreet.reproduction.cases import Case, Probe, plan_of, serve
+from discreet.reproduction.cases import Case, serve
+from discreet.reproduction.ma2025.settings import Probe
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()
@@ -85,7 +87,7 @@ def test_an_arm_that_comes_back_is_not_given_up() -> None:
 
 def case(learner: str) -> Case:
     budget = NonPrivate() if learner == "uniform" else Local(8.0)
-    return Case(learner, PROBLEM, learner, 600, budget, probe=CONTEXT)
+    return Case(learner, PROBLEM, learner, 600, budget, probe=partial(Probe, CONTEXT, PROBLEM))
 
 
 @pytest.mark.parametrize("learner", ["partition", "published_partition", "uniform"])
@@ -101,16 +103,6 @@ def test_a_probe_changes_nothing_and_ends_in_the_records(learner: str) -> None:
         assert value == trace_of(watched, metric)[-1]
     if learner == "uniform":
         np.testing.assert_allclose(shares_of(watched), 1 / 3)
-
-
-def test_what_cannot_be_probed_is_refused_before_anything_runs() -> None:
-    with pytest.raises(InvalidInput, match="mean rewards are not known"):
-        Probe(CONTEXT, object())
-    for context in ((1.5, 0.5), (0.5,)):
-        with pytest.raises(InvalidInput, match="contexts"):
-            plan_of([replace(case("uniform"), probe=context)], 1, 0)
-    with pytest.raises(InvalidInput, match="chooses no arm"):
-        Probe(CONTEXT, PROBLEM)(object(), 1)  # type: ignore[arg-type]
 
 
 def test_mean_rewards_are_known_in_the_units_of_the_domain() -> None:

@@ -164,9 +164,9 @@ class Facts:
         self.refused = 0
         self.fault = ""
 
-    def add(self, name: str, content: bytes | str) -> None:
+    def add(self, name: str, shown: Any) -> None:
         """Note something public."""
-        self.seen.append((name, content.encode() if isinstance(content, str) else content))
+        self.seen.append((name, fingerprint(shown)))
 
     def refusal(self, name: str, error: Exception) -> None:
         """Note that something failed; its kind is public, its message stays with the person."""

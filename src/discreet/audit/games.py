@@ -45,7 +45,6 @@ from discreet.audit.exact import (
     Promise,
     Value,
     exact_of,
-    fingerprint,
 )
 from discreet.audit.ledger import Ledger
 from discreet.audit.lower_bound import Bound
@@ -242,7 +241,7 @@ class Design:
 
     def _run(self, data: Any, facts: Facts) -> Promise:
         released = self.release(data, 1, self.source(Seed(1)))
-        facts.add(self.shown, fingerprint(released))
+        facts.add(self.shown, released)
         return self.promise(data, released)
 
     def game(self, exact: Exact | None, seed: Seed) -> Game:

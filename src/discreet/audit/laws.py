@@ -292,8 +292,8 @@ def _mass_above(dimension: int, cosines: FloatArray) -> FloatArray:
     if dimension == 1:
         return np.where(cosines > -1.0, 0.5, 1.0)
     half = 0.5 * betainc(0.5 * (dimension - 1), 0.5, 1.0 - np.minimum(np.square(cosines), 1.0))
-    found: FloatArray = np.where(cosines >= 0.0, half, 1.0 - half)
-    return found
+    share: FloatArray = np.where(cosines >= 0.0, half, 1.0 - half)
+    return share
 
 
 def _check_uniform(dimension: int, cosines: FloatArray, mass: float) -> None:

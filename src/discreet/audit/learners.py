@@ -72,6 +72,13 @@ JOINT_PEOPLE, LOCAL_PEOPLE = 24, 20_000
 # So many trials of the usual kind are one whole run, or one report of a learner.
 RUN_COST, REPORT_COST = 500, 5
 _ARMS = 3
+_SPACES: tuple[tuple[type[Any], str, ActionSpace], ...] = (
+    (int, "", _ARMS),
+    (ArmPoints, "", ArmPoints.of([0.0, 0.5, 1.0])),
+    (DecisionSets, "sets", DecisionSets(3)),
+    (PublicBox, "points", PublicBox()),
+    (PublicSet, "points", PublicSet.of([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]])),
+)
 _LEVELS = Box((0.0, 0.0), (1.0, 1.0), levels=(3, 3))
 _SQUARE = unit_cube(2)
 _BOUNDS = RewardBounds(-2.0, 3.0)
@@ -89,7 +96,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 _PREDICTIONS = 3
 # Reports are cheap, so that many people can be compared in every state.
 _OTHERS = 30
-_REPORT = "a report under a policy learnt from others"
+_LEARNT = "a report under a policy learnt from others"
 # Lists longer than this are forged as a whole, never entry by entry.
 _FEW = 2
 _FACTORS = (0.01, 0.5, 2.0, 100.0)
@@ -155,7 +162,7 @@ def learner_check(name: str, maker: Maker, source: bool = False) -> Check:
         about = f"a run of {maker.people} people"
         exact = partial(_worst_run, maker)
         return Check(name, "learner", "joint", exact, run_game, RUN_COST, about)
-    about = "a report of an auxiliary source" if source else _REPORT
+    about = "a report of an auxiliary source" if source else _LEARNT
     exact = partial(_worst_report, maker, source)
     return Check(name, "learner", "local", exact, report_game, REPORT_COST, about)
 
@@ -191,18 +198,11 @@ def deployed_check(setting: Setting, problem: Problem, rounds: int) -> Check:
 
 def _spaces(kinds: tuple[type[Any], ...]) -> list[tuple[str, ActionSpace]]:
     """The action spaces to be tried, with a word for each where there are several."""
-    offered: list[tuple[str, ActionSpace]] = []
-    if int in kinds:
-        offered.append(("", _ARMS))
-    elif ArmPoints in kinds:
-        offered.append(("", ArmPoints.of([0.0, 0.5, 1.0])))
-    if DecisionSets in kinds:
-        offered.append(("sets", DecisionSets(3)))
-    if PublicBox in kinds:
-        offered.append(("points", PublicBox()))
-    elif PublicSet in kinds:
-        offered.append(("points", PublicSet.of([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]])))
-    return offered
+    offered: dict[str, ActionSpace] = {}
+    for kind, word, space in _SPACES:
+        if kind in kinds:
+            offered.setdefault(word, space)
+    return list(offered.items())
 
 
 def _maker(

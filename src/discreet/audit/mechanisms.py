@@ -83,6 +83,12 @@ def _of_event(event: Event, epsilon: float) -> Promise:
     return promised(Claim(epsilon, delta), [event])
 
 
+def _privatised(data: tuple[Any, ...], trials: int, noise: NoiseSource) -> Any:
+    """Reports by a mechanism, the first of `data`, of as many people with these values."""
+    mechanism, *values = data
+    return mechanism.privatise(*(np.repeat(value[None], trials, axis=0) for value in values), noise)
+
+
 def _opposite(dimension: int = _DIMENSION) -> list[tuple[str, FloatArray]]:
     """A vector of length 1, and its opposite."""
     vector = np.ones(dimension) / np.sqrt(dimension)
@@ -170,20 +176,14 @@ def _cells() -> Design:
             mechanism = LaplaceOnCells(4, epsilon, partly)
             own = (-1, 0, 1) if partly else (0, 1, 3)
             yield [
-                (f"cell {cell}, reward {reward:g}", (mechanism, cell, reward))
+                (f"cell {cell}, reward {reward:g}", (mechanism, *map(np.asarray, (cell, reward))))
                 for cell, reward in product(own, (0.0, 0.5, 1.0))
             ]
-
-    def release(
-        data: tuple[LaplaceOnCells, int, float], trials: int, noise: NoiseSource
-    ) -> FloatArray:
-        mechanism, cell, reward = data
-        return mechanism.privatise(np.full(trials, cell), np.full(trials, reward), noise)
 
     return Design(
         name="laplace_on_cells",
         trust_model="local",
-        release=release,
+        release=_privatised,
         promise=lambda data, _: _of_event(
             PureEvent(data[0].sensitivity / data[0].scale), data[0].epsilon
         ),
@@ -212,25 +212,21 @@ def _subset_checks() -> Iterator[Check]:
         yield _exactly(name, "local", partial(enumerated, mechanism))
 
 
+def _held(mechanism: Finite, own: int, sign: int) -> tuple[Any, ...]:
+    return mechanism, np.asarray(own), np.asarray(sign, dtype=np.int8)
+
+
 def enumerated(mechanism: Finite) -> Exact:
     """The worst two of all values (bin, sign), from every outcome of the code."""
     bins = min(mechanism.bins, 2)
-    laws = [
-        law_of(partial(_word, (mechanism, own, sign), 1)) for own in range(bins) for sign in (1, -1)
-    ]
+    laws = [law_of(partial(_word, mechanism, own, sign)) for own in range(bins) for sign in (1, -1)]
     worst = max(exact_epsilon(law, other) for law in laws for other in laws)
     return Exact(Claim(mechanism.epsilon), worst, f"all {len(laws[0])} outcomes of a report")
 
 
-def _word(data: tuple[Finite, int, int], trials: int, noise: NoiseSource) -> bytes:
-    report = _report(data, trials, noise)
+def _word(mechanism: Finite, own: int, sign: int, noise: NoiseSource) -> bytes:
+    report = _privatised(_held(mechanism, own, sign), 1, noise)
     return b"".join(part.tobytes() for part in (report if isinstance(report, tuple) else (report,)))
-
-
-def _report(data: tuple[Finite, int, int], trials: int, noise: NoiseSource) -> Any:
-    mechanism, own, sign = data
-    signs = np.full(trials, sign, dtype=np.int8)
-    return mechanism.privatise(np.full(trials, own), signs, noise)
 
 
 def _subsets() -> Iterator[list[tuple[str, Any]]]:
@@ -241,7 +237,7 @@ def _subsets() -> Iterator[list[tuple[str, Any]]]:
             mechanism = SignedSubsetSelection(bins, size, epsilon)
             words = f"{size} of {bins} bins, epsilon {epsilon:g}"
             yield [
-                (f"{words}, bin {own}, sign {sign}", (mechanism, own, sign))
+                (f"{words}, bin {own}, sign {sign}", _held(mechanism, own, sign))
                 for own, sign in ((0, 1), (0, -1), (bins - 1, 1))
             ]
 
@@ -264,10 +260,13 @@ def subset_design(
     return Design(
         name=name,
         trust_model="local",
-        release=_report,
+        release=_privatised,
         promise=lambda data, _: _of_event(PureEvent(data[0].epsilon), data[0].epsilon),
         neighbours=groups,
-        pair=[("bin 0, sign 1", (mechanism, 0, 1)), ("bin 1, sign -1", (mechanism, 1, -1))],
+        pair=[
+            ("bin 0, sign 1", _held(mechanism, 0, 1)),
+            ("bin 1, sign -1", _held(mechanism, 1, -1)),
+        ],
         score="likelihood ratio of a report",
         statistic=contains,
         about=about,
@@ -316,12 +315,6 @@ def _vector_report(
             ]
         )
 
-    def release(
-        data: tuple[VectorReport, FloatArray], trials: int, noise: NoiseSource
-    ) -> FloatArray:
-        mechanism, vector = data
-        return mechanism.privatise(np.tile(vector, (trials, 1)), noise)
-
     cosine: dict[str, Any] = {
         "score": "cosine with the vector",
         "statistic": partial(np.sum, axis=1),
@@ -330,7 +323,7 @@ def _vector_report(
     return Design(
         name=name,
         trust_model="local",
-        release=release,
+        release=_privatised,
         promise=lambda data, _: _of_event(data[0].event(SimulatedNoise.name), data[0].epsilon),
         neighbours=groups,
         pair=[(words, (mechanism, v)) for words, v in _opposite(mechanism.dimension)],

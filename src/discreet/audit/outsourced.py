@@ -219,7 +219,7 @@ def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
     missing = pd.DataFrame({"id": ["p00"], "outcome": [None]})
     measured = missing if np.isnan(key.roster.outcomes[0]) else None
     for answer in curator.answer(certificate.release, asked, measured):
-        facts.add(f"the answer to question {answer.number}", repr(answer.answer))
+        facts.add(f"the answer to question {answer.number}", answer.answer)
 
 
 def _records(certificate: Certificate) -> list[Any]:

@@ -185,7 +185,7 @@ def _entering(name: str, value: float, facts: Facts) -> Promise:
     for release in entered:
         drawn = np.array([2.0 * value if name == "repeated" else value])
         add = noise.add_laplace if isinstance(release.event, PureEvent) else noise.add_gaussian
-        facts.add("a release", add(drawn, release.scale).tobytes())
+        facts.add("a release", add(drawn, release.scale))
     delta = 0.0 if name == "Laplace noise" else DELTA
     held = derive_guarantee(releases, "joint", Adjacency("a number"), delta)
     if name == "repeated":

@@ -48,7 +48,7 @@ import numpy as np
 from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
-from discreet.learners.messages import Actions, Policy
+from discreet.learners.messages import Policy
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
@@ -127,7 +127,8 @@ class JointRun(Subject):
             stop = min(came + learner.batch_size, count)
             batch = crowd[came:stop]
             actions, _ = policy.act(people.contexts(batch), rng)
-            facts.add("another person's action", _others(actions, self.place - came))
+            others = actions[np.arange(len(actions)) != self.place - came]
+            facts.add("other people's actions", [others.arms, others.points, actions.tickets])
             if came <= self.place < stop:
                 actions = people.acted(actions, person, self.place - came)
             rewards = people.rewards(table[came:stop], actions)
@@ -149,7 +150,7 @@ class JointRun(Subject):
             if self.asked_at is not None:
                 asked = [np.array([self.asked_at])] * self.predictions
             predicted = learner.predict(people.contexts(asked))  # type: ignore[attr-defined]
-            facts.add("a prediction", predicted.tobytes())
+            facts.add("a prediction", predicted)
         self._looked_at(learner, facts)
         return learner
 
@@ -166,7 +167,7 @@ class JointRun(Subject):
 
     def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
         policy = learner.policy()
-        facts.add("a policy", encode(policy))
+        facts.add("a policy", policy)
         facts.rule(changed_policy(learner, policy))
         if self.variant == "saved" and policy.version == 1:
             with tempfile.TemporaryDirectory() as folder:
@@ -174,18 +175,9 @@ class JointRun(Subject):
                 save(learner, path)
                 facts.rule(open_file(learner, path) or quieter_file(path))
                 learner = load(path, noise=SimulatedNoise(_SEED + 1))
-            facts.add("a policy after loading", encode(learner.policy()))
+            facts.add("a policy after loading", learner.policy())
         self._looked_at(learner, facts, _DEAR)
         return learner, policy
-
-
-def _others(actions: Actions, place: int) -> bytes:
-    """The actions of everybody in a batch but the person at that place."""
-    others = np.arange(len(actions)) != place
-    shown = bytes(actions.arms[others].tobytes()) + bytes(actions.tickets.tobytes())
-    if actions.points is not None:
-        shown += bytes(actions.points[others].tobytes())
-    return shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +224,7 @@ class LocalReport(Subject):
         noise: NoiseSource = SecureNoise() if self.secure else SimulatedNoise(_LOCAL_SEED)
         facts.rule(self.broken)
         try:
-            facts.add("a report", encode(self._reported(person, noise, facts)))
+            facts.add("a report", self._reported(person, noise, facts))
         except Exception as error:
             # Whatever it is, a device that fails does not report, which can be seen.
             facts.refusal("a report", error)
@@ -255,7 +247,7 @@ class LocalReport(Subject):
             arms = np.array([0, person.arm or 0, policy.arms - 1])
             return policy.report(contexts, arms, rewards, noise, self.terms)
         actions, _ = (self.acted_under or policy).act(acting, rng)
-        facts.add("the tickets", actions.tickets.tobytes())
+        facts.add("the tickets", actions.tickets)
         acted = people.acted(actions, person, _PLACE)
         return policy.report(contexts, acted, rewards, noise, self.terms)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,29 +27,42 @@ _EPSILON = 1.0
 _CLAIM = Claim(_EPSILON, 1e-5)
 
 
+SPECIMENS: list[Design] = []
+
+
 def specimen(
     name: str,
     trust_model: TrustModel,
     claim: Claim,
     pair: Sequence[tuple[str, Any]],
-    release: Release,
     about: str,
     **options: Any,
-) -> Design:
-    """A design that claims what it does not keep, of a data set and its neighbour.
-
-    Its score is the likelihood ratio of Gaussian noise, unless `options` of `Design` say otherwise.
+) -> Callable[[Release], Design]:
+    """The function below is a design that claims what it does not keep, of a data set and its
+    neighbour. Its score is the likelihood ratio of Gaussian noise, or as `options` of `Design` say.
     """
-    return Design(
-        name=name,
-        kind="specimen",
-        trust_model=trust_model,
-        release=release,
-        promise=lambda *_: Promise(claim, claim),
-        neighbours=[pair],
-        about=about,
-        **{"score": "likelihood ratio", "bound": "gaussian", **options},
-    )
+
+    def design(release: Release) -> Design:
+        SPECIMENS.append(
+            Design(
+                name=name,
+                kind="specimen",
+                trust_model=trust_model,
+                release=release,
+                promise=lambda *_: Promise(claim, claim),
+                neighbours=[pair],
+                about=about,
+                **{"score": "likelihood ratio", "bound": "gaussian", **options},
+            )
+        )
+        return SPECIMENS[-1]
+
+    return design
+
+
+def specimen_checks() -> list[Check]:
+    """One check for every specimen, two for Lemma 5."""
+    return [design.check for design in SPECIMENS]
 
 
 # Noise only from the people in a bin: the published program of LDPMAB (Ma et al. 2025).
@@ -57,39 +70,27 @@ def specimen(
 _CELLS = 4
 
 
-def own_bin(cell: int, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, 2C) reports of a person in that bin with reward 1; see `noise_in_own_bin`."""
-    return noise_in_own_bin(np.full(trials, cell), np.ones(trials), noise)
-
-
-def noise_in_own_bin(cells: IntArray, rewards: FloatArray, noise: NoiseSource) -> FloatArray:
-    """(n, 2C) U and V with noise on the person's own pair alone.
-
-    The paper's mechanism adds Laplace(4 / epsilon) noise to U and V of *every* active (bin, arm)
-    pair, whoever reports. The authors' program draws noise for the pair that the person is in and
-    leaves all others at exactly 0, so a report shows where its person is, whatever the noise.
-    """
-    people = np.arange(len(cells))
-    values = np.zeros((len(cells), 2 * _CELLS))
-    own = np.stack([np.ones(len(cells)), rewards], axis=1)
-    drawn = noise.add_laplace(own, 4.0 / _EPSILON)
-    values[people, cells] = drawn[:, 0]
-    values[people, _CELLS + cells] = drawn[:, 1]
-    return values
-
-
-OWN_BIN = specimen(
+@specimen(
     "own_bin",
     "local",
     Claim(_EPSILON),
     [("a person in the first bin", 0), ("in the second", 1)],
-    own_bin,
     "the published program of Ma et al. (2025)",
     shown="the report",
     score="whether U of the first bin is 0",
     statistic=lambda values: (values[:, 0] != 0.0).astype(np.float64),
     bound="counts",
 )
+def own_bin(cell: int, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, 2C) U and V of a person in that bin with reward 1.
+
+    The paper's mechanism adds Laplace(4 / epsilon) noise to U and V of *every* active (bin, arm)
+    pair, whoever reports. The authors' program draws noise for the pair that the person is in and
+    leaves all others at exactly 0, so a report shows where its person is, whatever the noise.
+    """
+    values = np.zeros((trials, 2 * _CELLS))
+    values[:, [cell, _CELLS + cell]] = noise.add_laplace(np.ones((trials, 2)), 4.0 / _EPSILON)
+    return values
 
 
 # The subspace leak of PO-GP-UCB (Kharkovskii et al. 2020, Algorithm 1).
@@ -98,27 +99,6 @@ _ROWS, _COLUMNS, _PROJECTED = 8, 2, 4
 _RADIUS = 1.0
 # Of the paper's Figure 2a.
 COLUMN_SPACE_CLAIM = Claim(math.exp(1.1), 1e-5)
-
-
-def column_space(rows: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, n, r) releases of a table (n, d) by Algorithm 1.
-
-    A centred table X (n, d) with singular value decomposition U S V' is released as
-
-        Z = r^(-1/2) U sqrt(S^2 + omega^2 I) V' M,    M (d, r) standard normal.
-
-    Every column of Z lies in the span of U, which moves when one row moves: who knows the table and
-    its neighbour tells them apart with certainty, however large omega is. (The other branch of
-    Algorithm 1 has no omega and the same span.)
-    """
-    claim = COLUMN_SPACE_CLAIM
-    logs = math.log(2.0 / claim.delta) * math.log(16.0 * _PROJECTED / claim.delta)
-    omega = 16.0 * math.sqrt(_PROJECTED) * logs / claim.epsilon
-    left, sizes, right = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-    lifted = (left * np.hypot(sizes, omega)) @ right
-    drawn = noise.add_gaussian(np.zeros((trials, rows.shape[1], _PROJECTED)), 1.0)
-    points: FloatArray = lifted @ drawn / math.sqrt(_PROJECTED)
-    return points
 
 
 def _tables() -> tuple[FloatArray, FloatArray]:
@@ -141,18 +121,36 @@ def _nearer(points: FloatArray) -> FloatArray:
     return nearer
 
 
-COLUMN_SPACE = specimen(
+@specimen(
     "column_space",
     "outsourced",
     COLUMN_SPACE_CLAIM,
     list(zip(("a table", "one row moved by 1"), _tables(), strict=True)),
-    column_space,
     "PO-GP-UCB, Kharkovskii et al. (2020)",
     score="distance from the column space of either table",
     statistic=_nearer,
     bound="counts",
     cost=5,
 )
+def column_space(rows: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, n, r) releases of a table (n, d) by Algorithm 1.
+
+    A centred table X (n, d) with singular value decomposition U S V' is released as
+
+        Z = r^(-1/2) U sqrt(S^2 + omega^2 I) V' M,    M (d, r) standard normal.
+
+    Every column of Z lies in the span of U, which moves when one row moves: who knows the table and
+    its neighbour tells them apart with certainty, however large omega is. (The other branch of
+    Algorithm 1 has no omega and the same span.)
+    """
+    claim = COLUMN_SPACE_CLAIM
+    logs = math.log(2.0 / claim.delta) * math.log(16.0 * _PROJECTED / claim.delta)
+    omega = 16.0 * math.sqrt(_PROJECTED) * logs / claim.epsilon
+    left, sizes, right = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    lifted = (left * np.hypot(sizes, omega)) @ right
+    drawn = noise.add_gaussian(np.zeros((trials, rows.shape[1], _PROJECTED)), 1.0)
+    points: FloatArray = lifted @ drawn / math.sqrt(_PROJECTED)
+    return points
 
 
 # The sensitivity of 1 in Lemma 5 of Dubey (2021).
@@ -171,12 +169,36 @@ def features(first: bool, cosine: float) -> FloatArray:
     return np.array([s, c] if first else [-c, -s])
 
 
-def lemma_5_gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+def _gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     """(trials, m (m + 1)/2) the upper triangle of phi phi' with noise of sigma_X."""
     upper = np.outer(phi, phi)[np.triu_indices(len(phi))]
     return noise.add_gaussian(np.tile(upper, (trials, 1)), SIGMA_GRAM)
 
 
+@specimen(
+    "lemma_5, gram",
+    "local",
+    Claim(0.5 * ALPHA, 0.5 * DELTA),
+    [("a person", features(True, 0.0)), ("one with orthogonal features", features(False, 0.0))],
+    "Dubey (2021), Lemma 5, alpha = 10",
+    shown="the report",
+)
+def lemma_5_gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
+    """(trials, m (m + 1)/2) the part of a report that does not depend on the reward."""
+    return _gram(phi, trials, noise)
+
+
+@specimen(
+    "lemma_5, report",
+    "local",
+    Claim(ALPHA, DELTA),
+    [
+        ("a person with reward 1", features(True, COSINE)),
+        (f"one whose features have the cosine {COSINE:.2f}", features(False, COSINE)),
+    ],
+    "Dubey (2021), Lemma 5, alpha = 10",
+    shown="the report",
+)
 def lemma_5(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     """(trials, ..) both parts of the reports of a person with reward 1.
 
@@ -196,36 +218,20 @@ def lemma_5(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     phi' psi = -q^2 / 2.
     """
     rewards = noise.add_gaussian(np.tile(phi, (trials, 1)), SIGMA_REWARDS)
-    joined: FloatArray = np.hstack([lemma_5_gram(phi, trials, noise), rewards])
+    joined: FloatArray = np.hstack([_gram(phi, trials, noise), rewards])
     return joined
-
-
-LEMMA_5_GRAM = specimen(
-    "lemma_5, gram",
-    "local",
-    Claim(0.5 * ALPHA, 0.5 * DELTA),
-    [("a person", features(True, 0.0)), ("one with orthogonal features", features(False, 0.0))],
-    lemma_5_gram,
-    "Dubey (2021), Lemma 5, alpha = 10",
-    shown="the report",
-)
-LEMMA_5 = specimen(
-    "lemma_5, report",
-    "local",
-    Claim(ALPHA, DELTA),
-    [
-        ("a person with reward 1", features(True, COSINE)),
-        (f"one whose features have the cosine {COSINE:.2f}", features(False, COSINE)),
-    ],
-    lemma_5,
-    "Dubey (2021), Lemma 5, alpha = 10",
-    shown="the report",
-)
 
 
 # The classical Gaussian formula beyond its range.
 
 
+@specimen(
+    "classical_gaussian",
+    "joint",
+    Claim(10.0, 0.1),
+    [("1", 1.0), ("0", 0.0)],
+    "sqrt(2 ln(1.25/delta))/epsilon at epsilon = 10",
+)
 def classical_gaussian(value: float, trials: int, noise: NoiseSource) -> FloatArray:
     """(trials, 1) a number with sensitivity 1 and noise by the formula.
 
@@ -241,19 +247,17 @@ def classical_sigma(epsilon: float, delta: float) -> float:
     return math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
 
 
-CLASSICAL_GAUSSIAN = specimen(
-    "classical_gaussian",
-    "joint",
-    Claim(10.0, 0.1),
-    [("1", 1.0), ("0", 0.0)],
-    classical_gaussian,
-    "sqrt(2 ln(1.25/delta))/epsilon at epsilon = 10",
-)
-
-
 # Noise that is drawn again after a restart.
 
 
+@specimen(
+    "restart",
+    "joint",
+    _CLAIM,
+    [("0.5", 0.5), ("-0.5", -0.5)],
+    "a release drawn again from an older file",
+    axis=-1,
+)
 def restart(value: float, trials: int, noise: NoiseSource) -> None:
     """Release the same row before and after a restart; every coordinate is a trial of its own.
 
@@ -271,20 +275,20 @@ def restart(value: float, trials: int, noise: NoiseSource) -> None:
     restored.release(row)
 
 
-RESTART = specimen(
-    "restart",
-    "joint",
-    _CLAIM,
-    [("0.5", 0.5), ("-0.5", -0.5)],
-    restart,
-    "a release drawn again from an older file",
-    axis=-1,
-)
-
-
 # A scale taken from the data: noise in proportion to the largest value that is there.
 
 
+@specimen(
+    "scale_of_data",
+    "joint",
+    Claim(_EPSILON),
+    [
+        ("everybody has 1", np.ones(20)),
+        ("one person has 100", np.concatenate([[100.0], np.ones(19)])),
+    ],
+    "noise in proportion to the data's maximum",
+    bound="counts",
+)
 def scale_of_data(values: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     """(trials, 1) sums of values with Laplace noise of max(values) / epsilon.
 
@@ -297,25 +301,25 @@ def scale_of_data(values: FloatArray, trials: int, noise: NoiseSource) -> FloatA
     return noise.add_laplace(sums, largest / _EPSILON)
 
 
-SCALE_OF_DATA = specimen(
-    "scale_of_data",
-    "joint",
-    Claim(_EPSILON),
-    [
-        ("everybody has 1", np.ones(20)),
-        ("one person has 100", np.concatenate([[100.0], np.ones(19)])),
-    ],
-    scale_of_data,
-    "noise in proportion to the data's maximum",
-    bound="counts",
-)
-
-
 # A bin that sends no report when it is empty.
 
 _BINS = 4
 
 
+@specimen(
+    "silent_bin",
+    "joint",
+    Claim(_EPSILON),
+    [
+        ("a person alone in the first bin", np.array([0, 1, 2, 2, 3])),
+        ("in the second", np.array([1, 1, 2, 2, 3])),
+    ],
+    "bins with nobody in them say nothing",
+    shown="the counts",
+    score="whether the first bin was sent",
+    statistic=lambda noisy: (~np.isnan(noisy[:, 0])).astype(np.float64),
+    bound="counts",
+)
 def silent_bin(bins: IntArray, trials: int, noise: NoiseSource) -> FloatArray:
     """(trials, bins) noisy counts of people in bins (n,), NaN where none is sent.
 
@@ -328,28 +332,22 @@ def silent_bin(bins: IntArray, trials: int, noise: NoiseSource) -> FloatArray:
     return np.where(counts > 0.0, noisy, np.nan)
 
 
-SILENT_BIN = specimen(
-    "silent_bin",
-    "joint",
-    Claim(_EPSILON),
-    [
-        ("a person alone in the first bin", np.array([0, 1, 2, 2, 3])),
-        ("in the second", np.array([1, 1, 2, 2, 3])),
-    ],
-    silent_bin,
-    "bins with nobody in them say nothing",
-    shown="the counts",
-    score="whether the first bin was sent",
-    statistic=lambda noisy: (~np.isnan(noisy[:, 0])).astype(np.float64),
-    bound="counts",
-)
-
-
 # A seed that is used for two releases.
 
 _PEOPLE = 10
 
 
+@specimen(
+    "reused_seed",
+    "joint",
+    _CLAIM,
+    [("1", 1.0), ("0", 0.0)],
+    "two releases from one seed",
+    shown="the sums",
+    score="difference of two sums",
+    statistic=lambda sums: sums[1] - sums[0],
+    bound="counts",
+)
 def reused_seed(value: float, trials: int, noise: NoiseSource) -> tuple[FloatArray, FloatArray]:
     """(trials,) noisy sums of two batches, by a generator for each; one person has that value.
 
@@ -367,33 +365,3 @@ def reused_seed(value: float, trials: int, noise: NoiseSource) -> tuple[FloatArr
         for values in (known, mine)
     )
     return first, second
-
-
-REUSED_SEED = specimen(
-    "reused_seed",
-    "joint",
-    _CLAIM,
-    [("1", 1.0), ("0", 0.0)],
-    reused_seed,
-    "two releases from one seed",
-    shown="the sums",
-    score="difference of two sums",
-    statistic=lambda sums: sums[1] - sums[0],
-    bound="counts",
-)
-
-
-def specimen_checks() -> list[Check]:
-    """One check for every specimen, two for Lemma 5."""
-    specimens = (
-        OWN_BIN,
-        COLUMN_SPACE,
-        LEMMA_5_GRAM,
-        LEMMA_5,
-        CLASSICAL_GAUSSIAN,
-        RESTART,
-        SCALE_OF_DATA,
-        SILENT_BIN,
-        REUSED_SEED,
-    )
-    return [specimen.check for specimen in specimens]

@@ -27,13 +27,11 @@ from discreet.cli.console import (
     refusing,
     write_results,
 )
+from discreet.records import Finding
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from discreet.audit.games import Check
-    from discreet.records import Finding
 
 
 def audit(
@@ -75,10 +73,12 @@ def audit(
         findings = _findings(checks, trials, confidence, seed, jobs or cores())
     # Matplotlib takes a second to import: only a run that got here needs it.
     from discreet.reporting.audit import (
+        audit_figure,
         audit_note,
         audit_reasons,
         audit_table,
         audit_verdict,
+        write_audit_report,
     )
 
     out.print()
@@ -89,20 +89,12 @@ def audit(
         out.print()
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
     with refusing():
-        write_results(json, findings, plot, lambda: _figure(findings))
+        write_results(json, findings, plot, lambda: audit_figure(findings))
         if report is not None:
-            from discreet.reporting.audit import write_audit_report
-
             write_audit_report(name, findings, confidence, report)
             out.print(plain(f"Report:  {report}"))
     if any(finding.failed for finding in findings):
         raise typer.Exit(1)
-
-
-def _figure(findings: Sequence[Finding]) -> Figure:
-    from discreet.reporting.audit import audit_figure
-
-    return audit_figure(findings)
 
 
 def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]]:
@@ -132,7 +124,6 @@ def _findings(
 ) -> Sequence[Finding]:
     from discreet.audit.runner import audit as run_audit
     from discreet.audit.runner import steps
-    from discreet.records import Finding
 
     findings: list[Finding] = []
     stream = run_audit(checks, trials, confidence, seed, jobs)

@@ -119,7 +119,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
         with refusing():
             check_outputs([(json, RECORDS), (plot, FIGURE)])
             if what.form == "drawing":
-                from discreet.reporting.transfer_setting import setting_figure
+                from discreet.reporting.ma2025 import setting_figure
 
                 write_results(None, (), plot, setting_figure)
                 return

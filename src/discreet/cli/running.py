@@ -47,7 +47,7 @@ from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord
 from discreet.reporting.summary import summarise
-from discreet.reporting.table import table_rows
+from discreet.reporting.words import table_rows
 from discreet.studies import Study
 from discreet.validation import InvalidInput
 
@@ -233,16 +233,19 @@ def open_journal(file: Path, study: Study, resume: bool) -> Iterator[Journal]:
     if resume and not any(path.exists() for path in places):
         _refuse_changed(file.stem, places, meaning)
         err.print("There is no interrupted run of this study to go on with; beginning anew.")
-    with ExitStack() as opened:
-        state, path = _held(opened, places, resume)
-        journal = Journal(state, path, study, meaning, resume)
-        try:
-            yield journal
-        finally:
-            useless = not journal.held
-            opened.close()
-            if useless and path is not None:
-                path.unlink(missing_ok=True)
+    try:
+        with ExitStack() as opened:
+            state, path = _held(opened, places, resume)
+            journal = Journal(state, path, study, meaning, resume)
+            try:
+                yield journal
+            finally:
+                useless = not journal.held
+                opened.close()
+                if useless and path is not None:
+                    path.unlink(missing_ok=True)
+    except Damaged as error:
+        raise InvalidInput(f"{error} To begin anew, remove that file.") from error
 
 
 def _held(
@@ -404,7 +407,7 @@ def _outcomes(path: Path | None, state: Connection, study: Study) -> list[Outcom
         outcomes = [_outcome(json.loads(text), settings) for text, _ in texts]
         was, now = json.loads(texts[0][1]) if texts else _versions(), _versions()
     except (InvalidInput, LookupError, TypeError, ValueError) as error:
-        raise Damaged(f"{path} is damaged ({error}); remove it to begin anew.") from error
+        raise Damaged(f"{path} is damaged ({error}).") from error
     if was != now:
         raise InvalidInput(
             f"{path} was written by other libraries ({'; '.join(_changes(was, now))}), whose "

@@ -98,8 +98,7 @@ def _again(study: Path, *values: object) -> str:
 def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     """The verdict, the result as a table, and what is promised."""
     from discreet.reporting.summary import study_summary
-    from discreet.reporting.table import result_table
-    from discreet.reporting.words import promise, verdict
+    from discreet.reporting.words import promise, result_table, verdict
 
     summary = study_summary(study, outcomes)
     answer = verdict(summary, study.problem)

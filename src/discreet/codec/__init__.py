@@ -17,7 +17,7 @@ through the same constructor. A field can be
 | float with Range(infinite=True)     | the same; infinity is null                                 |
 | an array (NDArray) with a Shape     | nested lists; more than 5,000 floats are base64 text       |
 | tuple[X, ...], tuple[X, Y]          | a list                                                     |
-| Mapping[str, X], Mapping[int, X]    | an object; a list of pairs                                 |
+| Mapping[X, Y]                       | a list of pairs                                            |
 | X with CheckedBy(function)          | X, which a function of one's own allows                    |
 | a dataclass                         | an object of its fields, and its `kind` where it has one   |
 | X or None                           | X; null                                                    |
@@ -280,11 +280,11 @@ class _List(Form):
 
 
 class _Table(Form):
-    """Mapping[str, X], an object in JSON, or Mapping[int, X], a list of pairs."""
+    """Mapping[X, Y], a list of pairs."""
 
-    def __init__(self, key: Form, item: Form, words: bool) -> None:
+    def __init__(self, key: Form, item: Form) -> None:
         super().__init__((Mapping,), "a table")
-        self._key, self._item, self._words = key, item, words
+        self._key, self._item = key, item
 
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
         return {
@@ -295,18 +295,15 @@ class _Table(Form):
         }
 
     def write(self, value: Any) -> Any:
-        pairs = [(key, self._item.write(inner)) for key, inner in value.items()]
-        return dict(pairs) if self._words else [list(pair) for pair in pairs]
+        return [[key, self._item.write(inner)] for key, inner in value.items()]
 
     def read(self, value: Any, name: str, depth: int) -> Any:
-        pairs = list(value.items()) if self._words and isinstance(value, dict) else value
-        kinds = tuple if self._words else list
-        if not isinstance(pairs, list) or any(
-            not isinstance(pair, kinds) or len(pair) != 2 for pair in pairs
+        if not isinstance(value, list) or any(
+            not isinstance(pair, list) or len(pair) != 2 for pair in value
         ):
-            raise refused(value, name, "an object" if self._words else "a list of pairs")
+            raise refused(value, name, "a list of pairs")
         table: dict[Any, Any] = {}
-        for given, inner in pairs:
+        for given, inner in value:
             key = self._key.check(given, f"a key of {name}", None, {})
             if key in table:
                 raise InvalidInput(f"{name} had the key {key!r:.80} twice; send it as it was made.")
@@ -438,7 +435,7 @@ def form_of(annotation: Any) -> Form:
         items = arguments[:1] if same else arguments
         return _List(tuple(form_of(_with(item, extras)) for item in items), same)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _Table(form_of(arguments[0]), form_of(arguments[1]), arguments[0] is str)
+        return _Table(form_of(arguments[0]), form_of(arguments[1]))
     kind = origin or annotation
     for base in getattr(kind, "__mro__", ()):
         if base in _REGISTERED:

@@ -1,14 +1,13 @@
 """One engine for every experiment, and the studies that stand on it."""
 
-from discreet.experiments.engine import Done, Seed, frame_of, grid, in_parallel, run_trials
+from discreet.experiments.engine import Done, Seed, frame_of, grid, run_trials
 from discreet.experiments.serving import (
     Arrival,
     Source,
     feed_source,
-    feed_sources,
+    people_of,
     run_learner,
     run_with_sources,
-    trace_of,
 )
 from discreet.experiments.simulation import (
     BEST_FIXED,
@@ -19,7 +18,6 @@ from discreet.experiments.simulation import (
     Setting,
     check_setting,
     expected_seconds,
-    people_of,
     simulate,
     simulate_all,
 )
@@ -38,15 +36,12 @@ __all__ = [
     "check_setting",
     "expected_seconds",
     "feed_source",
-    "feed_sources",
     "frame_of",
     "grid",
-    "in_parallel",
     "people_of",
     "run_learner",
     "run_trials",
     "run_with_sources",
     "simulate",
     "simulate_all",
-    "trace_of",
 ]

@@ -12,18 +12,20 @@ vectorised.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
+from discreet.experiments.engine import Seed
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import SimulatedNoise
 from discreet.problems.auxiliary import AuxiliaryData
-from discreet.problems.base import Crowd
+from discreet.problems.base import Crowd, Problem
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Called after each batch with the policy that served it and how many people were served by then.
@@ -96,6 +98,10 @@ class Source:
             )
 
 
+# The auxiliary sources of a trial.
+DrawSources = Callable[[np.random.Generator], Sequence[Source]]
+
+
 def feed_source(
     learner: SourceLearner[Any, Any, Any, Any],
     name: str,
@@ -118,49 +124,6 @@ def feed_source(
         start = stop
 
 
-def feed_sources(
-    learner: Learner[Any, Any, Any], sources: Sequence[Source], noise: SimulatedNoise
-) -> None:
-    """Open all sources, then let those that arrive before report in the order given (the
-    jump-start).
-
-    Raises:
-        InvalidInput: for a learner that hears from no sources, before anything is opened.
-    """
-    if not sources:
-        return
-    if not isinstance(learner, SourceLearner):
-        raise InvalidInput(
-            f"{learner.name} was given {len(sources)} sources, but it hears from none; use a "
-            "learner that does, such as partition, or leave the sources out."
-        )
-    for source in sources:
-        learner.open_source(source.name, source.epsilon)
-    for source in sources:
-        if source.arrives == "before":
-            feed_source(learner, source.name, source.data, noise)
-
-
-def _in_step(
-    learner: SourceLearner[Any, Any, Any, Any],
-    sources: Sequence[Source],
-    people: int,
-    noise: SimulatedNoise,
-) -> AfterBatch:
-    """Lets the people of sources report in step with `people` of the target."""
-    reported = [0] * len(sources)
-
-    def report(policy: Policy[Any], served: int) -> None:
-        for place, source in enumerate(sources):
-            due = len(source.data) * served // people
-            if due > reported[place]:
-                part = source.data.part(reported[place], due)
-                feed_source(learner, source.name, part, noise)
-                reported[place] = due
-
-    return report
-
-
 def run_with_sources(
     learner: Learner[Any, Any, Any],
     people: Crowd,
@@ -171,18 +134,73 @@ def run_with_sources(
 ) -> FloatArray:
     """Let the learner serve all people in order, and hear each source when it arrives.
 
-    All sources are opened first. Those that arrive before report; then, after each batch of the
-    target, those that arrive during its time have their share of people report.
+    All sources are opened first. Those that arrive before report in the order given (the
+    jump-start); then, after each batch of the target, those that arrive during its time have their
+    share of people report.
 
     Returns:
         (n,) what each person of the target contributed to the metric.
+
+    Raises:
+        InvalidInput: for sources of a learner that hears from none, before anything is opened.
     """
-    feed_sources(learner, sources, noise)
-    later = [source for source in sources if source.arrives == "during"]
-    calls = list(after)
-    if later and isinstance(learner, SourceLearner):
-        calls.append(_in_step(learner, later, len(people), noise))
-    return run_learner(learner, people, rng, noise, calls)
+    if not sources:
+        return run_learner(learner, people, rng, noise, after)
+    if not isinstance(learner, SourceLearner):
+        raise InvalidInput(
+            f"{learner.name} was given {len(sources)} sources, but it hears from none; use a "
+            "learner that does, such as partition, or leave the sources out."
+        )
+    for source in sources:
+        learner.open_source(source.name, source.epsilon)
+    for source in sources:
+        if source.arrives == "before":
+            feed_source(learner, source.name, source.data, noise)
+    reported = {source.name: 0 for source in sources if source.arrives == "during"}
+
+    def in_step(policy: Policy[Any], served: int) -> None:
+        for source in sources:
+            due = len(source.data) * served // len(people)
+            if due > reported.get(source.name, due):
+                part = source.data.part(reported[source.name], due)
+                feed_source(learner, source.name, part, noise)
+                reported[source.name] = due
+
+    return run_learner(learner, people, rng, noise, [*after, in_step])
+
+
+def play(
+    seed: Seed,
+    people: Crowd,
+    make: Callable[[int, SimulatedNoise], Learner[Any, Any, Any]],
+    sources: DrawSources | None = None,
+    after: Sequence[AfterBatch] = (),
+) -> tuple[Learner[Any, Any, Any], FloatArray, float]:
+    """One trial: a new learner serves the people of `people_of`.
+
+    Args:
+        seed: of everything else that is drawn.
+        people: in order.
+        make: a new learner from its public seed and its noise.
+        sources: draws those that are heard, if any.
+        after: see `run_learner`.
+
+    Returns:
+        The learner, (n,) what each person contributed to the metric, and how many seconds the
+        learner, its policies and reports took.
+    """
+    _, acting, drawn, public, elsewhere = seed.streams(5)
+    noise, rng = SimulatedNoise(drawn), np.random.default_rng(acting)
+    given = () if sources is None else sources(np.random.default_rng(elsewhere))
+    started = time.perf_counter()
+    learner = make(int(public.generate_state(1)[0]), noise)
+    values = run_with_sources(learner, people, given, rng, noise, after)
+    return learner, values, time.perf_counter() - started
+
+
+def people_of(problem: Problem, rounds: int, seed: int, trial: int) -> Crowd:
+    """The people of a trial, whom all settings meet."""
+    return problem.sample(rounds, np.random.default_rng(Seed(seed, trial).streams(1)[0]))
 
 
 def trace_of(values: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -10,18 +10,18 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import joblib
-import numpy as np
 
 from discreet.experiments.engine import Seed, in_parallel, run_trials
-from discreet.experiments.serving import run_learner, trace_of
+from discreet.experiments.serving import people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import make_learner
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
-from discreet.problems.base import Crowd, Problem
+from discreet.problems.base import Problem
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
 
@@ -92,19 +92,17 @@ def simulate(
     digest: str | None = None,
 ) -> Outcome:
     """One replicate of one setting; the same arguments give the same outcome anywhere."""
-    _, acting, noise, public = Seed(seed, replicate).streams(4)
     people = people_of(problem, rounds, seed, replicate)
-    started = time.perf_counter()
     guarantee = policy = None
     if setting.learner in REFERENCES:
+        started = time.perf_counter()
         values = people.best_fixed() if setting.learner == BEST_FIXED else people.oracle()
+        seconds = time.perf_counter() - started
     else:
-        simulated = SimulatedNoise(noise)
-        learner = _learner(problem, setting, rounds, int(public.generate_state(1)[0]), simulated)
-        values = run_learner(learner, people, np.random.default_rng(acting), simulated)
+        make = partial(_learner, problem, setting, rounds)
+        learner, values, seconds = play(Seed(seed, replicate), people, make)
         guarantee = learner.guarantee()
         policy = learner.policy() if replicate == 0 else None
-    seconds = time.perf_counter() - started
     at, trace = trace_of(values)
     record = RunRecord(
         study=study,
@@ -123,11 +121,6 @@ def simulate(
         rows=None if problem.rows is None else problem.rows.sentence,
     )
     return Outcome(setting, record, at, trace, guarantee, policy)
-
-
-def people_of(problem: Problem, rounds: int, seed: int, replicate: int) -> Crowd:
-    """The people of a replicate, whom all its settings meet."""
-    return problem.sample(rounds, np.random.default_rng(Seed(seed, replicate).streams(1)[0]))
 
 
 def simulate_all(
@@ -161,8 +154,6 @@ def simulate_all(
         InvalidInput: before anything runs, for sizes or settings that cannot work.
     """
     problem.check_size(whole_number(rounds, "rounds", minimum=1))
-    whole_number(replicates, "replicates", minimum=1)
-    whole_number(jobs, "jobs", minimum=1)
     for setting in settings:
         check_setting(problem, setting, rounds)
     labels = [setting.label for setting in settings]

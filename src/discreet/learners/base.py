@@ -40,11 +40,7 @@ import numpy as np
 from discreet.action_space import ActionSpace, ArmPoints
 from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
-from discreet.learners.messages import (
-    Policy,
-    Reports,
-    Statistics,
-)
+from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Identity
@@ -59,30 +55,6 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.validation import InvalidInput, nearest, whole_number
-
-
-class LearnerLock:
-    """The lock of one learner; in a copy of the learner, or a pickled one, it is a new lock.
-
-    Threads of a server share a learner, and two that publish at once would release the same people
-    twice.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> LearnerLock:
-        return LearnerLock()
-
-    def __reduce__(self) -> tuple[type[LearnerLock], tuple[()]]:
-        return LearnerLock, ()
-
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
@@ -163,7 +135,9 @@ class Learner(ABC, Generic[P, R, S]):
             )
         if budget.trust_model == "joint" and noise is not None:
             noise.check_additive()  # before there is data that a release could fail on
-        self.lock = LearnerLock()
+        # Threads of a server share a learner, and two that publish at once would release the same
+        # people twice.
+        self.lock = threading.RLock()
         self.identity: str = from_json(
             secrets.token_hex(16) if identity is None else identity, Identity, "identity"
         )
@@ -175,6 +149,14 @@ class Learner(ABC, Generic[P, R, S]):
         self.reward_bounds = reward_bounds or RewardBounds()
         self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
         self._stream_of_target: Stream[P, S] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock: a copy of a learner, or one that was pickled, has a lock of its own."""
+        return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lock = threading.RLock()
 
     @classmethod
     def _check_space(cls, space: ActionSpace) -> ActionSpace:
@@ -337,16 +319,9 @@ class Learner(ABC, Generic[P, R, S]):
     def option_names(cls) -> list[str]:
         """The keyword arguments that this learner has beside those of all learners, and those of
         base classes to which it hands them on."""
-        shared = inspect.signature(Learner).parameters
-        return list(
-            dict.fromkeys(
-                name
-                for kind in cls.__mro__
-                if "__init__" in vars(kind) and issubclass(kind, Learner)
-                for name, parameter in inspect.signature(kind).parameters.items()
-                if name not in shared and parameter.kind is parameter.KEYWORD_ONLY
-            )
-        )
+        kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind)]
+        own = [name for kind in kinds if issubclass(kind, Learner) for name in _keywords(kind)]
+        return [name for name in dict.fromkeys(own) if name not in _keywords(Learner)]
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -413,6 +388,13 @@ class Learner(ABC, Generic[P, R, S]):
         return derive_guarantee(
             self.releases, self.budget.trust_model, self.adjacency, self.budget.delta
         )
+
+
+@cache
+def _keywords(kind: type) -> list[str]:
+    """The keyword arguments of a constructor."""
+    parameters = inspect.signature(kind).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
 
 
 @cache

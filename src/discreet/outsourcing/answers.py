@@ -234,13 +234,8 @@ class Unmeasured(InvalidInput):
 def new_questions(
     questions: Sequence[Question], asked: Iterable[Question], rows: int, repeats: int
 ) -> list[Question]:
-    """The questions that have no answer yet.
-
-    Args:
-        questions: what is asked.
-        asked: what was asked about this release before.
-        rows: how many rows it has.
-        repeats: how often one row may be asked for.
+    """The questions that were not `asked` before about a release with so many rows, each of which
+    may be asked for `repeats` times.
 
     Raises:
         InvalidInput: for a row that does not exist, one that is asked for too often, or a number
@@ -250,27 +245,24 @@ def new_questions(
     times = Counter(known.values())
     new = []
     for question in sorted(questions, key=lambda question: question.number):
-        if not 0 <= question.row < rows:
-            raise InvalidInput(
-                f"question {question.number} asks for row {question.row}; the release has rows 0 "
-                f"to {rows - 1}. Nothing was answered."
-            )
-        before = known.get(question.number)
-        if before == question.row:
+        number, row = question.number, question.row
+        before = known.get(number)
+        if before == row:
             continue
-        if before is not None:
+        times[row] += 1
+        reason = ""
+        if not 0 <= row < rows:
+            reason = f"the release has rows 0 to {rows - 1}"
+        elif before is not None:
+            reason = f"it asked for row {before} before, so give new questions new numbers"
+        elif times[row] > repeats:
+            reason = f"a row may be asked for {times_text(repeats)}"
+        if reason:
             raise InvalidInput(
-                f"question {question.number} asks for row {question.row}, but it asked for row "
-                f"{before} before; give new questions new numbers. Nothing was answered."
+                f"question {number} asks for row {row}; {reason}. Nothing was answered."
             )
-        times[question.row] += 1
-        if times[question.row] > repeats:
-            raise InvalidInput(
-                f"question {question.number} asks for row {question.row} once too often; a row may "
-                f"be asked for {times_text(repeats)}. Nothing was answered."
-            )
-        known[question.number] = question.row
-        new.append(question)
+        known[number] = row
+        new.append(Question(number, row))
     return new
 
 

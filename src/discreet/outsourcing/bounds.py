@@ -35,7 +35,6 @@ logarithm. Distances, the radius of neighbours and length scales are in these un
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -49,7 +48,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from discreet.codec import register
 from discreet.problems.columns import Column, Label, Labels, Number, label_text
 from discreet.problems.tables import column_of, encode_columns, numbers_of
-from discreet.problems.toml_words import Place, checked, toml_value
+from discreet.problems.toml_words import Place, checked, read_toml, toml_value
 from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number
 
 # Coordinates are multiples of this, so that how far rounding may carry a row is known.
@@ -344,17 +343,7 @@ def read_bounds(path: Path) -> PublicBounds:
         InvalidInput: a file that cannot be read, unknown or missing keys, bounds that do not fit:
             everything that is wrong, as far as one mistake does not hide another.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        content = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"the bounds file {path} cannot be read, because it is not UTF-8; save it as UTF-8."
-        ) from error
-    except OSError as error:
-        raise InvalidInput(f"the bounds file {path} cannot be read ({error}).") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"the bounds file {path} is not TOML: {error}.") from error
+    text, content = read_toml(path, "bounds file")
     place = Place.of_file(path.name, text)
     refusals = Refusals()
     file = None

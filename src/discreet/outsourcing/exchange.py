@@ -71,17 +71,14 @@ class ReleasedTable:
         """
         path = Path(folder)
         try:
-            text = (path / CERTIFICATE).read_text(encoding="utf-8")
+            certificate = Certificate.from_json((path / CERTIFICATE).read_text(encoding="utf-8"))
+            rows = path / certificate.file
+            content = rows.read_bytes()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(
-                f"there is no release in {path} ({error}); give the folder that the curator sent."
+                f"there is no release in {path}, or not all of it ({error}); give the folder that "
+                "the curator sent."
             ) from error
-        certificate = Certificate.from_json(text)
-        rows = path / certificate.file
-        try:
-            content = rows.read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"the rows of the release cannot be read ({error}).") from error
         if sha256_of(content) != certificate.sha256:
             raise InvalidInput(
                 f"{rows} is not the file that the certificate was made for; take both from the "
@@ -111,22 +108,17 @@ class ReleasedTable:
 
 
 def write_release(certificate: Certificate, rows: bytes, out: Path) -> bool:
-    """Write a drawn release to the folder `out`; False if it was there already, whole.
-
-    Args:
-        certificate: of the release.
-        rows: the file of its rows.
-        out: a folder that `check_out` allows.
-    """
+    """Write a release and the file of its rows to a folder that `check_out` allows; False if it was
+    there already, whole."""
     out = out.resolve()
     contents = {certificate.file: rows, CERTIFICATE: certificate.to_json().encode("utf-8")}
     sweep_drafts(out.parent, out.name)
-    replaced = out.is_dir() and any(out.iterdir())
-    if replaced and all(
+    if all(
         (out / name).is_file() and (out / name).read_bytes() == content
         for name, content in contents.items()
     ):
         return False
+    replaced = out.is_dir() and any(out.iterdir())
     draft = out.with_name(draft_name(out.name))
     draft.mkdir()
     try:
@@ -144,12 +136,9 @@ def write_release(certificate: Certificate, rows: bytes, out: Path) -> bool:
 
 
 def check_out(out: Path, key: Path, certificate: Certificate) -> None:
-    """Refuse a folder that a release should not be written to; nothing changes.
+    """Refuse a folder `out` that a release should not be written to; nothing changes.
 
-    Args:
-        out: the folder.
-        key: the folder of the key.
-        certificate: of the release; it may be there already, even damaged.
+    The release with this certificate may be there already, even damaged.
     """
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; name a folder for the release.")

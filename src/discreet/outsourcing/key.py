@@ -325,9 +325,7 @@ def keep_release(state: Connection, drawn: Drawn, rows: bytes) -> None:
 def announce(folder: Path, release: str) -> None:
     """Note, outside of `key.sqlite` and for good, that a release is about to be seen by others.
 
-    Args:
-        folder: the key.
-        release: one that is on disk in `key.sqlite` by now, not only in this transaction.
+    It is on disk in `key.sqlite` by now, not only in this transaction.
     """
     handle = os.open(folder / f"{release}.published", os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
     try:

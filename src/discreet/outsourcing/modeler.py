@@ -224,11 +224,6 @@ class Modeler:
         return self._signed(self._posterior.prior)
 
     @property
-    def minimize(self) -> bool:
-        """Whether the lowest outcome is searched."""
-        return self._sign < 0.0
-
-    @property
     def waiting(self) -> tuple[int, ...]:
         """Rows that were asked for and not answered, in order."""
         return tuple(self._waiting)

@@ -124,29 +124,23 @@ class RowPrior(Coded):
             )
         return np.array(self.length_scale)
 
-    def covariance(
-        self, row: int, beliefs: RowBeliefs, others: IntArray | None = None
-    ) -> FloatArray:
-        """(n,) covariances of the outcome of `row` with those of all rows, or (m,) of `others`."""
+    def covariance(self, row: int, beliefs: RowBeliefs) -> FloatArray:
+        """(n,) covariances of the outcome of `row` with those of all rows."""
         squares = self.scales(beliefs.columns) ** 2
         mean, variance = beliefs.mean, beliefs.variance
-        shared = len(variance) == 1
-        if others is not None:
-            mean, variance = mean[others], variance if shared else variance[others]
-        here = beliefs.mean[row]
-        unsure = beliefs.variance[0 if shared else row]
-        gaps = [np.square(mean[:, k] - here[k]) for k in range(beliefs.columns)]
+        unsure = variance[0 if len(variance) == 1 else row]
+        gaps = [np.square(mean[:, k] - mean[row, k]) for k in range(beliefs.columns)]
         covariance = np.zeros(len(mean))
         # Column by column: temporary arrays stay as small as one column.
         for weight, factor in mixture_of(self.family):
-            distance, shrink = np.zeros(len(mean)), np.ones(1 if shared else len(mean))
+            distance, shrink = np.zeros(len(mean)), np.ones(len(variance))
             for k, gap in enumerate(gaps):
                 spread = factor * squares[k] + unsure[k] + variance[:, k]
                 shrink = shrink * (factor * squares[k] / spread)
                 distance += gap / spread
             covariance += weight * np.sqrt(shrink) * np.exp(-0.5 * distance)
         covariance *= self.variance
-        covariance[row if others is None else np.asarray(others) == row] = self.variance
+        covariance[row] = self.variance
         return covariance
 
     def own_variance(self, beliefs: RowBeliefs) -> FloatArray:
@@ -263,7 +257,6 @@ def learn_prior(
     answers: FloatArray,
     family: Family = "rbf",
     known_noise: float = 0.0,
-    separate: bool = True,
 ) -> RowPrior:
     """The most plausible prior after `answers` (t,) to questions about `rows` (t,), t >= 2.
 
@@ -274,7 +267,6 @@ def learn_prior(
         family: of the kernel.
         known_noise: variance of noise that was added to answers on purpose; what is learnt is what
             comes on top.
-        separate: whether each column has a length scale of its own.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -282,8 +274,7 @@ def learn_prior(
     if unit == 0.0:
         unit = max(math.sqrt(known_noise), 1.0)
     data = _data(beliefs, rows, (answers - centre) / unit, known_noise / unit**2)
-    separate = separate and beliefs.columns <= MOST_SEPARATE
-    scales = beliefs.columns if separate else 1
+    scales = beliefs.columns if beliefs.columns <= MOST_SEPARATE else 1
     theta = min((_descend(data, family, scales, start) for start in _STARTS), key=itemgetter(0))[1]
     covariance, _ = _covariance(theta, data, family, scales)
     factor = cho_factor(covariance, lower=True)

@@ -155,9 +155,8 @@ def noise_scale(
     """The least standard deviation that keeps `budget`, as the noise source achieves it.
 
     Args:
-        budget: what is asked for.
+        budget, noise: what is asked for, and the source.
         sensitivity: how far a release moves (l2) between neighbours.
-        noise: the source.
         numbers: how many numbers are drawn together.
         times: how many releases share the budget; squared multipliers add.
     """
@@ -180,12 +179,11 @@ def mechanism_for(
     """How rows (n, d) will be released; a function of public facts alone.
 
     Args:
-        budget: what is asked for.
+        budget, noise: what is asked for, and the source.
         radius: how far one row may move.
         extent: (d,) the largest coordinates.
-        rows: how many there are.
+        rows: how many there are, n.
         projection: of the columns; None for all of them.
-        noise: the source.
     """
     gain, rounding = stretch(extent, projection)
     columns = len(extent) if projection is None else projection.matrix.shape[1]
@@ -216,10 +214,8 @@ def draw_rows(
     Returns points (n, r), which are public, and (n,) which row of the table each is: secret.
 
     Args:
-        coordinates: rows within the public bounds, on their grid.
-        mechanism: from `mechanism_for` with the same projection and noise.
-        projection: of the columns; None for all of them.
-        noise: the source.
+        coordinates: (n, d) rows within the public bounds, on their grid.
+        mechanism: from `mechanism_for` with the same `projection` and `noise`.
         progress: is told how many rows are done.
     """
     if noise.name != mechanism.noise:

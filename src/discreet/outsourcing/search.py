@@ -161,8 +161,11 @@ class Search:
         new: list[Question] = []
         reason = ""
         if not self._waiting():
-            reason = self._finished(most, least)
-            if not reason:
+            if len(self.asked) >= most:
+                reason = f"all {len(self.asked)} questions have been asked and settled"
+            elif least is not None and self.modeler.expected_gain() < least:
+                reason = f"one more question promises less than {least:g}"
+            else:
                 rows = self.modeler.ask(min(size, most - len(self.asked))).tolist()
                 first = 1 + max((each.number for each in self.asked), default=0)
                 new = [Question(first + place, row) for place, row in enumerate(rows)]
@@ -179,13 +182,6 @@ class Search:
 
     def _waiting(self) -> list[Question]:
         return [each for each in self.asked if each.status == "waiting"]
-
-    def _finished(self, most: int, least: float | None) -> str:
-        if len(self.asked) >= most:
-            return f"all {len(self.asked)} questions have been asked and settled"
-        if least is not None and self.modeler.expected_gain() < least:
-            return f"one more question promises less than {least:g}"
-        return ""
 
     def _take(self, release: str, answers: list[Question]) -> int:
         """Take over what is new, and say how many answers that are; check everything first."""

@@ -14,7 +14,6 @@ is that of Ma et al. (2025), sections 3.1 and 4.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -61,53 +60,26 @@ class AuxiliaryData(Coded):
         return AuxiliaryData(self.contexts[rows], self.arms[rows], self.rewards[rows])
 
 
-@dataclass(frozen=True)
-class BehaviourPolicy:
-    """Arms drawn with fixed probabilities, whatever the context (section 4.1):
+def behaviour(arms: int, kappa: float) -> FloatArray:
+    """(K,) the probabilities of a behaviour policy, whatever the context (section 4.1):
 
         mu(k) = kappa / K + (2 - 2 kappa) / (K (K - 1)) (k - 1),    k = 1 .. K.
 
-    Attributes:
-        arms: the number of arms K.
-        kappa: the exploration coefficient K min_k mu(k) (Definition 3.2): 1 chooses all arms
-            equally often, 0 never chooses the first.
+    The exploration coefficient kappa is K min_k mu(k) (Definition 3.2): 1 chooses all arms equally
+    often, 0 never chooses the first.
     """
-
-    arms: int
-    kappa: float = 1.0
-
-    def __post_init__(self) -> None:
-        whole_number(self.arms, "arms", minimum=2)
-        number_from(self.kappa, "kappa", 0.0, 1.0)
-
-    @cached_property
-    def probabilities(self) -> FloatArray:
-        """(K,) mu."""
-        arms, kappa = self.arms, self.kappa
-        steep = (2.0 - 2.0 * kappa) / (arms * (arms - 1))
-        mu: FloatArray = kappa / arms + steep * np.arange(arms, dtype=np.float64)
-        mu /= mu.sum()
-        return mu
-
-    def choose(self, people: int, rng: np.random.Generator) -> IntArray:
-        """(n,) an arm for each of this many people."""
-        chosen: IntArray = rng.choice(self.arms, size=people, p=self.probabilities)
-        return chosen
+    count = whole_number(arms, "arms", minimum=2)
+    number_from(kappa, "kappa", 0.0, 1.0)
+    steep = (2.0 - 2.0 * kappa) / (count * (count - 1))
+    mu: FloatArray = kappa / count + steep * np.arange(count, dtype=np.float64)
+    mu /= mu.sum()
+    return mu
 
 
-def logged(people: People, policy: BehaviourPolicy, rng: np.random.Generator) -> AuxiliaryData:
-    """What people report after a behaviour policy chose for them.
-
-    Raises:
-        InvalidInput: for people with another number of arms than the policy has.
-    """
+def logged(people: People, kappa: float, rng: np.random.Generator) -> AuxiliaryData:
+    """What people report after a behaviour policy chose for them."""
     count = people.rewards.shape[1]
-    if count != policy.arms:
-        raise InvalidInput(
-            f"the people have {count} arms and the behaviour policy {policy.arms}; make the "
-            f"policy with BehaviourPolicy({count}, kappa)."
-        )
-    arms = policy.choose(len(people), rng)
+    arms = rng.choice(count, size=len(people), p=behaviour(count, kappa))
     rewards = people.rewards[np.arange(len(people)), arms]
     return AuxiliaryData(people.contexts, arms, rewards)
 
@@ -131,7 +103,7 @@ def draw_auxiliary(
     """
     whole_number(people, "people of a source", minimum=1)
     elsewhere = problem if contexts is None else problem.under(contexts)
-    return logged(elsewhere.sample(people, rng), BehaviourPolicy(problem.arms, kappa), rng)
+    return logged(elsewhere.sample(people, rng), kappa, rng)
 
 
 def auxiliary_from_table(
@@ -150,4 +122,4 @@ def auxiliary_from_table(
         people: how many of the rows; all if left out.
     """
     count = table.size if people is None else whole_number(people, "people of a source", minimum=1)
-    return logged(table.sample(count, rng), BehaviourPolicy(table.arms, kappa), rng)
+    return logged(table.sample(count, rng), kappa, rng)

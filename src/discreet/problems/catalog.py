@@ -1,8 +1,8 @@
 """The named problems that `discreet run` and `discreet data list|show` know.
 
-A new named problem is one function under `@named(...)`: its parameters with their types and
-defaults are the options that a TOML file can set, and what `@named` says of each is what `discreet
-data show NAME` prints. `load_problem` checks options against them and then calls the function.
+A new named problem is one function, or class, under `@named(...)`: its parameters with their types
+and defaults are the options that a TOML file can set, and what `@named` says of each is what
+`discreet data show NAME` prints. `load_problem` checks options against them and then calls it.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ from discreet.problems.columns import (
 from discreet.problems.tables import RowCounts, encode_columns, kept_rows
 from discreet.validation import (
     FloatArray,
-    IntArray,
     InvalidInput,
     finite_matrix,
+    freeze_arrays,
     whole_vector,
 )
 
@@ -61,6 +61,9 @@ class TableProblem(Problem):
         rows: how many rows of the table these people are.
         points: where the arms are, if they are points.
 
+    Attributes:
+        contexts, rewards: in the table's order; read-only.
+
     Raises:
         InvalidInput: for contexts outside the domain, rewards outside their bounds, fewer than two
             arms or repeated names.
@@ -81,18 +84,19 @@ class TableProblem(Problem):
     ) -> None:
         self.arm_names = label_texts(arm_names, "the arm names")
         domain.to_unit(contexts)
-        self._contexts = finite_matrix(contexts, "contexts", domain.dimension).copy()
-        self._rewards = finite_matrix(rewards, "rewards", self.arms).copy()
-        if len(self._rewards) != len(self._contexts):
+        self.contexts = finite_matrix(contexts, "contexts", domain.dimension)
+        self.rewards = finite_matrix(rewards, "rewards", self.arms)
+        freeze_arrays(self)
+        self.size = len(self.contexts)
+        if len(self.rewards) != self.size:
             raise InvalidInput(
-                f"rewards had {len(self._rewards)} rows and contexts {len(self._contexts)}; give "
-                "one of each for every person."
+                f"rewards had {len(self.rewards)} rows and contexts {self.size}; give one of each "
+                "for every person."
             )
-        for column in self._rewards.T:
-            reward_bounds.to_unit(column, len(column))
+        for column in self.rewards.T:
+            reward_bounds.to_unit(column, self.size)
         self.domain = domain
         self.reward_bounds = reward_bounds
-        self.size = len(self._contexts)
         self.source = source
         self.rows = rows
         self._space = points
@@ -101,32 +105,19 @@ class TableProblem(Problem):
     def metric(self) -> Metric:
         return "reward"
 
-    @property
-    def contexts(self) -> FloatArray:
-        """The contexts (n, d) of the whole table, in the table's order."""
-        return self._contexts.copy()
-
-    @property
-    def rewards(self) -> FloatArray:
-        """The rewards (n, K) of the whole table, in the table's order."""
-        return self._rewards.copy()
-
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         rows = rng.permutation(self.size)[:people]
-        return People(self._contexts[rows], self._rewards[rows])
+        return People(self.contexts[rows], self.rewards[rows])
 
 
 class ClassificationProblem(TableProblem):
     """Arms are classes; the reward is 1 where the arm is the person's class, otherwise 0.
 
     Args:
-        contexts: (n, d) in the units of `domain`.
-        labels: (n,) classes 0..K-1.
-        domain: the public bounds of a context.
+        contexts, domain, source, rows: as in `TableProblem`.
+        labels: (n,) classes 0..K-1, kept read-only.
         arm_names: the K class names.
-        source: one sentence for reports.
-        rows: how many rows of the table these people are.
     """
 
     def __init__(
@@ -139,14 +130,9 @@ class ClassificationProblem(TableProblem):
         rows: RowCounts | None = None,
     ) -> None:
         classes = len(arm_names)
-        self._labels = whole_vector(labels, "labels", 0, classes - 1, np.shape(contexts)[0])
-        rewards = np.eye(classes)[self._labels]
+        self.labels = whole_vector(labels, "labels", 0, classes - 1, np.shape(contexts)[0])
+        rewards = np.eye(classes)[self.labels]
         super().__init__(contexts, rewards, domain, arm_names, RewardBounds(), source, rows)
-
-    @property
-    def labels(self) -> IntArray:
-        """The classes (n,) of the whole table, in the table's order."""
-        return self._labels.copy()
 
 
 @dataclass(frozen=True)
@@ -232,7 +218,11 @@ def classification_from_table(
     contexts, classes, rows = _encoded(frame, columns, [outcome], "label")
     labels, domain = classes[:, 0].astype(np.int64), box_of(columns)
     problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows)
-    problem.warnings = (*_never(problem, label.column), *_giveaways(problem, label.column))
+    nobody = np.bincount(labels, minlength=problem.arms) == 0
+    never = [repr(name) for name, empty in zip(outcome.values, nobody, strict=True) if empty]
+    choice = f"Nobody in the table has the {label.column} {' or '.join(never)}"
+    pays = (f"{choice}: that choice never pays.",) if never else ()
+    problem.warnings = (*pays, *_giveaways(problem, label.column))
     return problem
 
 
@@ -264,15 +254,6 @@ def _encoded(
     rows.check_any()
     kept = values[kept_rows(values)]
     return kept[:, :dimension], kept[:, dimension:], rows
-
-
-def _never(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
-    """A warning where nobody has some of the classes."""
-    counts = np.bincount(problem.labels, minlength=problem.arms)
-    never = [repr(name) for name, count in zip(problem.arm_names, counts, strict=True) if not count]
-    if not never:
-        return ()
-    return (f"Nobody in the table has the {label} {' or '.join(never)}: that choice never pays.",)
 
 
 def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:

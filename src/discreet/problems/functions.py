@@ -184,42 +184,30 @@ def grid_of(domain: Box, points: int) -> PublicSet:
     return PublicSet.of(mesh.reshape(-1, domain.dimension))
 
 
-@dataclass(frozen=True)
-class Camelback:
-    """The six-hump camelback function, turned and scaled: 1 at +-(0.0898, -0.7126).
+def camelback_values(points: FloatArray) -> FloatArray:
+    """(n,) the six-hump camelback function, turned and scaled: 1 at +-(0.0898, -0.7126).
 
     (4 - 2.1 a^2 + a^4 / 3) a^2 + a b + (4 b^2 - 4) b^2 lies between -1.0316 and 86/15 on
     [-2, 2] x [-1, 1]; the largest value is at the corners (2, 1) and (-2, -1).
     """
-
-    lowest = -1.031628453489877
-    highest = 86.0 / 15.0
-
-    def __call__(self, points: FloatArray) -> FloatArray:
-        """Points (n, 2) -> values (n,) in [0, 1]."""
-        a, b = points[:, 0] ** 2, points[:, 1] ** 2
-        raw = (4.0 - 2.1 * a + a**2 / 3.0) * a + points[:, 0] * points[:, 1] + 4.0 * (b - 1.0) * b
-        values: FloatArray = (self.highest - raw) / (self.highest - self.lowest)
-        return values
+    lowest, highest = -1.031628453489877, 86.0 / 15.0
+    a, b = points[:, 0] ** 2, points[:, 1] ** 2
+    raw = (4.0 - 2.1 * a + a**2 / 3.0) * a + points[:, 0] * points[:, 1] + 4.0 * (b - 1.0) * b
+    values: FloatArray = (highest - raw) / (highest - lowest)
+    return values
 
 
-@dataclass(frozen=True)
-class StyblinskiTang:
-    """The Styblinski-Tang function, turned and scaled: 1 where every coordinate is -2.9035.
+def styblinski_tang_values(points: FloatArray) -> FloatArray:
+    """(n,) the Styblinski-Tang function, turned and scaled: 1 where every coordinate is -2.9035.
 
     It is the sum of (z^4 - 16 z^2 + 5 z) / 2 over coordinates z in [-5, 5], each term between
     -39.1662 and 125 (at z = 5).
     """
-
-    lowest = -39.16616570377142
-    highest = 125.0
-
-    def __call__(self, points: FloatArray) -> FloatArray:
-        """Points (n, d) -> values (n,) in [0, 1]."""
-        square = points**2
-        raw = (0.5 * (square * (square - 16.0) + 5.0 * points)).mean(axis=1)
-        values: FloatArray = (self.highest - raw) / (self.highest - self.lowest)
-        return values
+    lowest, highest = -39.16616570377142, 125.0
+    square = points**2
+    raw = (0.5 * (square * (square - 16.0) + 5.0 * points)).mean(axis=1)
+    values: FloatArray = (highest - raw) / (highest - lowest)
+    return values
 
 
 @dataclass(frozen=True)
@@ -278,7 +266,7 @@ def camelback(noise: Noise = 0.1, grid: Two | None = None) -> FunctionProblem:
             people); None for the whole box.
     """
     domain = Box((-2.0, -1.0), (2.0, 1.0))
-    return _benchmark(Camelback(), domain, noise, grid, "Six-hump camelback function")
+    return _benchmark(camelback_values, domain, noise, grid, "Six-hump camelback function")
 
 
 def styblinski_tang(
@@ -287,7 +275,7 @@ def styblinski_tang(
     """The Styblinski-Tang function on [-5, 5]^d; `noise` and `grid` as in `camelback`."""
     size = whole_number(dimension, "dimension", minimum=1)
     domain = Box((-5.0,) * size, (5.0,) * size)
-    return _benchmark(StyblinskiTang(), domain, noise, grid, "Styblinski-Tang function")
+    return _benchmark(styblinski_tang_values, domain, noise, grid, "Styblinski-Tang function")
 
 
 def michalewicz(

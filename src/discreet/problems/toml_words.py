@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -84,6 +86,42 @@ class Place:
         known = [whole[:size] for size in range(len(whole), 0, -1) if whole[:size] in self.lines]
         line = f", line {self.lines[known[0]]}" if known else ""
         return f"{self.name}{line}: {text}"
+
+
+def read_toml(
+    path: Path, kind: str, entries: Mapping[str, str] | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file and what it says.
+
+    Args:
+        path: the file.
+        kind: what messages call it, such as `study file`.
+        entries: what stands in double brackets, such as {"learner": "learners"}.
+
+    Raises:
+        InvalidInput: a file that cannot be read or is not TOML.
+    """
+    text = ""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return text, tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"the {kind} {path} cannot be read, because it is not UTF-8; save it as UTF-8."
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"the {kind} {path} cannot be read ({error}).") from error
+    except tomllib.TOMLDecodeError as error:
+        # What mostly helps against a mistake in TOML's grammar.
+        advice = ""
+        if "\\" in str(error):
+            advice = " Write paths with / or in single quotation marks."
+        if "Invalid value" in str(error):
+            advice = " Put texts in quotation marks; truth values are true and false."
+        for entry, section in (entries or {}).items():
+            if re.search(rf"^\s*\[{section}\]", text, re.MULTILINE):
+                advice = f" Each {entry} stands under [[{section}]] in double brackets."
+        raise InvalidInput(f"the {kind} {path} is not TOML: {error}.{advice}") from error
 
 
 def checked(model: type[Model], content: Any, place: Place) -> Model:

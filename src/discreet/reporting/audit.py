@@ -4,8 +4,10 @@ the person who decides."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -13,14 +15,25 @@ from rich.table import Table
 
 from discreet.records import WEAK, Finding
 from discreet.reporting.figures import Axis, number_axis
-from discreet.reporting.layout import NARROW, finish, legend_above, sheet
+from discreet.reporting.layout import (
+    BLUE,
+    BODY,
+    FAINT,
+    INK,
+    SMALL,
+    VERMILLION,
+    finish,
+    legend_above,
+    sheet,
+)
+from discreet.reporting.numbers import ABSENT
 from discreet.reporting.page import image, render, write_page
-from discreet.reporting.palette import BLUE, BODY, FAINT, INK, SMALL, VERMILLION
-from discreet.reporting.table import ABSENT, terminal_table
+from discreet.reporting.words import terminal_table
 
 # Inches of a line of the picture, and of one with its name above it.
 _ROW, _TALL_ROW = 0.17, 0.34
 _NAME = SMALL - 1.5
+_WIDTH = 7.2
 # Bounds below this share of the least promise are put at the left end.
 _LEAST = 0.1
 # An infinite bound is put beyond all others by this factor.
@@ -45,8 +58,8 @@ _HEADINGS = {
 def audit_table(findings: Sequence[Finding]) -> Table:
     """One row for each check, in groups: promise, exact replay, trials, verdict."""
     heads = ("audited", "trust\nmodel", "epsilon\npromised", "delta", "exact\nreplay", "by\ntrials")
-    table = terminal_table((*heads, "verdict"), left=("audited", "trust\nmodel", "verdict"))
-    table.collapse_padding = True
+    left = ("audited", "trust\nmodel", "verdict")
+    table = terminal_table((*heads, "verdict"), left, collapse_padding=True)
     kind = None
     for finding in findings:
         if finding.kind != kind:
@@ -86,18 +99,14 @@ def audit_note(findings: Sequence[Finding], confidence: float) -> str:
         "in it."
     )
     if tried:
-        each = 100.0 * tried[0].confidence
-        most, least = (
-            max(finding.trials for finding in tried),
-            min(finding.trials for finding in tried),
-        )
-        fewest = "" if most == least else f", down to {least:,} where each is a whole run"
+        trials = [finding.trials for finding in tried]
+        least = f", down to {min(trials):,} where each is a whole run"
         text += (
             " By trials: the least epsilon that counts of guesses prove, with "
             f"{100.0 * confidence:g}% confidence for all together; each of the {len(tried)} that "
-            f"were tried has {each:.5g}% (Bonferroni). Trials on each of two neighbouring data "
-            f"sets: {most:,}{fewest}. Weak: less than {WEAK:.0%} of the promise, so the trials say "
-            "little."
+            f"were tried has {100.0 * tried[0].confidence:.5g}% (Bonferroni). Trials on each of "
+            f"two neighbouring data sets: {max(trials):,}{least if len(set(trials)) > 1 else ''}. "
+            f"Weak: less than {WEAK:.0%} of the promise, so the trials say little."
         )
     return text + " That a promise holds here is no proof: other neighbours may be worse."
 
@@ -120,26 +129,23 @@ def audit_reasons(findings: Sequence[Finding]) -> list[str]:
 def audit_verdict(findings: Sequence[Finding]) -> str:
     """The outcome in one sentence."""
 
-    def count(*verdicts: str) -> int:
-        return sum(finding.verdict in verdicts for finding in findings)
-
-    honest, specimens = count("holds", "BROKEN"), count("caught", "NOT CAUGHT")
-    parts = []
-    if honest:
-        broken = f", {count('BROKEN')} BROKEN" if count("BROKEN") else ""
-        parts.append(f"{count('holds')} of {honest} promises withstood their attack{broken}")
-    if specimens:
-        parts.append(f"{count('caught')} of {specimens} broken designs were caught")
-    if count("FAILED"):
-        parts.append(f"{count('FAILED')} FAILED to be audited")
-    if count("too weak to tell"):
-        parts.append(f"{count('too weak to tell')} had trials too weak to tell")
-    if count("not audited"):
-        parts.append(f"{count('not audited')} not audited")
-    return "; ".join(parts) + "."
+    count = Counter(finding.verdict for finding in findings)
+    honest, specimens = count["holds"] + count["BROKEN"], count["caught"] + count["NOT CAUGHT"]
+    broken = f", {count['BROKEN']} BROKEN" if count["BROKEN"] else ""
+    parts = [
+        (honest, f"{count['holds']} of {honest} promises withstood their attack{broken}"),
+        (specimens, f"{count['caught']} of {specimens} broken designs were caught"),
+        (count["FAILED"], f"{count['FAILED']} FAILED to be audited"),
+        (
+            count["too weak to tell"],
+            f"{count['too weak to tell']} had trials too weak to tell",
+        ),
+        (count["not audited"], f"{count['not audited']} not audited"),
+    ]
+    return "; ".join(text for number, text in parts if number) + "."
 
 
-def audit_figure(findings: Sequence[Finding], width: float = 7.2) -> Figure:
+def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     """One line for each check: a bar at the promise, a dot at what exact replay measured, a ring at
     what trials proved, with verdict and trials.
 
@@ -194,31 +200,27 @@ def audit_figure(findings: Sequence[Finding], width: float = 7.2) -> Figure:
 def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
     """The least and the largest epsilon that the picture has room for."""
     promises = [promise for _, promise in shown] or [1.0]
-    bounds = [
-        bound
-        for finding, _ in shown
-        for bound in (finding.exact, finding.lower_bound)
-        if not math.isnan(bound)
-    ]
+    bounds = [bound for finding, _ in shown for bound in (finding.exact, finding.lower_bound)]
     finite = [bound for bound in bounds if math.isfinite(bound)]
-    least = max(_LEAST * min(promises), min([*promises, *(x for x in finite if x > 0.0)]))
-    left = least if min([*bounds, least]) >= least else _LEAST * min(promises)
-    largest = max([*promises, *finite])
-    return left, largest * (_BEYOND if len(finite) < len(bounds) else 1.0)
+    smallest = _LEAST * min(promises)
+    least = max(smallest, min([*promises, *(bound for bound in finite if bound > 0.0)]))
+    left = least if min([*finite, least]) >= least else smallest
+    return left, max([*promises, *finite]) * (_BEYOND if math.inf in bounds else 1.0)
 
 
 def _keys(kinds: set[str]) -> list[Line2D]:
+    """What a bar, a dot and a ring are."""
+    dot: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4}
     keys = [Line2D([], [], marker="|", color=INK, linestyle="", markersize=9, label="promised")]
     for color, label, there in (
         (BLUE, "", kinds - {"specimen"}),
         (VERMILLION, ", of a design that is broken", kinds & {"specimen"}),
     ):
-        for how, face in (("exact replay", color), ("proved by trials", "white")):
-            if there:
-                line = Line2D([], [], marker="o", color=color, linestyle="", markersize=4)
-                line.set_markerfacecolor(face)
-                line.set_label(f"{how}{label}")
-                keys.append(line)
+        if there:
+            exact = Line2D([], [], color=color, label=f"exact replay{label}", **dot)
+            tried = Line2D([], [], color=color, label=f"proved by trials{label}", **dot)
+            tried.set_markerfacecolor("white")
+            keys += [exact, tried]
     return keys
 
 
@@ -226,7 +228,7 @@ def write_audit_report(
     name: str, findings: Sequence[Finding], confidence: float, path: Path
 ) -> None:
     """Write the report; the file appears whole or not at all."""
-    write_page(render_audit_report(name, findings, confidence), path)
+    write_page(lambda: render_audit_report(name, findings, confidence), path)
 
 
 def render_audit_report(name: str, findings: Sequence[Finding], confidence: float) -> str:
@@ -237,7 +239,6 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         findings: of the audit.
         confidence: with which all verdicts of trials hold together.
     """
-    alt = f"Promises and findings: {audit_verdict(findings)}"
     audited = [finding for finding in findings if not math.isnan(finding.epsilon)]
     return render(
         "audit.html.j2",
@@ -247,25 +248,11 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
         answer=audit_verdict(findings),
         failed=[finding.name for finding in findings if finding.failed],
         infinity=math.inf,
-        figure=image(audit_figure(findings), audit_figure(findings, NARROW), alt),
-        groups=_groups(findings),
+        figure=image(lambda width: audit_figure(findings, width), _WIDTH),
+        headings=_HEADINGS,
+        findings=findings,
+        cells=_cells,
         note=audit_note(findings, confidence),
         audited=audited,
         unaudited=[finding for finding in findings if math.isnan(finding.epsilon)],
     )
-
-
-def _groups(findings: Sequence[Finding]) -> list[dict[str, object]]:
-    """The rows of each kind."""
-    return [
-        {
-            "title": title,
-            "rows": [
-                {"cells": _cells(finding), "failed": finding.failed}
-                for finding in findings
-                if finding.kind == kind
-            ],
-        }
-        for kind, title in _HEADINGS.items()
-        if any(finding.kind == kind for finding in findings)
-    ]

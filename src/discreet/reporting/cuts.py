@@ -1,20 +1,25 @@
-"""Where maps cut through the domain of a problem, and the axes that columns of it make.
+"""What maps have in common: where they cut through the domain of a problem, and their axes.
 
 A map shows one or two columns; the others stand where the study's `[report]` says.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from matplotlib.axis import Axis, XAxis
-from matplotlib.ticker import MaxNLocator
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis as MatplotlibAxis
+from matplotlib.axis import XAxis
 
 from discreet.domain import Box
-from discreet.reporting.layout import shortened
-from discreet.reporting.palette import INK, SMALL
+from discreet.problems.base import Problem
+from discreet.reporting.figures import Axis, number_axis
+from discreet.reporting.layout import INK, SMALL, VERMILLION, shortened
 from discreet.studies import ReportEntry
 from discreet.validation import FloatArray
 
@@ -63,6 +68,39 @@ class CutNote:
     varied: str
 
 
+@dataclass(frozen=True)
+class Map(ABC):
+    """One cut through what one policy does.
+
+    Attributes:
+        cut: what is shown.
+        problem: of the study.
+        kind: `arm`, `reward` or `model`.
+    """
+
+    cut: Cut
+    problem: Problem
+    kind: ClassVar[str]
+
+    @property
+    def seen(self) -> FloatArray:
+        """The rewards that its colours stand for; none if they stand for arms."""
+        return np.zeros(0)
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has one column along, and heights that need little room."""
+        return len(self.cut.axes) == 1
+
+    @abstractmethod
+    def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
+        """Draw it on axes about `room` inches wide; what a ruler of its colours needs, or None."""
+
+    @abstractmethod
+    def handles(self) -> list[Artist]:
+        """What the legend explains."""
+
+
 def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
     """The cuts that a study's `[report]` asks for.
 
@@ -77,12 +115,12 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
     free = [c for c in others if domain.names[c] not in report.at and _levels(domain, c)]
     if len(free) != 1:
         return (_cut(domain, axes, others, values),)
-    column, count = free[0], _levels(domain, free[0])
-    panels = []
-    for value in np.linspace(domain.lower[column], domain.upper[column], count):
-        values[column] = float(value)
-        panels.append(_cut(domain, axes, others, values))
-    return tuple(panels)
+    (column,) = free
+    levels = np.linspace(domain.lower[column], domain.upper[column], _levels(domain, column))
+    return tuple(
+        _cut(domain, axes, others, [*values[:column], level, *values[column + 1 :]])
+        for level in levels.tolist()
+    )
 
 
 def first_column(domain: Box, report: ReportEntry) -> ReportEntry:
@@ -113,7 +151,7 @@ def cut_note(domain: Box, report: ReportEntry) -> CutNote | None:
     )
 
 
-def draw_column(axis: Axis, domain: Box, column: int, room: float) -> None:
+def draw_column(axis: MatplotlibAxis, domain: Box, column: int, room: float) -> None:
     """A column of a domain along an axis of a panel: its name, and its categories or numbers.
 
     Args:
@@ -127,13 +165,27 @@ def draw_column(axis: Axis, domain: Box, column: int, room: float) -> None:
     labels = domain.categories[column]
     if labels:
         each = room / len(labels) if isinstance(axis, XAxis) else 0.9
-        axis.set_ticks(
-            np.linspace(low, high, len(labels)), [shortened(label, each) for label in labels]
-        )
+        names = [shortened(label, each) for label in labels]
+        number_axis(axis, Axis(ticks=np.linspace(low, high, len(labels)).tolist(), names=names))
         return
-    steps = (high - low) / (levels - 1) if levels is not None else 0.5
-    whole = low.is_integer() and float(steps).is_integer()
-    axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
+    step = (high - low) / (levels - 1) if levels is not None else 0.5
+    number_axis(axis, Axis(whole=low.is_integer() and float(step).is_integer()))
+
+
+def draw_dots(axes: Axes, places: FloatArray, sizes: FloatArray) -> None:
+    """Where people (n, 2) are sent; a border cuts off none of a few."""
+    many = len(sizes) > 200
+    axes.scatter(
+        places[:, 0],
+        places[:, 1],
+        s=sizes,
+        c=VERMILLION,
+        edgecolors="white",
+        linewidths=np.where(sizes > 6.0, 0.7, 0.0).tolist(),
+        zorder=5,
+        clip_on=many,
+        rasterized=many,
+    )
 
 
 def edges_of(domain: Box, shown: tuple[int, ...], unit: FloatArray) -> FloatArray:

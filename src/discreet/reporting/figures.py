@@ -26,22 +26,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis as MatplotlibAxis
+from matplotlib.axis import XAxis
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    Formatter,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
-from discreet.reporting.layout import PAPER, finish, name_ends, sheet, thousands, wrapped
-from discreet.reporting.palette import BODY, INK, SMALL, Stroke
+from discreet.reporting.layout import (
+    BODY,
+    INK,
+    PAPER,
+    SMALL,
+    Stroke,
+    entitle,
+    finish,
+    name_ends,
+    sheet,
+)
+from discreet.reporting.numbers import number_text, thousands
 from discreet.validation import FloatArray
 
 _LEAST = 1e-4  # of its top: a logarithmic axis reaches no further down
+_WIDE, _VERY_WIDE = 20.0, 1e3  # a logarithmic axis has 1, 2, 5, 10, ... or 1, 10, 100, ...
 EVEN_IN_LIGHTNESS = "cividis"  # the colours of maps, the same to colour-blind readers
 
 
@@ -99,7 +118,8 @@ def lines(
     panels = [(str(name), frame[everywhere | (frame["panel"] == name)]) for name in names] or [
         ("", frame)
     ]
-    columns = columns or columns_of(len(panels))
+    count = len(panels)
+    columns = columns or (count if count <= 3 else 3 if count % 3 == 0 else 2)
     rows = math.ceil(len(panels) / columns)
     figure, grid = sheet(rows, columns, width=width)
     for place, axes in enumerate(grid.flat):
@@ -111,11 +131,11 @@ def lines(
         beside = panels[row * columns : (row + 1) * columns]
         seen = {"none": [own], "row": [part for _, part in beside], "all": [frame]}[same]
         limits = y.limits or limits_of(pd.concat(seen), y.log)
-        _prepare(axes, x, y, limits, inside=width / columns)
+        axes.margins(x=0.03)
+        number_axis(axes.xaxis, x, 3 if width / columns < 4.5 else x.most)
+        number_axis(axes.yaxis, replace(y, limits=limits))
         draw_lines(axes, own, strokes, intervals)
-        axes.set_title(
-            wrapped(title, 0.85 * width / columns, BODY), loc="left", fontsize=BODY, color=INK
-        )
+        entitle(axes, title, 0.85 * width / columns)
         shared = same == "all" or (same == "row" and not y.limits)
         if place % columns == 0:
             axes.set_ylabel(y.label, fontsize=BODY, color=INK)
@@ -124,11 +144,6 @@ def lines(
         if place + columns >= len(panels):
             axes.set_xlabel(x.label, fontsize=BODY, color=INK)
     return finish(figure, height, note=note)
-
-
-def columns_of(panels: int) -> int:
-    """How many panels stand beside each other: a divisor of their number where there is one."""
-    return panels if panels <= 3 else 3 if panels % 3 == 0 else 2
 
 
 def limits_of(frame: pd.DataFrame, log: bool) -> tuple[float, float]:
@@ -176,12 +191,7 @@ def draw_lines(
             # A bar that would reach 0 has no place on a logarithmic axis.
             below = np.minimum(half, 0.9 * mean) if log else half
             axes.errorbar(
-                at,
-                mean,
-                yerr=(below, half),
-                capsize=2.5,
-                elinewidth=1.0,
-                **_style(stroke),
+                at, mean, yerr=(below, half), capsize=2.5, elinewidth=1.0, **_style(stroke)
             )
         else:
             below = np.maximum(mean - half, low) if log else mean - half
@@ -211,37 +221,43 @@ def _style(stroke: Stroke) -> dict[str, Any]:
     }
 
 
-def _prepare(axes: Axes, x: Axis, y: Axis, limits: tuple[float, float], inside: float) -> None:
-    """The two axes of a panel that is about `inside` inches wide."""
-    if x.log:
-        axes.set_xscale("log")
-    if y.log:
-        axes.set_yscale("log")
-    axes.set_ylim(*limits)
-    if x.limits:
-        axes.set_xlim(*x.limits)
-    else:
-        axes.margins(x=0.03)
-    number_axis(axes.xaxis, x, 3 if inside < 4.5 else x.most)
-    number_axis(axes.yaxis, y, y.most)
-
-
 def number_axis(axis: MatplotlibAxis, what: Axis, most: int | None = None) -> None:
-    """The numbers, or the names, along one axis."""
-    if what.ticks is not None:
-        names = what.names or [thousands(tick) for tick in what.ticks]
-        axis.set_ticks(list(what.ticks), list(names))
-        axis.set_minor_locator(NullLocator())
-        axis.set_minor_formatter(NullFormatter())
-        return
+    """Scale, limits and numbers, or names, of one axis, which has room for `most` of them."""
+    side = "x" if isinstance(axis, XAxis) else "y"
     if what.log:
-        axis.set_major_locator(LogLocator(subs=(1.0,)))
-        axis.set_minor_locator(NullLocator())
+        axis.axes.set(**{f"{side}scale": "log"})
+    if what.limits:
+        axis.axes.set(**{f"{side}lim": what.limits})
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+    if what.ticks is not None:
+        axis.set_ticks(list(what.ticks), what.names or [thousands(tick) for tick in what.ticks])
+        return
+    low, high = axis.get_view_interval()
+    if what.log and high > _WIDE * low:
+        subs = (1.0, 2.0, 5.0) if high < _VERY_WIDE * low else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs))
+        axis.set_major_formatter(FuncFormatter(thousands))
     else:
-        axis.set_major_locator(
-            MaxNLocator(most or what.most, integer=what.whole, steps=[1, 2, 2.5, 5, 10])
-        )
-    axis.set_major_formatter(FuncFormatter(thousands))
+        steps = [1, 2, 2.5, 5, 10]
+        axis.set_major_locator(MaxNLocator(most or what.most, integer=what.whole, steps=steps))
+        axis.set_major_formatter(EvenTicks())
+
+
+class EvenTicks(Formatter):
+    """Ticks that all have as many decimals as the finest of them needs: 42.00, 42.02."""
+
+    def __call__(self, value: float, pos: int | None = None) -> str:
+        """One tick on its own."""
+        return number_text(value, 9)
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """All ticks of an axis."""
+        size = max((abs(value) for value in values), default=0.0)
+        for digits in range(7) if size < 1e9 else ():
+            if all(abs(round(value, digits) - value) <= 1e-9 * size for value in values):
+                return [f"{value:,.{digits}f}" for value in values]
+        return [f"{value:.4g}" for value in values]
 
 
 def heat(
@@ -257,14 +273,13 @@ def heat(
 
     Args:
         axes: of the map.
-        x, y: ascending middles of its cells.
+        x, y: ascending middles of its cells, or their borders, of which there is one more.
         values: one for each cell.
         scale: the values at the ends of the colours.
         colors: a colour map of Matplotlib.
         smooth: whether colours run from middle to middle instead of filling cells.
     """
-    for side in axes.spines.values():
-        side.set_visible(False)
+    axes.spines[:].set_visible(False)
     axes.grid(False)
     axes.tick_params(labelsize=SMALL - 0.5, length=2.5, width=0.6)
     axes.tick_params(axis="y", length=2.5)
@@ -274,7 +289,7 @@ def heat(
         values.T,
         cmap=colors,
         norm=Normalize(*scale),
-        shading="gouraud" if smooth else "nearest",
+        shading="gouraud" if smooth else "auto",
         rasterized=True,
     )
 
@@ -293,7 +308,7 @@ def ruler(
     """
     bar = figure.colorbar(
         colors, ax=list(axes), aspect=24, pad=0.02, fraction=0.06, extend=extend,
-        ticks=MaxNLocator(5),
+        ticks=MaxNLocator(5), format=EvenTicks(),
     )  # fmt: skip
     cast(Any, bar.outline).set_visible(False)
     bar.ax.tick_params(labelsize=SMALL - 0.5, colors="#444444", length=2.0, width=0.6)

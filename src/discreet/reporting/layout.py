@@ -1,4 +1,4 @@
-"""How every figure is laid out: panels, the names of lines beside their ends, and a legend above.
+"""The look of every figure: colours, panels, the names of lines beside their ends, a legend above.
 
 A figure starts as a `sheet` of plain panels; lines are named by `name_ends`, marks explained by
 `legend_above`, and `finish` gives everything its room:
@@ -11,7 +11,8 @@ A figure starts as a `sheet` of plain panels; lines are named by `name_ends`, ma
 Matplotlib's constrained layout finds room for labels, titles and legends at any width. Heights are
 those of the axes, in inches, and the figure grows until they fit. Figures are made with
 Matplotlib's object-oriented interface and never touch pyplot's global state. A figure of width w
-is 96 w CSS pixels wide on a page; a `NARROW` one is drawn anew for small screens, not shrunk.
+is 96 w CSS pixels wide on a page; a `NARROW` one is drawn anew for small screens, not shrunk. The
+colours are those of Okabe and Ito, which people with colour-blindness can tell apart.
 """
 
 from __future__ import annotations
@@ -19,36 +20,96 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import colormaps, rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
+from matplotlib.transforms import Bbox, ScaledTranslation
 from sklearn.isotonic import isotonic_regression
 
 from discreet.durable import write_bytes
-from discreet.reporting.palette import BODY, FAINT, GREY, INK, SMALL
 from discreet.validation import FloatArray
+
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+VERMILLION, SKY, YELLOW = "#D55E00", "#56B4E9", "#F0E442"
+INK, GREY, FAINT = "#222222", "#6B6B6B", "#D9D9D9"
+BODY, SMALL = 9.0, 8.0  # points
 
 WIDE, NARROW, PAPER = 9.3, 3.8, 10.4  # inches: a page, a telephone, a reproduction
 _DOTS = 200  # to the inch, in PNG files
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
 _ROUNDS, _CLOSE = 4, 0.01  # of a layout, until heights are as close as this in inches
-_END = "end label"
 _NAMES = 0.31  # of the width of a figure, for the names of lines
-_LEADER = 11.0  # points between the axes and the names of lines
+_LEADER = 11.0 / 72.0  # inches between the axes and the names of lines
+_ARMS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW)
+
+Dashes = tuple[int, tuple[float, ...]]
+SOLID: Dashes = (0, ())
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How the line of one setting is drawn.
+
+    Attributes:
+        color: of everything.
+        dashes: of the line.
+        width: of the line; 0 for points alone.
+        mark: Matplotlib's name of the points' mark; empty for none.
+        size: of the marks, in points.
+        hollow: whether the marks are white inside.
+    """
+
+    color: str
+    dashes: Dashes = SOLID
+    width: float = 1.8
+    mark: str = ""
+    size: float = 5.0
+    hollow: bool = False
+
+
+CHANCE = Stroke(GREY, (0, (1, 1.5)), 1.4)  # choosing at random
+
+
+def arm_colors(arms: int) -> tuple[str, ...]:
+    """One colour for each arm; beyond seven arms they are spread over a colour map."""
+    if arms <= len(_ARMS):
+        return _ARMS[:arms]
+    return tuple(to_hex(color) for color in colormaps["turbo"](np.linspace(0.05, 0.95, arms)))
+
+
+def tint(color: str, strength: float) -> str:
+    """`color` mixed with white; strength 1 is the colour itself."""
+    red, green, blue = (1.0 - strength * (1.0 - part) for part in to_rgb(color))
+    return to_hex((red, green, blue))
+
+
+def shade(color: str, strength: float) -> str:
+    """`color` mixed with black; strength 1 is the colour itself."""
+    red, green, blue = (strength * part for part in to_rgb(color))
+    return to_hex((red, green, blue))
+
+
+def tints(hue: str, count: int, lightest: float = 0.5) -> list[str]:
+    """The colours of one method over its budgets, darker from one to the next."""
+    strengths = np.linspace(lightest, 1.0, count) if count > 1 else np.ones(1)
+    return [tint(hue, float(strength)) for strength in strengths]
 
 
 def sheet(
@@ -68,7 +129,7 @@ def sheet(
     figure = _figure(width, rows)
     grid = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
     for axes in grid.flat:
-        plain(axes)
+        _plain(axes)
     return figure, grid
 
 
@@ -78,7 +139,7 @@ def mosaic(rows: Sequence[Sequence[str]], width: float = PAPER) -> tuple[Figure,
     figure = _figure(width, len(rows))
     panels = figure.subplot_mosaic([list(row) for row in rows])
     for axes in panels.values():
-        plain(axes)
+        _plain(axes)
     return figure, panels
 
 
@@ -88,41 +149,55 @@ def _figure(width: float, rows: int) -> Figure:
     return figure
 
 
-def plain(axes: Axes) -> None:
+def _plain(axes: Axes) -> None:
     """No box, quiet ticks, numbers as people write them, and a faint grid for heights."""
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color("#888888")
     axes.tick_params(labelsize=SMALL, colors="#444444", length=3, width=0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
+    axes.locator_params(nbins=5)  # at any size
+
+
+def entitle(axes: Axes, title: str, room: float = math.inf, size: float = BODY) -> None:
+    """A title at the left, in lines of at most `room` inches."""
+    text = wrapped(title, room, size) if room < math.inf else title
+    axes.set_title(text, loc="left", fontsize=size, color=INK)
+
+
+class EndName(Text):
+    """The name of a line right of its axes, which `finish` moves to its height.
+
+    Args:
+        axes: of the line.
+        text: the name.
+        value: where the line ends.
+        color: of the line.
+    """
+
+    def __init__(self, axes: Axes, text: str, value: float, color: str) -> None:
+        look: dict[str, Any] = {"fontsize": SMALL, "color": INK, "linespacing": 1.05}
+        super().__init__(1.0, 0.5, text, va="center", clip_on=False, **look)
+        self.value, self.line_color = value, color
+        beside = ScaledTranslation(_LEADER, 0.0, axes.figure.dpi_scale_trans)
+        axes.add_artist(self)
+        self.set_transform(axes.transAxes + beside)
+
+    @property
+    def inches(self) -> float:
+        """Its height."""
+        return _LINE * SMALL * (1 + self.get_text().count("\n"))
 
 
 def name_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
     """Write names (text, height, colour) right of the axes; `finish` moves them apart."""
-    spec, figure = axes.get_subplotspec(), axes.get_figure()
+    spec, figure = axes.get_subplotspec(), axes.get_figure(root=True)
     assert spec is not None
-    assert isinstance(figure, Figure)
+    assert figure is not None
     room = _NAMES * figure.get_figwidth() / spec.get_gridspec().ncols
     for text, height, color in ends:
-        label = axes.annotate(
-            wrapped(text.replace("epsilon ", "epsilon\u00a0"), room),
-            (1.0, height),
-            xycoords=("axes fraction", "data"),
-            xytext=(_LEADER, 0.0),
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL,
-            color=INK,
-            linespacing=1.05,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-", "color": color, "linewidth": 1.0, "shrinkA": 1.0, "shrinkB": 0.0,
-                "relpos": (0.0, 0.5),
-            },
-        )  # fmt: skip
-        label.set_gid(_END)
+        EndName(axes, wrapped(text.replace("epsilon ", "epsilon\u00a0"), room), height, color)
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist], title: str = "") -> None:
@@ -179,81 +254,90 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
         note: a line at the lower right.
     """
     if note:
-        figure.supxlabel(
-            wrapped(note, 0.95 * figure.get_figwidth()), x=0.995, ha="right", fontsize=SMALL,
-            color=GREY,
-        )  # fmt: skip
+        room = 0.95 * figure.get_figwidth()
+        figure.supxlabel(wrapped(note, room), x=0.995, ha="right", fontsize=SMALL, color=GREY)
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     spec: Any = panels[0].get_subplotspec()
     ratios = spec.get_gridspec().get_height_ratios()
     layout = figure.get_layout_engine()
     assert layout is not None
-    for axes in panels:
-        _part(axes, height)
     for text in figure.findobj(Text):
         text.set_parse_math(False)
-    for _ in range(_ROUNDS):
-        with rc_context({"text.parse_math": False}):  # of numbers along axes, which come and go
+    with rc_context({"text.parse_math": False}):  # of numbers along axes, which come and go
+        measured: list[Any] = [*figure.axes, *figure.legends]
+        for artist in measured:
+            artist.get_tightbbox = _measured_once(artist)
+        for _ in range(_ROUNDS):
             layout.execute(figure)
-        sizes = [figure.get_size_inches() * axes.get_position().size for axes in panels]
-        width, have = sizes[0]
-        needed = [_stacked(axes) * have / size[1] for axes, size in zip(panels, sizes, strict=True)]
-        wanted = max(min(height, aspect * width), *needed)
-        if abs(wanted - have) < _CLOSE:
-            break
-        for axes, size in zip(panels, sizes, strict=True):
-            _part(axes, size[1] * wanted / have)
-        figure.set_figheight(figure.get_figheight() + (wanted - have) * sum(ratios) / ratios[0])
+            sizes = [_inches(axes) for axes in panels]
+            width, have = sizes[0]
+            names = [sum(name.inches for name in _names(axes)) for axes in panels]
+            needed = [own * have / size[1] for own, size in zip(names, sizes, strict=True)]
+            wanted = max(min(height, aspect * width), *needed)
+            if abs(wanted - have) < _CLOSE:
+                break
+            figure.set_figheight(figure.get_figheight() + (wanted - have) * sum(ratios) / ratios[0])
     figure.set_layout_engine(None)
+    for artist in measured:
+        del artist.get_tightbbox
     for axes in panels:
+        _move_apart(axes)
         _thin_out(axes)
     return figure
 
 
-def _thin_out(axes: Axes) -> None:
-    """Leave out numbers along the horizontal axis for which there is no room."""
-    end = -math.inf
-    for tick in axes.xaxis.get_major_ticks():
-        if not tick.label1.get_text():
-            continue
-        box = tick.label1.get_window_extent()
-        if box.x0 < end:
-            tick.label1.set_visible(False)
-            tick.label2.set_visible(False)
-        else:
-            end = box.x1 + 3.0
+def _measured_once(artist: Axes | Legend) -> Callable[..., Bbox | None]:
+    """The `get_tightbbox` of a legend, which stays as large as it is, and of axes whose texts reach
+    as far beyond them at any size as they do now.
+
+    Constrained layout asks for it again and again, and measuring texts is most of its work.
+    """
+    if isinstance(artist, Legend):
+        box = artist.get_tightbbox()
+        return lambda *_, **__: box
+    around = artist.get_tightbbox(for_layout_only=True)
+    assert around is not None
+    beyond = around.get_points() - artist.get_window_extent().get_points()
+    return lambda *_, **__: Bbox(artist.get_window_extent().get_points() + beyond)
 
 
-def _ends(axes: Axes) -> list[Annotation]:
-    return [t for t in axes.texts if isinstance(t, Annotation) and t.get_gid() == _END]
+def _inches(axes: Axes) -> FloatArray:
+    """Width and height of the axes."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    size: FloatArray = figure.get_size_inches() * axes.get_position().size
+    return size
 
 
-def _tall(label: Annotation) -> float:
-    """Inches."""
-    return _LINE * SMALL * (1 + label.get_text().count("\n"))
+def _names(axes: Axes) -> list[EndName]:
+    return [text for text in axes.texts if isinstance(text, EndName)]
 
 
-def _stacked(axes: Axes) -> float:
-    """Inches that the names of lines need on top of each other."""
-    return sum(map(_tall, _ends(axes)))
-
-
-def _part(axes: Axes, height: float) -> None:
-    """Move the names of the lines of axes that are `height` inches high apart."""
-    low, high = axes.get_ylim()
-    labels = _ends(axes)
-    for label in labels:
-        label.xy = (1.0, min(max(label.xy[1], low), high))
+def _move_apart(axes: Axes) -> None:
+    """Names beside their lines but not on each other, and strokes that lead to them."""
+    labels = _names(axes)
     if not labels:
         return
-    shares = axes.transAxes.inverted().transform(
-        axes.transData.transform([(axes.get_xlim()[0], label.xy[1]) for label in labels])
-    )[:, 1]
+    width, height = _inches(axes)
+    ends = axes.transData.transform([(axes.get_xlim()[0], label.value) for label in labels])
+    shares = np.clip(axes.transAxes.inverted().transform(ends)[:, 1], 0.0, 1.0)
     order = np.argsort(shares, kind="stable")
-    sizes = np.array([_tall(labels[place]) for place in order])
-    for place, centre in zip(order, spread(shares[order] * height, sizes, height), strict=True):
-        offset = 72.0 * (float(centre) - shares[place] * height)
-        labels[place].set_position((_LEADER, offset))
+    sizes = np.array([labels[place].inches for place in order])
+    centres = np.empty(len(labels))
+    centres[order] = spread(shares[order] * height, sizes, height) / height
+    for label, centre in zip(labels, centres.tolist(), strict=True):
+        label.set_y(centre)
+    leaders = LineCollection(
+        [
+            [(1.0, share), (1.0 + 0.8 * _LEADER / width, centre)]
+            for share, centre in zip(shares, centres, strict=True)
+        ],
+        colors=[label.line_color for label in labels],
+        linewidths=1.0,
+        transform=axes.transAxes,
+        clip_on=False,
+    )
+    axes.add_artist(leaders)
 
 
 def spread(at: FloatArray, sizes: FloatArray, room: float = 1.0) -> FloatArray:
@@ -277,6 +361,20 @@ def spread(at: FloatArray, sizes: FloatArray, room: float = 1.0) -> FloatArray:
     return places
 
 
+def _thin_out(axes: Axes) -> None:
+    """Leave out numbers along the horizontal axis for which there is no room."""
+    end = -math.inf
+    for tick in axes.xaxis.get_major_ticks():
+        if not tick.label1.get_text():
+            continue
+        box = tick.label1.get_window_extent()
+        if box.x0 < end:
+            tick.label1.set_visible(False)
+            tick.label2.set_visible(False)
+        else:
+            end = box.x1 + 3.0
+
+
 def wrapped(text: str, inches: float, size: float = SMALL) -> str:
     """A text in lines of about this width, broken at spaces and after underscores.
 
@@ -293,28 +391,22 @@ def wrapped(text: str, inches: float, size: float = SMALL) -> str:
     return "\n".join(paragraphs).replace("_ ", "_").replace("\u00a0", " ")
 
 
-def shortened(text: str, inches: float, size: float = SMALL) -> str:
+def shortened(text: str, inches: float) -> str:
     """A text of about at most this width, which ends in an ellipsis where it was longer."""
-    characters = max(2, int(inches / (_CHARACTER * size)))
+    characters = max(2, int(inches / (_CHARACTER * SMALL)))
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
-def text_inches(text: str, size: float = SMALL) -> float:
+def text_inches(text: str) -> float:
     """How wide a line of text is."""
-    width, _, _ = TextToPath().get_text_width_height_descent(
-        text, FontProperties(size=size), ismath=False
-    )
+    font = FontProperties(size=SMALL)
+    width, _, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72.0
-
-
-def thousands(value: float, position: int | None = None) -> str:
-    """A tick of an axis: 20,000 or 0.35."""
-    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:g}"
 
 
 def save_figure(figure: Figure, path: Path) -> None:
     """The figure as a PNG, white behind, that says what made it; it appears whole or not at all."""
     buffer = io.BytesIO()
-    made_by = {"Software": f"discreet {version('discreet')}"}
-    figure.savefig(buffer, dpi=_DOTS, facecolor="white", metadata=made_by)
+    software = {"Software": f"discreet {version('discreet')}"}
+    figure.savefig(buffer, dpi=_DOTS, facecolor="white", metadata=software)
     write_bytes(path, buffer.getvalue())

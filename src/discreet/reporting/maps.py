@@ -27,37 +27,40 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgb, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.transforms import ScaledTranslation
 
 from discreet.action_space import ArmPoints
-from discreet.domain import Box
 from discreet.experiments import people_of
 from discreet.learners.messages import ArmPolicy
 from discreet.problems.base import Crowd, Problem
-from discreet.reporting.cuts import Cut, cuts, draw_column, edges_of, first_column
+from discreet.reporting.cuts import Cut, Map, cuts, draw_column, draw_dots, edges_of, first_column
 from discreet.reporting.figures import heat, ruler
-from discreet.reporting.layout import finish, legend_above, sheet, shortened, wrapped
-from discreet.reporting.model_maps import RED, TRUE_LINE, draw_dots, model_map
-from discreet.reporting.palette import (
+from discreet.reporting.layout import (
     INK,
     SMALL,
-    UNDECIDED,
     VERMILLION,
     arm_colors,
+    entitle,
+    finish,
+    legend_above,
+    sheet,
+    shortened,
     tint,
 )
+from discreet.reporting.model_maps import RED, TRUE_LINE, model_map
 from discreet.studies import Study
 from discreet.validation import BoolArray, FloatArray, IntArray
 
@@ -65,7 +68,12 @@ _BOXES, _GRID = 48, 61  # along each column for policies without regions, and fo
 _MANY_ARMS, _SOME_ARMS = 12, 7  # of more points than this the legend names only some
 _LEAST_SHARE = 0.02  # shares of people without a dot
 _DOT = 7.0 / 72.0  # inches
-_HALO = [withStroke(linewidth=3.0, foreground="white")]
+_UNDECIDED = "#BDBDBD"
+_BEST: dict[str, Any] = {
+    "color": VERMILLION,
+    "linewidth": 1.4,
+    "path_effects": [withStroke(linewidth=3.0, foreground="white")],
+}
 
 
 @runtime_checkable
@@ -84,47 +92,17 @@ class ExpectsRewards(Protocol):
         """(n, K) mean rewards in [0, 1], for contexts (n, d) of [0, 1]^d."""
 
 
-class Map(Protocol):
-    """One cut through what one policy does."""
-
-    @property
-    def cut(self) -> Cut:
-        """What is shown."""
-
-    @property
-    def seen(self) -> FloatArray:
-        """The rewards that its colours stand for; none if they stand for arms."""
-
-    @property
-    def flat(self) -> bool:
-        """Whether it has one column along, and heights that need little room."""
-
-    def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
-        """Draw it on axes about `room` inches wide; what a ruler of its colours needs, or None."""
-
-    def handles(self) -> list[Artist]:
-        """What the legend explains."""
-
-
 @dataclass(frozen=True)
-class ArmMap:
+class ArmMap(Map):
     """See the module; `edges` says whether boxes are those of the policy."""
 
-    cut: Cut
-    problem: Problem
+    kind: ClassVar[str] = "arm"
+
     lower: FloatArray
     upper: FloatArray
     chances: FloatArray
     active: BoolArray
     edges: bool
-
-    @property
-    def seen(self) -> FloatArray:
-        return np.zeros(0)
-
-    @property
-    def flat(self) -> bool:
-        return len(self.cut.axes) == 1
 
     @property
     def tied(self) -> BoolArray:
@@ -134,48 +112,52 @@ class ArmMap:
 
     def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> None:
         shown, domain = self.cut.axes, self.problem.domain
-        colors = arm_colors(self.problem.arms)
         low, high = edges_of(domain, shown, self.lower), edges_of(domain, shown, self.upper)
         ends = edges_of(domain, shown, np.array([[0.0], [1.0]]) * np.ones(len(shown)))
         axes.set_xlim(*ends[:, 0])
         draw_column(axes.xaxis, domain, shown[0], room)
-        if len(shown) == 1:
-            self._shares(axes, low[:, 0], high[:, 0], colors)
+        if self.flat:
+            # The probabilities of the arms on top of each other.
+            top = self.chances.cumsum(axis=1)
+            for arm, color in enumerate(arm_colors(self.problem.arms)):
+                below = np.column_stack([low, top[:, arm] - self.chances[:, arm]])
+                self._boxes(axes, below, np.column_stack([high, top[:, arm]]), tint(color, 0.8))
             axes.set_ylim(0.0, 1.0)
             axes.set_ylabel("probability", fontsize=SMALL, color=INK)
             return
         axes.set_ylim(*ends[:, 1])
         draw_column(axes.yaxis, domain, shown[1], 2.4)
-        fills = self._fills(colors)
-        boxes = [Rectangle((a[0], a[1]), *(b - a)) for a, b in zip(low, high, strict=True)]
+        self._boxes(axes, low, high, self._fills())
+        if self.edges:
+            share = (high - low) / (ends[1] - ends[0])
+            self._dots(axes, 0.5 * (low + high), share * np.array([room, 0.7 * room]))
+
+    def _boxes(self, axes: Axes, low: FloatArray, high: FloatArray, fills: Any) -> None:
+        """Rectangles between corners (M, 2)."""
+        (left, bottom), (right, top) = low.T, high.T
+        corners = [(left, bottom), (right, bottom), (right, top), (left, top)]
         axes.add_collection(
-            PatchCollection(
-                boxes,
+            PolyCollection(
+                np.stack([np.stack(corner, axis=1) for corner in corners], axis=1),  # type: ignore[arg-type]
                 facecolors=fills,
                 edgecolors="white" if self.edges else fills,
                 linewidths=0.7 if self.edges else 0.2,
                 rasterized=not self.edges,
             )
         )
-        if self.edges:
-            share = (high - low) / (ends[1] - ends[0])
-            self._dots(axes, 0.5 * (low + high), share * np.array([room, 0.7 * room]), colors)
 
-    def _fills(self, colors: Sequence[str]) -> list[str]:
-        """The colour of each box: its most probable arm, from faint at 1/K to strong at 1."""
+    def _fills(self) -> FloatArray:
+        """(M, 3) the colours of boxes: the most probable arm, from faint at 1/K to strong at 1."""
         chance = 1.0 / self.chances.shape[1]
         strength = (self.chances.max(axis=1) - chance) / (1.0 - chance)
-        return [
-            tint(UNDECIDED, 0.7) if even else tint(colors[arm], 0.2 + 0.65 * float(weight))
-            for arm, weight, even in zip(
-                self.chances.argmax(axis=1), strength, self.tied, strict=True
-            )
-        ]
+        colors = to_rgba_array(arm_colors(self.problem.arms))[self.chances.argmax(axis=1), :3]
+        fills: FloatArray = 1.0 - (0.2 + 0.65 * strength[:, None]) * (1.0 - colors)
+        fills[self.tied] = to_rgb(tint(_UNDECIDED, 0.7))
+        return fills
 
-    def _dots(
-        self, axes: Axes, middles: FloatArray, inches: FloatArray, colors: Sequence[str]
-    ) -> None:
+    def _dots(self, axes: Axes, middles: FloatArray, inches: FloatArray) -> None:
         """The arms left in each box with more than one, where they fit, beside each other."""
+        colors = arm_colors(self.problem.arms)
         beside: dict[float, list[tuple[float, float, str]]] = {}
         for arms, middle, extent in zip(self.active, middles, inches, strict=True):
             left: IntArray = np.flatnonzero(arms)
@@ -192,49 +174,26 @@ class ArmMap:
                 x, y, s=15, c=fills, edgecolors="white", linewidths=0.7, transform=moved, zorder=3
             )
 
-    def _shares(self, axes: Axes, low: FloatArray, high: FloatArray, colors: Sequence[str]) -> None:
-        """The probabilities of the arms on top of each other."""
-        base = np.zeros(len(low))
-        for arm, color in enumerate(colors):
-            axes.bar(
-                low,
-                self.chances[:, arm],
-                high - low,
-                bottom=base,
-                align="edge",
-                color=tint(color, 0.8),
-                edgecolor="white" if self.edges else tint(color, 0.8),
-                linewidth=0.7 if self.edges else 0.1,
-            )
-            base = base + self.chances[:, arm]
-
     def handles(self) -> list[Artist]:
         colors = arm_colors(self.problem.arms)
         entries = [(self.problem.arm_names[k], colors[k]) for k in named_arms(self.problem)]
-        if self.tied.any() and len(self.cut.axes) > 1:
-            entries.append(("undecided", UNDECIDED))
+        if self.tied.any() and not self.flat:
+            entries.append(("undecided", _UNDECIDED))
         return [Patch(facecolor=tint(color, 0.85), label=name) for name, color in entries]
 
 
 @dataclass(frozen=True)
-class RewardMap:
-    """See the module.
+class RewardMap(Map):
+    """See the module."""
 
-    Attributes:
-        names: (place, name) of the arms that the axis names.
-        hindsight: whether `truth` is what was best in hindsight.
-    """
+    kind: ClassVar[str] = "reward"
 
-    cut: Cut
-    domain: Box
-    names: tuple[tuple[float, str], ...]
     places: FloatArray
     arms: FloatArray
     mean: FloatArray
     given: FloatArray
     best: FloatArray
     truth: FloatArray
-    hindsight: bool
 
     @property
     def seen(self) -> FloatArray:
@@ -244,31 +203,32 @@ class RewardMap:
     def flat(self) -> bool:
         return False
 
+    @property
+    def names(self) -> dict[float, str]:
+        """Of the arms that the axis names, by their points."""
+        points = _points(self.problem)
+        return {float(points[k]): self.problem.arm_names[k] for k in named_arms(self.problem)}
+
     def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
         colors = heat(axes, self.places, self.arms, self.mean, scale)
         axes.plot(self.places, self.truth, **TRUE_LINE)
-        axes.plot(
-            self.places, self.best, color=VERMILLION, linewidth=1.4, path_effects=_HALO, zorder=4
-        )
+        axes.plot(self.places, self.best, zorder=4, **_BEST)
         step = max(1, len(self.places) // 30)
         across, arm = np.nonzero(self.given[::step] >= _LEAST_SHARE)
         sizes = 26.0 * self.given[::step][across, arm]
         draw_dots(axes, np.column_stack([self.places[::step][across], self.arms[arm]]), sizes)
-        draw_column(axes.xaxis, self.domain, self.cut.axes[0], room)
-        places, names = zip(*self.names, strict=True)
-        axes.set_yticks(places, [shortened(name, 0.8) for name in names])
+        draw_column(axes.xaxis, self.problem.domain, self.cut.axes[0], room)
+        axes.set_yticks(list(self.names), [shortened(name, 0.8) for name in self.names.values()])
         axes.set_ylabel("arm", fontsize=SMALL, color=INK)
         return colors
 
     def handles(self) -> list[Artist]:
         entries: list[Artist] = [
-            Line2D(
-                [], [], linewidth=1.4, path_effects=_HALO, color=VERMILLION, label="expected best"
-            ),
+            Line2D([], [], label="expected best", **_BEST),
             Line2D([], [], marker="o", linestyle="", markersize=5, label="given", **RED),
         ]
         if np.isfinite(self.truth).any():
-            label = "best in hindsight" if self.hindsight else "truly best"
+            label = "best in hindsight" if self.problem.metric == "reward" else "truly best"
             entries.append(Line2D([], [], label=label, **TRUE_LINE))
         return entries
 
@@ -287,26 +247,33 @@ class PolicyMaps:
     maps: tuple[Map, ...]
     scale: tuple[float, float]
 
+    @property
+    def kind(self) -> str:
+        """Of the maps."""
+        return self.maps[0].kind
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the shown columns."""
+        first = self.maps[0]
+        return [first.problem.domain.names[axis] for axis in first.cut.axes]
+
     def figure(self, width: float) -> Figure:
         """The maps, beside each other where `width` inches hold two."""
         flat = self.maps[0].flat
         columns = min(len(self.maps), 2 if width > 6.0 else 1)
         figure, grid = sheet(-(-len(self.maps) // columns), columns, width=width)
         panels = list(grid.flat)
-        room = 0.75 * width / columns
-        colors = []
-        for place, axes in enumerate(panels):
-            if place >= len(self.maps):
-                axes.remove()
-                continue
-            shown = self.maps[place]
+        for axes in panels[len(self.maps) :]:
+            axes.remove()
+        colors = None
+        for shown, axes in zip(self.maps, panels, strict=False):
             axes.spines["bottom"].set_visible(False)
-            colors.append(shown.draw(axes, self.scale, room))
+            colors = shown.draw(axes, self.scale, 0.75 * width / columns)
             axes.tick_params(labelsize=SMALL - 0.5)
-            title = wrapped(shown.cut.title, width / columns - 0.7)
-            axes.set_title(title, loc="left", fontsize=SMALL, color=INK)
-        if colors[0] is not None:
-            ruler(figure, colors[0], panels[: len(self.maps)], "expected reward", self._extend())
+            entitle(axes, shown.cut.title, width / columns - 0.7, SMALL)
+        if colors is not None:
+            ruler(figure, colors, panels[: len(self.maps)], "expected reward", self._extend())
         entries = {str(h.get_label()): h for shown in self.maps for h in shown.handles()}
         legend_above(figure, list(entries.values()), self.label)
         return finish(figure, 1.7 if flat else 2.6, aspect=0.5 if flat else 0.72)
@@ -328,16 +295,16 @@ def policy_maps(study: Study, policies: Mapping[str, object]) -> list[PolicyMaps
     crowd = people_of(problem, study.rounds, study.seed, 0) if line else None
     drawn: dict[str, tuple[Map, ...]] = {}
     for label, policy in policies.items():
-        maps: Sequence[Map | None]
         if crowd is not None and isinstance(policy, ExpectsRewards):
             column = cuts(problem.domain, first_column(problem.domain, report))
-            maps = [reward_map(policy, problem, cut, crowd) for cut in column]
+            drawn[label] = tuple(reward_map(policy, problem, cut, crowd) for cut in column)
         elif isinstance(policy, ArmPolicy):
-            maps = [arm_map(policy, problem, cut) for cut in cuts(problem.domain, report)]
+            panels = cuts(problem.domain, report)
+            drawn[label] = tuple(arm_map(policy, problem, cut) for cut in panels)
         else:
-            maps = [model_map(policy, problem, cut) for cut in cuts(problem.domain, report)]
-        if all(shown is not None for shown in maps):
-            drawn[label] = tuple(cast(Sequence[Map], maps))
+            models = [model_map(policy, problem, cut) for cut in cuts(problem.domain, report)]
+            drawn[label] = tuple(shown for shown in models if shown is not None)
+    drawn = {label: maps for label, maps in drawn.items() if maps}
     seen = [shown.seen for maps in drawn.values() for shown in maps]
     scale = scale_of(np.concatenate([*seen, np.zeros(0)]), problem)
     return [PolicyMaps(label, maps, scale) for label, maps in drawn.items()]
@@ -346,6 +313,12 @@ def policy_maps(study: Study, policies: Mapping[str, object]) -> list[PolicyMaps
 def on_a_line(problem: Problem) -> bool:
     """Whether arms are points of one column."""
     return isinstance(problem.space, ArmPoints) and problem.space.array.shape[1] == 1
+
+
+def _points(problem: Problem) -> FloatArray:
+    """(K,) the points of arms on a line."""
+    assert isinstance(problem.space, ArmPoints)
+    return problem.space.array[:, 0]
 
 
 def named_arms(problem: Problem) -> IntArray:
@@ -389,7 +362,6 @@ def arm_map(policy: ArmPolicy, problem: Problem, cut: Cut) -> ArmMap:
 
 def reward_map(policy: Any, problem: Problem, cut: Cut, crowd: Crowd) -> RewardMap:
     """A cut through what a policy expects of arms; `crowd` tells what is truly best."""
-    assert isinstance(problem.space, ArmPoints)
     domain, (column,) = problem.domain, cut.axes
     levels = domain.levels[column]
     count = _GRID if levels is None else min(levels, _GRID)
@@ -398,20 +370,18 @@ def reward_map(policy: Any, problem: Problem, cut: Cut, crowd: Crowd) -> RewardM
         steps = np.round(steps * (levels - 1)) / (levels - 1)
     unit = cut.points([steps])
     contexts = domain.from_unit(unit)
-    points = problem.space.array[:, 0]
+    points = _points(problem)
     order = np.argsort(points)
     bounds = problem.reward_bounds
     mean = bounds.lower + (bounds.upper - bounds.lower) * policy.expected_rewards(unit)
     truly = crowd.best_arms(contexts)
     return RewardMap(
         cut,
-        domain,
-        tuple((float(points[arm]), problem.arm_names[arm]) for arm in named_arms(problem)),
-        contexts[:, column],
-        points[order],
-        mean[:, order],
-        policy.chances(unit)[:, order],
-        points[mean.argmax(axis=1)],
-        np.where(truly >= 0, points[truly], np.nan),
-        hindsight=problem.metric == "reward",
+        problem,
+        places=contexts[:, column],
+        arms=points[order],
+        mean=mean[:, order],
+        given=policy.chances(unit)[:, order],
+        best=points[mean.argmax(axis=1)],
+        truth=np.where(truly >= 0, points[truly], np.nan),
     )

@@ -19,7 +19,7 @@ best, which only a simulation knows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -29,11 +29,10 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from discreet.action_space import PublicSet
-from discreet.domain import Box
 from discreet.problems.base import Problem
-from discreet.reporting.cuts import Cut, draw_column
+from discreet.reporting.cuts import Cut, Map, draw_column, draw_dots
 from discreet.reporting.figures import heat
-from discreet.reporting.palette import BLUE, INK, SMALL, VERMILLION
+from discreet.reporting.layout import BLUE, INK, SMALL, VERMILLION
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 _GRID = 61  # places along each column
@@ -95,11 +94,11 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class ModelMap:
+class ModelMap(Map):
     """One cut through a model (see the module's table); `marks` is what is marked on it."""
 
-    cut: Cut
-    domain: Box
+    kind: ClassVar[str] = "model"
+
     places: tuple[FloatArray, ...]
     mean: FloatArray
     deviation: FloatArray
@@ -110,20 +109,17 @@ class ModelMap:
     def seen(self) -> FloatArray:
         return self.mean[self.possible]
 
-    @property
-    def flat(self) -> bool:
-        return len(self.cut.axes) == 1
-
     def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
-        draw_column(axes.xaxis, self.domain, self.cut.axes[0], room)
-        if len(self.cut.axes) == 1:
+        domain = self.problem.domain
+        draw_column(axes.xaxis, domain, self.cut.axes[0], room)
+        if self.flat:
             return self._curve(axes)
         x, y = self.places
         shape = (len(x), len(y))
         possible = self.possible.reshape(shape)
         deviation = np.where(possible, self.deviation.reshape(shape), np.nan)
         colors = heat(axes, x, y, self.mean.reshape(shape), scale, smooth=True)
-        draw_column(axes.yaxis, self.domain, self.cut.axes[1], 2.4)
+        draw_column(axes.yaxis, domain, self.cut.axes[1], 2.4)
         if not possible.all():
             axes.contourf(x, y, possible.T.astype(float), levels=[-0.5, 0.5], colors=[_BLANK])
         if possible.any() and np.nanmax(deviation) - np.nanmin(deviation) > 1e-9:
@@ -176,35 +172,10 @@ class ModelMap:
         return entries
 
 
-def draw_dots(axes: Axes, places: FloatArray, sizes: FloatArray) -> None:
-    """Where people (n, 2) are sent; a border cuts off none of a few."""
-    many = len(sizes) > 200
-    axes.scatter(
-        places[:, 0],
-        places[:, 1],
-        s=sizes,
-        c=VERMILLION,
-        edgecolors="white",
-        linewidths=np.where(sizes > 6.0, 0.7, 0.0).tolist(),
-        zorder=5,
-        clip_on=many,
-        rasterized=many,
-    )
-
-
 def _stars(axes: Axes, places: FloatArray) -> None:
     """Where (n, 2) the mean reward is truly highest."""
-    axes.scatter(
-        places[:, 0],
-        places[:, 1],
-        s=95,
-        marker="*",
-        c="white",
-        edgecolors=INK,
-        linewidths=0.9,
-        zorder=6,
-        clip_on=False,
-    )
+    star: dict[str, Any] = {"s": 95, "marker": "*", "c": "white", "edgecolors": INK}
+    axes.scatter(*places.T, linewidths=0.9, zorder=6, clip_on=False, **star)
 
 
 def model_map(policy: object, problem: Problem, cut: Cut) -> ModelMap | None:
@@ -236,7 +207,7 @@ def model_map(policy: object, problem: Problem, cut: Cut) -> ModelMap | None:
     )
     possible = problem.possible(points)
     marks = marks_of(policy, problem, cut)
-    return ModelMap(cut, domain, places, mean, deviation, possible, marks)
+    return ModelMap(cut, problem, places, mean, deviation, possible, marks)
 
 
 def marks_of(policy: object, problem: Problem, cut: Cut) -> Marks:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -20,20 +21,22 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from discreet.durable import write_bytes
+from discreet.records import check_path
+from discreet.reporting.layout import NARROW, WIDE
+from discreet.reporting.numbers import counted, listed, number_text, upward
 
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data URIs, and what it shows, in words."""
+    """A figure as the page holds it: data URIs."""
 
     wide: str
     narrow: str
-    alt: str
 
 
-def image(wide: Figure, narrow: Figure, alt: str) -> Image:
-    """A figure that was drawn for large and for small screens."""
-    return Image(_data_uri(wide), _data_uri(narrow), alt)
+def image(draw: Callable[[float], Figure], wide: float = WIDE) -> Image:
+    """A figure, drawn for large screens, where it is `wide` inches, and for small ones."""
+    return Image(_data_uri(draw(wide)), _data_uri(draw(NARROW)))
 
 
 def render(template: str, **values: object) -> str:
@@ -41,20 +44,19 @@ def render(template: str, **values: object) -> str:
     return _environment().get_template(template).render(version=version("discreet"), **values)
 
 
-def write_page(text: str, path: Path) -> None:
-    """The file appears whole or not at all."""
-    write_bytes(path, text.encode("utf-8"))
+def write_page(rendered: Callable[[], str], path: Path) -> None:
+    """Render a page and write it; the file appears whole or not at all.
+
+    Raises:
+        InvalidInput: a folder that does not exist, before anything is drawn.
+    """
+    check_path(path)
+    write_bytes(path, rendered().encode("utf-8"))
 
 
 def unbroken(text: str) -> str:
     """Keeps "epsilon = 1" on one line."""
     return text.replace(" = ", "\u00a0=\u00a0")
-
-
-def upward(value: float) -> str:
-    """A few digits where they do not understate the value, otherwise all of them."""
-    short = f"{value:g}"
-    return short if float(short) >= value else repr(value)
 
 
 def capital(text: str) -> str:
@@ -76,8 +78,9 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for filters in (unbroken, upward, capital, indented):
-        environment.filters[filters.__name__] = filters
+    for written in (unbroken, upward, capital, indented, listed):
+        environment.filters[written.__name__] = written
+    environment.globals |= {"counted": counted, "number": number_text}
     return environment
 
 

@@ -4,35 +4,42 @@
 `rows_figure` is a map over two released numbers, or a curve where the release has but one. Rows
 stand where they are believed to be, in the units of their columns; many rows are gathered in cells,
 which have the mean of theirs. Sizes are in inches.
-
-| array     | shape | meaning                                                |
-|-----------|-------|--------------------------------------------------------|
-| values    | (n,)  | where every row is believed to be, along an axis       |
-| at        | (c,)  | small cells with rows in them: the mean place of these |
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis as MatplotlibAxis
+from matplotlib.axis import XAxis
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from discreet.outsourcing.answers import Status
-from discreet.reporting.column_units import number_text, values_at
-from discreet.reporting.figures import EVEN_IN_LIGHTNESS, heat, ruler
-from discreet.reporting.layout import finish, legend_above, name_ends, sheet, shortened, text_inches
-from discreet.reporting.palette import BLUE, BODY, INK, SMALL, VERMILLION
-from discreet.reporting.search_view import SearchView
-from discreet.validation import FloatArray, IntArray
+from discreet.reporting.figures import EVEN_IN_LIGHTNESS, Axis, heat, number_axis, ruler
+from discreet.reporting.layout import (
+    BLUE,
+    BODY,
+    INK,
+    SMALL,
+    VERMILLION,
+    entitle,
+    finish,
+    legend_above,
+    name_ends,
+    sheet,
+    shortened,
+    text_inches,
+)
+from discreet.reporting.numbers import number_text
+from discreet.reporting.search_view import SearchView, values_at
+from discreet.validation import FloatArray
 
 # Up to this many rows are dots, or marks along a curve; more are gathered in cells.
 MOST_DOTS, MOST_TICKS = 5000, 300
@@ -43,16 +50,18 @@ _CELL, _STEP = 0.045, 0.04  # sides of cells of a map, and along a curve
 _RUG = 0.14  # height of the marks of rows under a curve
 _GREY, _ROW, _BAND, _BLANK = "#8A8A8A", "#B4B4BA", "#F1F1F3", "#F6F6F8"
 _STAR: dict[str, Any] = {"marker": "*", "c": "white", "edgecolors": INK}
-_STYLES: dict[Status, dict[str, Any]] = {
-    "answered": {"marker": "o", "facecolors": VERMILLION, "edgecolors": "white"},
-    "waiting": {"marker": "o", "facecolors": "white", "edgecolors": VERMILLION},
-    "impossible": {"marker": "X", "facecolors": INK, "edgecolors": "white"},
-}
 _RING = {"marker": "o", "facecolors": "none", "edgecolors": VERMILLION}
-_WORDS: dict[Status, str] = {
-    "answered": "answered",
-    "waiting": "waits for an answer",
-    "impossible": "cannot be measured",
+# What the marks of questions look like and mean.
+_MARKS: dict[Status, tuple[dict[str, Any], str]] = {
+    "answered": ({"marker": "o", "facecolors": VERMILLION, "edgecolors": "white"}, "answered"),
+    "waiting": (
+        {"marker": "o", "facecolors": "white", "edgecolors": VERMILLION},
+        "waits for an answer",
+    ),
+    "impossible": (
+        {"marker": "X", "facecolors": INK, "edgecolors": "white"},
+        "cannot be measured",
+    ),
 }
 
 
@@ -65,13 +74,12 @@ def answers_figure(view: SearchView, width: float) -> Figure:
     """
     regret = view.optimum is not None
     figure, grid = sheet(1 + regret, width=width, heights=(2.6, 1.3)[: 1 + regret])
-    last = max(each.number for each in view.turn.asked if each.status != "waiting")
+    last = int(view.asked["number"][view.asked["status"] != "waiting"].max())
     for axes in grid.flat:
         axes.set_xlim(0.5, last + 0.5)
         if view.warm_up:
             axes.axvspan(0.5, view.warm_up + 0.5, color=_BAND, linewidth=0, zorder=0)
-        axes.xaxis.set_major_locator(MaxNLocator(8 if width > _ROOMY else 4, integer=True))
-        _even(axes, "xy")
+        number_axis(axes.xaxis, Axis(whole=True, most=8 if width > _ROOMY else 4))
     _draw_answers(grid[0, 0], view, last)
     if regret:
         grid[0, 0].tick_params(axis="x", labelbottom=False)
@@ -83,10 +91,9 @@ def answers_figure(view: SearchView, width: float) -> Figure:
 def _draw_answers(axes: Axes, view: SearchView, last: int) -> None:
     """A dot for each answer, a step line for the best so far, crosses for what cannot be."""
     many, noise = len(view.answers) > _MANY, view.answer_noise
-    axes.yaxis.set_major_locator(MaxNLocator(5))
     seen = np.concatenate([view.answers - noise, view.answers + noise])
     low, high = roomy(seen if view.optimum is None else np.append(seen, view.optimum), 0.07)
-    axes.set_ylim(low, high)
+    number_axis(axes.yaxis, Axis(limits=(low, high)))
     style: dict[str, Any] = {"fmt": "none", "ecolor": "#C9C9CE", "elinewidth": 0.9}
     if noise:
         axes.errorbar(view.questions, view.answers, yerr=noise, rasterized=many, **style)
@@ -100,12 +107,12 @@ def _draw_answers(axes: Axes, view: SearchView, last: int) -> None:
     if view.optimum is not None:
         axes.axhline(view.optimum, color="#3A3A3A", linestyle=(0, (5, 2)), linewidth=1.2)
         ends.append((f"optimum\n{number_text(view.optimum)}", view.optimum, "#3A3A3A"))
-    failed = [each.number for each in view.turn.asked if each.status == "impossible"]
+    failed = view.that("impossible")["number"]
     bottom = np.full(len(failed), low + 0.02 * (high - low))
     cross: dict[str, Any] = {"marker": "x", "s": 22, "c": VERMILLION, "linewidths": 1.2}
     axes.scatter(failed, bottom, zorder=3, clip_on=False, rasterized=len(failed) > _MANY, **cross)
     best_word = "lowest" if view.minimize else "highest"
-    axes.set_title(f"answers and the {best_word} so far", loc="left", fontsize=BODY, color=INK)
+    entitle(axes, f"answers and the {best_word} so far")
     name_ends(axes, ends)
 
 
@@ -113,11 +120,11 @@ def _draw_regret(axes: Axes, view: SearchView, last: int, wide: bool) -> None:
     regret = view.regret(view.so_far)
     low, high = float(min(regret.min(), 0.0)), float(max(regret.max(), 0.0))
     high = low + 1.0 if high == low else high
-    axes.set_ylim(low - 0.04 * (high - low), high + 0.06 * (high - low))
-    axes.yaxis.set_major_locator(MaxNLocator(3))
+    limits = low - 0.04 * (high - low), high + 0.06 * (high - low)
+    number_axis(axes.yaxis, Axis(limits=limits, most=3))
     _draw_steps(axes, view, regret, last, VERMILLION)
     meaning = ": how far the best so far is from the optimum" if wide else ""
-    axes.set_title(f"simple regret{meaning}", loc="left", fontsize=BODY, color=INK)
+    entitle(axes, f"simple regret{meaning}")
     left = float(regret[-1])
     name_ends(axes, [(f"regret\n{number_text(left, 4)}", left, VERMILLION)])
 
@@ -131,11 +138,6 @@ def _draw_steps(axes: Axes, view: SearchView, values: FloatArray, last: int, col
 def rows_figure(view: SearchView, width: float) -> Figure:
     """The map of a release with at least two columns, the curve of one with one."""
     return _curve_figure(view, width) if len(view.columns) == 1 else _plane_figure(view, width)
-
-
-def shown_columns(view: SearchView) -> tuple[int, ...]:
-    """Which released numbers the map shows, in their own order."""
-    return tuple(sorted(view.by_relevance[:2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,54 +180,31 @@ class RowAxis:
         space = np.geomspace if self.log else np.linspace
         return np.asarray(space(*self.limits, cells + 1), dtype=np.float64)
 
-    def middles(self, cells: int) -> FloatArray:
-        """(cells,) their middles."""
-        edges = self.edges(cells)
-        return np.sqrt(edges[1:] * edges[:-1]) if self.log else 0.5 * (edges[1:] + edges[:-1])
-
-    def cell_of(self, cells: int) -> IntArray:
-        """(n,) in which of this many cells each row is."""
-        low, high = np.log(self.limits) if self.log else self.limits
-        at = np.log(self.values) if self.log else self.values
-        cell = np.clip(np.floor((at - low) / (high - low) * cells), 0, cells - 1)
-        return np.asarray(cell, dtype=np.int64)
-
-    def draw(self, axes: Axes, which: Literal["x", "y"], length: float) -> None:
+    def draw(self, axis: MatplotlibAxis, length: float) -> None:
         """Limits, scale, ticks and name of an axis that is about `length` inches long."""
-        axis = axes.xaxis if which == "x" else axes.yaxis
-        if self.log:
-            (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-        axis.set_minor_locator(NullLocator())
-        axis.set_minor_formatter(NullFormatter())
-        low, high = self.limits
+        what = Axis("", self.log, self.limits, most=max(3, min(7, int(length / 0.7))))
         if self.labels:
             # Every label, or every second, third, ... where they are too long.
             texts = [shortened(label, 1.0) for label in self.labels]
-            sizes = [text_inches(text) if which == "x" else SMALL / 72.0 for text in texts]
+            beside = isinstance(axis, XAxis)
+            sizes = [text_inches(text) if beside else SMALL / 72.0 for text in texts]
             room = length / max(len(texts) - 1, 1)
             shown = range(0, len(texts), max(1, int(np.ceil((max(sizes) + 0.12) / room))))
-            axis.set_ticks(list(shown), [texts[place] for place in shown])
-        elif self.log and high / low > 20.0:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,)))
-            _even(axes, which)
-        else:
-            axis.set_major_locator(MaxNLocator(max(3, min(7, int(length / 0.7)))))
-            _even(axes, which)
-        (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
+            what = replace(what, ticks=shown, names=[texts[place] for place in shown])
+        number_axis(axis, what)
         axis.set_label_text(self.name, fontsize=SMALL, color=INK)
 
 
 def _plane_figure(view: SearchView, width: float) -> Figure:
-    across, up = (RowAxis.of(view, place) for place in shown_columns(view))
+    across, up = (RowAxis.of(view, place) for place in view.shown_columns)
     size = _INSIDE * width, min(0.6 * width, 4.3)
     figure, [[axes]] = sheet(width=width)
-    across.draw(axes, "x", size[0])
-    up.draw(axes, "y", size[1])
+    across.draw(axes.xaxis, size[0])
+    up.draw(axes.yaxis, size[1])
     axes.set_facecolor(_BLANK)
     axes.grid(False)
     axes.tick_params(length=2.5)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     scale = None
     if view.knows:
         # Expectations that are alike have nearly one colour.
@@ -234,23 +213,20 @@ def _plane_figure(view: SearchView, width: float) -> Figure:
         scale = low - room, high + room
     cells = len(across.values) > MOST_DOTS
     colors = (_draw_cells if cells else _draw_dots)(axes, view, (across, up), size, scale)
-    rings = not view.not_asked.any()
-    _draw_marks(axes, view, across.values, up.values, rings)
+    _draw_marks(axes, view, across.values, up.values, rings=not view.not_asked.any())
     if scale is not None:
         ruler(figure, colors, [axes], "expected outcome")
-        colors.colorbar.formatter = EvenTicks()
-        colors.colorbar.update_ticks()
-    legend_above(figure, _legend(view, rings))
     return finish(figure, size[1])
 
 
-Sides = tuple[RowAxis, RowAxis]
-Scale = tuple[float, float] | None
-
-
 def _draw_dots(
-    axes: Axes, view: SearchView, sides: Sides, size: tuple[float, float], scale: Scale
+    axes: Axes,
+    view: SearchView,
+    sides: tuple[RowAxis, RowAxis],
+    size: tuple[float, float],
+    scale: tuple[float, float] | None,
 ) -> Any:
+    """A dot for each row that is mapped, as large as there is room on axes of this size."""
     kept = view.mapped
     count = int(kept.sum())
     style: dict[str, Any] = {"c": _ROW}
@@ -269,20 +245,22 @@ def _draw_dots(
 
 
 def _draw_cells(
-    axes: Axes, view: SearchView, sides: Sides, size: tuple[float, float], scale: Scale
+    axes: Axes,
+    view: SearchView,
+    sides: tuple[RowAxis, RowAxis],
+    size: tuple[float, float],
+    scale: tuple[float, float] | None,
 ) -> Any:
     """Cells with the mean expectation of their rows; without one, with how many rows they have."""
-    columns, rows = (max(8, round(length / _CELL)) for length in size)
-    where = sides[0].cell_of(columns) * rows + sides[1].cell_of(rows)
-    counts = np.bincount(where, minlength=columns * rows)
-    filled: FloatArray = np.log1p(counts)
-    if scale is not None:
-        filled = np.bincount(where, view.predicted[0], len(counts)) / np.maximum(counts, 1)
-    grid = np.where(counts > 0, filled, np.nan).reshape(columns, rows)
-    x, y = sides[0].middles(columns), sides[1].middles(rows)
+    (x, y), (width, height) = sides, size
+    across, up = x.edges(max(8, round(width / _CELL))), y.edges(max(8, round(height / _CELL)))
+    counts, _, _ = np.histogram2d(x.values, y.values, bins=(across, up))
+    counts[counts == 0.0] = np.nan
     if scale is None:
-        return heat(axes, x, y, grid, (0.0, float(filled.max())), "Greys")
-    return heat(axes, x, y, grid, scale)
+        filled = np.log1p(counts)
+        return heat(axes, across, up, filled, (0.0, float(np.nanmax(filled))), "Greys")
+    sums, _, _ = np.histogram2d(x.values, y.values, (across, up), weights=view.predicted[0])
+    return heat(axes, across, up, sums / counts, scale)
 
 
 def _curve_figure(view: SearchView, width: float) -> Figure:
@@ -292,9 +270,7 @@ def _curve_figure(view: SearchView, width: float) -> Figure:
     tall = min(0.62 * inside, 2.8) if len(view.answers) else 0.45
     cells = max(8, round(inside / _STEP))
     figure, [[axes]] = sheet(width=width)
-    across.draw(axes, "x", inside)
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    _even(axes, "y")
+    across.draw(axes.xaxis, inside)
     label = "outcome" if view.knows else "answer"
     axes.set_ylabel(label, fontsize=SMALL, color=INK)
     axes.yaxis.set_visible(len(view.answers) > 0)
@@ -307,38 +283,39 @@ def _curve_figure(view: SearchView, width: float) -> Figure:
     values = np.concatenate(seen)
     low, high = roomy(values if len(values) else np.array([0.0, 1.0]), 0.08)
     low -= 0.1 * (high - low)
-    axes.set_ylim(low, high)
+    number_axis(axes.yaxis, Axis(limits=(low, high)))
     # Where rows are, along the bottom: a mark for each, or shades of grey where there are many.
     bottom = low + _RUG / tall * (high - low)
     if len(across.values) <= MOST_TICKS:
         axes.vlines(across.values, low, bottom, color=INK, linewidth=0.7, alpha=0.5)
     else:
-        shades = np.sqrt(np.bincount(across.cell_of(cells), minlength=cells))[None, :]
-        rug = across.edges(cells), (low, bottom)
-        axes.pcolormesh(*rug, shades, cmap="Greys", vmin=0.0, rasterized=True)
+        counts, edges = np.histogram(across.values, across.edges(cells))
+        shades = np.sqrt(counts)[None, :]
+        axes.pcolormesh(edges, (low, bottom), shades, cmap="Greys", vmin=0.0, rasterized=True)
     places = np.full(len(across.values), bottom)
     places[view.rows] = view.answers
     _draw_marks(axes, view, across.values, places)
-    legend_above(figure, _legend(view))
     return finish(figure, tall)
 
 
-def _along(view: SearchView, across: RowAxis, cells: int) -> list[FloatArray]:
-    """(c,) places, mean expectations and mean deviations of cells with rows in them."""
-    kept = view.mapped
-    where = across.cell_of(cells)[kept]
-    counts = np.bincount(where, minlength=cells)
-    used = counts > 0
-    return [
-        np.bincount(where, values[kept], cells)[used] / counts[used]
+def _along(view: SearchView, across: RowAxis, cells: int) -> FloatArray:
+    """(3, c) places, mean expectations and mean deviations of small cells with rows in them."""
+    kept, edges = view.mapped, across.edges(cells)
+    places = across.values[kept]
+    counts, _ = np.histogram(places, edges)
+    sums = [
+        np.histogram(places, edges, weights=values[kept])[0]
         for values in (across.values, *view.predicted)
     ]
+    used = counts > 0
+    means: FloatArray = np.stack(sums)[:, used] / counts[used]
+    return means
 
 
 def _draw_marks(
     axes: Axes, view: SearchView, x: FloatArray, y: FloatArray, rings: bool = False
 ) -> None:
-    """The rows that were asked for, the best one as a star.
+    """The rows that were asked for, the best one as a star, and a legend of their marks.
 
     Args:
         axes: where.
@@ -346,57 +323,26 @@ def _draw_marks(
         x, y: (n,) where every row stands.
         rings: whether what is drawn under answered rows shall be seen.
     """
-    for status in _STYLES:
-        rows = view.rows_that(status)
+    handles: list[Artist] = []
+    for status, (usual, words) in _MARKS.items():
+        rows = view.that(status)["row"].to_numpy(np.int64)
         many = len(rows) > _MANY
-        style = {"s": 16 if many else 34, "linewidths": 0.9, **_style(status, rings)}
-        axes.scatter(x[rows], y[rows], zorder=4, rasterized=many, **style)
+        look = _RING if rings and status == "answered" else usual
+        size: dict[str, Any] = {"s": 16 if many else 34, "linewidths": 0.9}
+        axes.scatter(x[rows], y[rows], zorder=4, rasterized=many, **size, **look)
+        if len(rows):
+            face, edge = look["facecolors"], look["edgecolors"]
+            line = Line2D([], [], lw=0, marker=look["marker"], markersize=6.5, label=words)
+            line.set(markerfacecolor=face, markeredgecolor=edge)
+            handles.append(line)
     if view.turn.best is not None:
         row = view.turn.best.row
         axes.scatter(x[row], y[row], s=150, linewidths=1.0, zorder=6, **_STAR)
-
-
-def _legend(view: SearchView, rings: bool = False) -> Sequence[Artist]:
-    """What the marks mean."""
-    handles: list[Artist] = []
-    for status in _STYLES:
-        if view.count(status):
-            style = _style(status, rings)
-            look: dict[str, Any] = {
-                "marker": style["marker"],
-                "markerfacecolor": style["facecolors"],
-                "markeredgecolor": style["edgecolors"],
-            }
-            handles.append(Line2D([], [], lw=0, markersize=6.5, label=_WORDS[status], **look))
-    if view.turn.best is not None:
         star: dict[str, Any] = {"lw": 0, "color": "white", "markeredgecolor": INK}
         handles.append(Line2D([], [], marker="*", markersize=11, label="best answer", **star))
-    return handles
-
-
-def _style(status: Status, rings: bool) -> dict[str, Any]:
-    return _RING if rings and status == "answered" else _STYLES[status]
-
-
-class EvenTicks(Formatter):
-    """Ticks that all have as many decimals as the finest of them needs: 42.00, 42.02."""
-
-    def __call__(self, value: float, pos: int | None = None) -> str:
-        """One tick on its own."""
-        return number_text(value, 9)
-
-    def format_ticks(self, values: Sequence[float]) -> list[str]:
-        """All ticks of an axis."""
-        size = max((abs(value) for value in values), default=0.0)
-        for digits in range(7) if size < 1e9 else ():
-            if all(abs(round(value, digits) - value) <= 1e-9 * size for value in values):
-                return [f"{value:,.{digits}f}" for value in values]
-        return [f"{value:.4g}" for value in values]
-
-
-def _even(axes: Axes, which: str) -> None:
-    for axis in which:
-        (axes.xaxis if axis == "x" else axes.yaxis).set_major_formatter(EvenTicks())
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    legend_above(figure, handles)
 
 
 def roomy(values: FloatArray, share: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""One search over a released table, as its report looks at it.
+"""One search over a released table, as its report looks at it, in the units of its columns.
 
 | array     | shape  | meaning                                                       |
 |-----------|--------|---------------------------------------------------------------|
@@ -8,6 +8,9 @@
 | so_far    | (m,)   | the best answer up to each of them                            |
 | mean      | (n,)   | the outcome that is expected of every row                     |
 | deviation | (n,)   | how far it may be off, one standard deviation                 |
+
+A unit of distance of a release is `scale` units of a column, a factor of e^scale where distances
+are those of logarithms, and `scale` steps from label to label where the column holds labels.
 """
 
 from __future__ import annotations
@@ -17,12 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from discreet.outsourcing.answers import Status
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.posterior import column_spread
 from discreet.outsourcing.search import Search, Turn
+from discreet.reporting.numbers import decimals, number_text, unsigned_zero
 from discreet.validation import BoolArray, FloatArray, IntArray
 
 # Regret below this share of the outcomes is an error of rounding.
@@ -58,11 +63,6 @@ class SearchView:
         return self.search.settings.minimize
 
     @property
-    def given(self) -> bool:
-        """Whether the prior was known beforehand."""
-        return self.search.settings.prior is not None
-
-    @property
     def knows(self) -> bool:
         """Whether answers say something about other rows: some came, and a prior is there."""
         modeler = self.search.modeler
@@ -86,7 +86,7 @@ class SearchView:
             return self.certificate.bounds.columns
         return (None,) * len(self.certificate.names)
 
-    @cached_property
+    @property
     def widths(self) -> FloatArray:
         """(r,) how wide the possible values of each released number are, in units of distance."""
         low, high = self.search.table.box
@@ -94,29 +94,34 @@ class SearchView:
         return width
 
     @cached_property
+    def asked(self) -> pd.DataFrame:
+        """The questions: their number, row, status and answer."""
+        questions = [(each.number, each.row, each.status, each.answer) for each in self.turn.asked]
+        return pd.DataFrame(questions, columns=["number", "row", "status", "answer"])
+
+    def that(self, status: Status) -> pd.DataFrame:
+        """The questions with this status, in their order."""
+        return self.asked[self.asked["status"] == status].reset_index(drop=True)
+
+    @cached_property
     def questions(self) -> IntArray:
         """(m,) see the module's table."""
-        return np.array(
-            [each.number for each in self.turn.asked if each.status == "answered"],
-            dtype=np.int64,
-        )
+        return self.that("answered")["number"].to_numpy(np.int64)
 
     @cached_property
     def rows(self) -> IntArray:
         """(m,) see the module's table."""
-        return self.rows_that("answered")
+        return self.that("answered")["row"].to_numpy(np.int64)
 
     @cached_property
     def answers(self) -> FloatArray:
         """(m,) see the module's table."""
-        values = [each.answer for each in self.turn.asked if each.status == "answered"]
-        return np.array(values, dtype=np.float64)
+        return self.that("answered")["answer"].to_numpy(np.float64)
 
     @cached_property
     def so_far(self) -> FloatArray:
         """(m,) see the module's table."""
-        best = np.minimum if self.minimize else np.maximum
-        running: FloatArray = best.accumulate(self.answers)
+        running: FloatArray = (np.minimum if self.minimize else np.maximum).accumulate(self.answers)
         return running
 
     @cached_property
@@ -127,11 +132,9 @@ class SearchView:
     @cached_property
     def not_asked(self) -> BoolArray:
         """(n,) whether nobody asked for a row."""
-        others = np.ones(self.search.beliefs.count, dtype=np.bool_)
-        others[[each.row for each in self.turn.asked]] = False
-        return others
+        return ~np.isin(np.arange(self.search.beliefs.count), self.asked["row"])
 
-    @cached_property
+    @property
     def mapped(self) -> BoolArray:
         """(n,) the rows whose expectation is shown: those not asked for, or all if none is left.
 
@@ -140,7 +143,7 @@ class SearchView:
         """
         return self.not_asked if self.not_asked.any() else ~self.not_asked
 
-    @cached_property
+    @property
     def expected_range(self) -> tuple[float, float]:
         """The least and largest expectation that is shown, once something is known."""
         seen = self.predicted[0][self.mapped]
@@ -157,19 +160,9 @@ class SearchView:
         """Expectations that differ by less than this count as the same."""
         return _ALIKE * math.sqrt(self.search.modeler.prior.variance)
 
-    def rows_that(self, status: Status) -> IntArray:
-        """Rows of the questions with this status, in their order."""
-        rows = [each.row for each in self.turn.asked if each.status == status]
-        return np.array(rows, dtype=np.int64)
-
-    def count(self, status: Status) -> int:
-        """How many questions have this status."""
-        return sum(each.status == status for each in self.turn.asked)
-
     def regret(self, answers: FloatArray) -> FloatArray:
-        """How far answers (m,) are from the optimum; negative for what is better than it."""
-        if self.optimum is None:
-            raise ValueError("the optimum is not known")
+        """How far answers (m,) are from the known optimum; negative for what is better than it."""
+        assert self.optimum is not None
         gap = answers - self.optimum if self.minimize else self.optimum - answers
         size = np.maximum(np.abs(answers), abs(self.optimum))
         regret: FloatArray = np.where(np.abs(gap) <= _ROUNDING * size, 0.0, gap)
@@ -180,7 +173,7 @@ class SearchView:
         """How far the best answer is from the optimum."""
         return float(self.regret(self.so_far)[-1])
 
-    @cached_property
+    @property
     def by_relevance(self) -> tuple[int, ...]:
         """The released numbers, the one on which outcomes depend most first.
 
@@ -188,6 +181,11 @@ class SearchView:
         there is no difference, their own order.
         """
         return tuple(np.argsort(self._relative_scales, kind="stable").tolist())
+
+    @property
+    def shown_columns(self) -> tuple[int, ...]:
+        """Which released numbers the map shows, in their own order."""
+        return tuple(sorted(self.by_relevance[:2]))
 
     @property
     def told_apart(self) -> bool:
@@ -207,18 +205,16 @@ class SearchView:
 
     def best_places(self, count: int) -> list[int]:
         """Places in `rows` of the best answers, best first, each row once."""
-        order = np.argsort(self.answers if self.minimize else -self.answers, kind="stable")
-        _, first = np.unique(self.rows[order], return_index=True)
-        return [int(place) for place in order[np.sort(first)][:count]]
+        answered = self.that("answered")
+        ordered = answered.sort_values("answer", ascending=self.minimize, kind="stable")
+        return ordered.drop_duplicates("row").index[:count].tolist()
 
     @property
     def best_place(self) -> int:
         """The place in `rows` of the best answer; there must be one."""
         best = self.turn.best
-        if best is None:
-            raise ValueError("no answer has come yet")
-        same = (self.rows == best.row) & (self.answers == best.answer)
-        return int(np.argmax(same))
+        assert best is not None
+        return int(np.argmax((self.rows == best.row) & (self.answers == best.answer)))
 
     def best_expected(self) -> int | None:
         """The answered row whose expected outcome is best; None before anything is known."""
@@ -232,3 +228,44 @@ class SearchView:
     def gain(self) -> float | None:
         """What one more question promises; None where that cannot be said."""
         return self.turn.gain if math.isfinite(self.turn.gain) else None
+
+
+def values_at(column: PublicColumn, coordinates: FloatArray) -> FloatArray:
+    """(n,) the values that have these coordinates (n,), as `PublicColumn.value_at` gives one."""
+    inside = np.clip(coordinates, 0.0, column.extent) * column.scale
+    lower = column.column.lower
+    values: FloatArray = np.exp(math.log(lower) + inside) if column.log else lower + inside
+    return values
+
+
+def value_text(column: PublicColumn, coordinate: float, deviation: float) -> str:
+    """Where a row is believed to be, with no more digits than that belief has.
+
+    Args:
+        column: the column.
+        coordinate: where, in units of distance.
+        deviation: how far it may be off, in units of distance.
+    """
+    value = column.value_at(coordinate)
+    if column.column.values:
+        return column.column.values[round(value)]
+    if column.log:
+        return number_text(value, 3)
+    return unsigned_zero(f"{value:,.{decimals(deviation * column.scale, 2, 12)}f}")
+
+
+def length_text(column: PublicColumn, length: float) -> str:
+    """A length in units of distance, in the column's own units."""
+    along = length * column.scale
+    if column.log:
+        return f"a factor {number_text(math.exp(min(along, 700.0)), 3)}"
+    if column.column.values:
+        return f"{number_text(along, 3)} label{'' if along == 1.0 else 's'}"
+    return number_text(along, 3)
+
+
+def bound_texts(column: PublicColumn) -> tuple[str, str]:
+    """The lowest and the highest value, or the first and the last label."""
+    if column.column.values:
+        return column.column.values[0], column.column.values[-1]
+    return number_text(column.column.lower, 12), number_text(column.column.upper, 12)

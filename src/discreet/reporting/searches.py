@@ -13,25 +13,37 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from rich import box
 from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
 from discreet.reporting.figures import Axis, lines
-from discreet.reporting.palette import BLUE, GREEN, PURPLE, VERMILLION, Stroke, tint
-from discreet.reporting.reproduction import Cell, Row, counted, held, rows_of, table, widths_of
-from discreet.reporting.table import ABSENT
+from discreet.reporting.layout import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    SOLID,
+    VERMILLION,
+    Dashes,
+    Stroke,
+    tint,
+)
+from discreet.reporting.numbers import ABSENT
+from discreet.reporting.reproduction import (
+    Cell,
+    Presentation,
+    Row,
+    held,
+    promised,
+    rows_of,
+    sections,
+    trials_of,
+)
+from discreet.reporting.words import terminal_table
 from discreet.reproduction.base import Results
 from discreet.reproduction.cases import NON_PRIVATE, OURS
 from discreet.reproduction.kharkovskii2020.attacks import LIKELIHOOD_RATIO, RECONSTRUCTION
-from discreet.reproduction.kharkovskii2020.methods import (
-    NON_PRIVATE_EI,
-    OURS_UCB,
-    RANDOM,
-    power,
-)
-from discreet.reproduction.kharkovskii2020.searches import ABOVE, RAW_REGRET, REGRET
+from discreet.reproduction.kharkovskii2020.methods import NON_PRIVATE_EI, OURS_UCB, RANDOM
+from discreet.reproduction.kharkovskii2020.searches import ABOVE, RAW_REGRET, REGRET, power
 
 _GREY, _DARK = "#8A8A8A", "#3A3A3A"
 _REFERENCES = {
@@ -49,28 +61,20 @@ _LEAST_SHARE = 3e-3
 _SHORT = {LIKELIHOOD_RATIO: "likelihood", RECONSTRUCTION: "known rows"}
 
 
-def search_table(results: Results) -> Group:
-    """One row for each method under a heading for its table or figure."""
+def search_table(what: Any, results: Results) -> Group:
+    """One row for each method under a heading for its table or figure, and what it searches."""
     ends = results.ends
     rows = rows_of(ends[ends["metric"] == REGRET])
-    columns = _columns(ends)
-    widths = widths_of(columns, rows)
-    sections: dict[str, list[Row]] = {}
+    first: dict[str, str] = {}
     for row in rows:
-        sections.setdefault(row["panel"], []).append(row)
-    shown: list[Text | Table] = []
-    described: set[str] = set()
-    for place, (heading, section) in enumerate(sections.items()):
-        first = section[0]
-        text = f"{chr(10) * (place > 0)}{heading}, {first['rounds']} questions"
-        shown.append(Text(text, style="bold"))
-        if first["dataset"] not in described:
-            shown.append(Text(first["data"].source, style="dim"))
-        described.add(first["dataset"])
-        drawn = table(columns, section, widths)
-        drawn.collapse_padding = True
-        shown.append(drawn)
-    return Group(*shown)
+        first.setdefault(row["dataset"], row["panel"])
+
+    def heading(row: Row) -> str:
+        about = f"\n{row['data'].source}" if first[row["dataset"]] == row["panel"] else ""
+        return f"{row['panel']}, {row['rounds']} questions{about}"
+
+    headed = [(heading(row), row) for row in rows]
+    return sections(_columns(ends), headed, collapse_padding=True)
 
 
 def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
@@ -80,9 +84,7 @@ def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
     figure = _of_figure(ends)
     if not figure:
         columns["r"] = lambda row: ABSENT if row["r"] is None else f"{row['r']:g}"
-    columns["epsilon\npromised"] = lambda row: (
-        ABSENT if row["epsilon"] is None else f"{row['epsilon']:.3g}"
-    )
+    columns["epsilon\npromised"] = promised
     columns["epsilon\nheld"] = held
     columns["regret"] = lambda row: _number(row["mean"])
     columns["±"] = lambda row: _number(row["standard_error"])
@@ -100,13 +102,14 @@ def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
     return columns
 
 
-def search_note(results: Results) -> str:
+def search_note(what: Any, results: Results) -> str:
     """What the columns mean."""
+    ends = results.ends
+    runs = trials_of(ends[ends["metric"] == REGRET], "run")
     words = [
-        "Regret: simple regret in units of sigma_y, mean of "
-        f"{counted(results.ends[results.ends['metric'] == REGRET], 'run')}, ± its standard error.",
+        f"Regret: simple regret in units of sigma_y, mean of {runs}, ± its standard error.",
         "Above non-private: how much more it is than that of GP-UCB on the rows, run by run."
-        if _of_figure(results.ends)
+        if _of_figure(ends)
         else "Own unit: the same in the unit of the outcome. s: seconds of one search.",
         "Epsilon held: what the noise guarantees at the delta asked for; none: no epsilon at all. "
         "(if), (else): the branch of Algorithm 1 that was taken. EI: expected improvement.",
@@ -123,7 +126,7 @@ def _number(value: float | None) -> str:
     return ABSENT if value is None or not np.isfinite(value) else f"{value:.3f}"
 
 
-def questions_figure(results: Results, log_scale: bool = True) -> Figure:
+def questions_figure(what: Any, results: Results, log_scale: bool = True) -> Figure:
     """Simple regret in units of sigma_y over questions: a row for each data set.
 
     Published methods are on the left and ours on the right, references on both sides; both share
@@ -157,7 +160,7 @@ def questions_figure(results: Results, log_scale: bool = True) -> Figure:
         height=1.75,
         columns=2,
         same="row",
-        note=f"mean of {counted(frame, 'run')}; bands: 95% intervals",
+        note=f"mean of {trials_of(frame, 'run')}; bands: 95% intervals",
     )
 
 
@@ -175,7 +178,7 @@ def _strokes(cases: pd.DataFrame) -> dict[str, Stroke]:
         alike = cases[(cases["method"] == row["method"]) & (cases["panel"] == row["panel"])]
         larger = int((alike["epsilon"] > row["epsilon"]).sum())
         hue = _hue(row)
-        dashes: tuple[int, tuple[float, ...]] = (0, (4, 1)) if hue in (PURPLE, GREEN) else (0, ())
+        dashes: Dashes = (0, (4, 1)) if hue in (PURPLE, GREEN) else SOLID
         strokes[row["name"]] = Stroke(tint(hue, max(1.0 - 0.3 * larger, 0.35)), dashes)
     return strokes
 
@@ -185,7 +188,7 @@ def _hue(row: Mapping[str, Any]) -> str:
     return _OURS.get(row["method"]) or _BRANCHES[row["branch"]]
 
 
-def columns_figure(results: Results, log_scale: bool = True) -> Figure:
+def columns_figure(what: Any, results: Results, log_scale: bool = True) -> Figure:
     """Simple regret in the outcome's unit by the columns of the published release, r.
 
     A panel for each table of the paper; methods without r are horizontal lines.
@@ -220,7 +223,7 @@ def columns_figure(results: Results, log_scale: bool = True) -> Figure:
         intervals="bars",
         height=1.75,
         same="row",
-        note=f"mean of {counted(frame, 'run')}; bars: 95% intervals{crosses}",
+        note=f"mean of {trials_of(frame, 'run')}; bars: 95% intervals{crosses}",
     )
 
 
@@ -229,38 +232,33 @@ def _short(group: str) -> str:
     return group.replace("Not in the paper: ", "").replace("epsilon ", "")
 
 
-def attack_table(results: Results) -> Table:
+def attack_table(what: Any, results: Results) -> Table:
     """One row for each attack: what is promised, what is held, and what the attack proves."""
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    drawn.collapse_padding = True
-    for name in ("release", "attack"):
-        drawn.add_column(name, vertical="bottom", no_wrap=True)
-    for name in (
-        "epsilon\nclaimed",
-        "epsilon\nheld",
-        "epsilon\nproved",
-        "right\non X",
-        "wrong\non X'",
-        "largest\nerror",
-    ):
-        drawn.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    table = terminal_table(
+        (
+            *("release", "attack", "epsilon\nclaimed", "epsilon\nheld", "epsilon\nproved"),
+            *("right\non X", "wrong\non X'", "largest\nerror"),
+        ),
+        left=("release", "attack"),
+        collapse_padding=True,
+    )
     for row in rows_of(results.ends):
         branch = f" ({row['branch']})" if row["branch"] else ""
         proved = [f"{row['mean']:.2f}"]
         proved += [f"{row[f'{kind}_positive_rate'] or 0.0:.3f}" for kind in ("true", "false")]
         by_rows = row["attack"] == RECONSTRUCTION
-        drawn.add_row(
+        table.add_row(
             row["release"] + branch,
             _SHORT.get(row["attack"], row["attack"]),
-            f"{row['epsilon']:.3g}",
+            promised(row),
             held(row),
             *([ABSENT] * 3 if by_rows else proved),
             f"{row['mean']:.1e}" if by_rows else ABSENT,
         )
-    return drawn
+    return table
 
 
-def attack_note(results: Results) -> str:
+def attack_note(what: Any, results: Results) -> str:
     """What the columns mean."""
     trials = results.ends.loc[results.ends["attack"] != RECONSTRUCTION, "trials"]
     releases = f" of {max(trials):,} releases" if len(trials) else ""
@@ -271,3 +269,10 @@ def attack_note(results: Results) -> str:
         "Likelihood: the best possible test against Gaussian noise. Known rows: all rows "
         "reconstructed from d + 1 of them. (if), (else): the branch of Algorithm 1."
     )
+
+
+FORMS = {
+    "columns": Presentation(search_table, search_note, columns_figure),
+    "questions": Presentation(search_table, search_note, questions_figure),
+    "attacks": Presentation(attack_table, attack_note),
+}

@@ -30,14 +30,13 @@ import numpy as np
 import pandas as pd
 
 from discreet.action_space import arm_count
-from discreet.experiments import BEST_FIXED, Outcome, Setting, simulate
+from discreet.experiments import BEST_FIXED, UNIFORM, Outcome, Setting, simulate
 from discreet.experiments.means import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric
 from discreet.studies import Study
 from discreet.validation import InvalidInput
 
-UNIFORM = "uniform"
 _ROUNDING = 1e-12  # differences of this share of what is compared are rounding errors
 # What a private learner is compared with: the best single choice for everyone, choosing at random,
 # and itself without privacy.
@@ -51,13 +50,11 @@ class Difference:
     Attributes:
         mean: positive where the first did better.
         half_width: of the 95% interval; None with one replicate.
-        replicates: how many ran both.
         p_value: adjusted for the number of comparisons; None with one replicate.
     """
 
     mean: float
     half_width: float | None
-    replicates: int
     p_value: float | None
 
     @property
@@ -108,19 +105,9 @@ class Line:
         return self.setting.private
 
     @property
-    def trust_model(self) -> str:
-        """`local`, `joint`, `outsourced` or `none`."""
-        return self.setting.budget.trust_model
-
-    @property
     def epsilon(self) -> float | None:
         """The epsilon asked for; None without privacy."""
         return self.setting.budget.epsilon if self.private else None
-
-    @property
-    def delta(self) -> float | None:
-        """The delta asked for; None without privacy."""
-        return self.setting.budget.delta if self.private else None
 
     @property
     def family(self) -> str:
@@ -153,6 +140,14 @@ class Summary:
     def references(self) -> tuple[Line, ...]:
         """The lines without privacy."""
         return tuple(line for line in self.lines if not line.private)
+
+    @property
+    def families(self) -> dict[str, list[Line]]:
+        """The private lines of each family, smallest epsilon first."""
+        families: dict[str, list[Line]] = {line.family: [] for line in self.private}
+        for line in sorted(self.private, key=lambda line: line.epsilon or 0.0):
+            families[line.family].append(line)
+        return families
 
     @property
     def comparisons(self) -> int:
@@ -282,9 +277,9 @@ def _difference(gains: pd.DataFrame, label: str, rival: str) -> Difference | Non
     scale = float(np.nanmax(np.abs(gains[[label, rival]].to_numpy())))
     mean, error = (0.0 if abs(part) < _ROUNDING * scale else part for part in (mean, error))
     if len(pairs) == 1:
-        return Difference(mean, None, 1, None)
+        return Difference(mean, None, None)
     count = len(pairs)
-    return Difference(mean, half_width(error, count), count, p_value(mean, error, count))
+    return Difference(mean, half_width(error, count), p_value(mean, error, count))
 
 
 def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -1,15 +1,26 @@
-"""A study in words: the verdict, for a reader who reads one paragraph only, and the promise."""
+"""A study in words and as a table: the verdict, for a reader who reads one paragraph only, what
+every setting reached, and the promise.
+
+`table_rows` makes the texts that the terminal and the page both show; `terminal_table` is how all
+tables look on a terminal of 80 columns.
+"""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from discreet.action_space import ActionSpace, DecisionSets, arm_count
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from discreet.action_space import DecisionSets, arm_count
+from discreet.experiments import REFERENCES, UNIFORM
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric, Problem
+from discreet.reporting.numbers import ABSENT, decimals, listed
 from discreet.reporting.summary import Difference, Line, Rival, Summary
 
 _RIVALS: dict[Rival, str] = {
@@ -54,12 +65,11 @@ def verdict(summary: Summary, problem: Problem) -> Verdict:
             "",
         )
     rival: Rival = "uniform" if arm_count(problem.space) is None else "fixed"
-    families = list(dict.fromkeys(line.family for line in summary.private))
-    findings = []
-    for family in families:
-        lines = [line for line in summary.private if line.family == family]
-        lines.sort(key=lambda line: line.epsilon or 0.0)
-        findings += [_compared(family, lines, each, summary) for each in (rival, "free")]
+    findings = [
+        _compared(family, lines, each, summary)
+        for family, lines in summary.families.items()
+        for each in (rival, "free")
+    ]
     if rival == "fixed":
         findings.append(_no_better_than_chance(summary))
     return Verdict(
@@ -132,7 +142,8 @@ def _item(line: Line, difference: Difference, summary: Summary, first: bool) -> 
     """0.124 more at epsilon = 1 (95% interval 0.118 to 0.130)."""
     better, worse = _DIRECTIONS[summary.metric]
     half = difference.half_width
-    digits = _digits(abs(difference.mean) if half is None else half, 3 if half is None else 2)
+    value, significant = (difference.mean, 3) if half is None else (half, 2)
+    digits = decimals(value, significant) if value else 3
 
     def amount(value: float) -> str:
         return f"{abs(value):,.{digits}f}"
@@ -197,54 +208,6 @@ def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
     return [choice, chance, more, people]
 
 
-def _digits(value: float, significant: int) -> int:
-    """Decimals that show this many digits of a value."""
-    if value == 0.0:
-        return 3
-    return min(6, max(0, significant - 1 - math.floor(math.log10(value))))
-
-
-def protection(summary: Summary, space: ActionSpace) -> str:
-    """Whom people trust with what; empty where that is nobody, and choices are not points.
-
-    Args:
-        summary: of the study.
-        space: what people can be given.
-    """
-    models = {line.trust_model for line in summary.private}
-    if not models:
-        return ""
-    trusted = models == {"joint"}
-    if arm_count(space) is not None:
-        return _trusted_with_arms(every=trusted) if "joint" in models else ""
-    if isinstance(space, DecisionSets):
-        text = (
-            "Protected is all that a person brings and what came of it: their decision set, which "
-            "of its points they were given, and the reward."
-        )
-        if trusted:
-            text += (
-                " The learner is trusted with these. What a person is given depends on their own "
-                "decision set, so the promise holds as long as only that person is told."
-            )
-        return text
-    text = (
-        "Only the reward of a person is protected, because the points are public: everyone can be "
-        "given the same ones, and which one a person is given follows from earlier releases and "
-        "from a public random number, not from anything about that person."
-    )
-    return f"{text} The learner is trusted with the rewards." if trusted else text
-
-
-def _trusted_with_arms(every: bool) -> str:
-    """What joint privacy of arms in contexts asks of people."""
-    who = "The learner is" if every else "Learners under joint privacy are"
-    return (
-        f"{who} trusted with context, action and reward. What a person is given depends on their "
-        "own context, so the promise to them holds as long as only that person is told."
-    )
-
-
 def promise(summary: Summary) -> str:
     """What the private learners promise, said once for guarantees that differ only in epsilon."""
     groups: dict[Guarantee, set[float]] = {}
@@ -274,6 +237,156 @@ def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
     return text + warning
 
 
-def listed(items: Sequence[str]) -> str:
-    """1, 2 and 4."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+@dataclass(frozen=True)
+class Row:
+    """One line of the table as it is shown."""
+
+    label: str
+    epsilon: str
+    total: str
+    half_width: str
+    per_person: str
+    over_fixed: str
+    over_half_width: str
+    share: str
+    seconds: str
+    private: bool
+
+
+def terminal_table(
+    heads: Sequence[str],
+    left: Collection[str] | None = None,
+    widths: Sequence[int] | None = None,
+    **options: Any,
+) -> Table:
+    """A table without rows yet, in the look of all tables.
+
+    Args:
+        heads: of the columns; the first is folded where there is no room, the others never.
+        left: the columns whose texts stand at the left; the first if left out.
+        widths: the least width of each column.
+        options: of Rich's `Table`.
+    """
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", **options
+    )
+    for place, head in enumerate(heads):
+        table.add_column(
+            head,
+            justify="left" if head in (left or heads[:1]) else "right",
+            overflow="fold",
+            no_wrap=place > 0,
+            vertical="bottom",
+            min_width=widths[place] if widths else None,
+        )
+    return table
+
+
+def table_rows(summary: Summary) -> list[Row]:
+    """Private learners first, then everything without privacy, each in the study's order."""
+    lines = [*summary.private, *summary.references]
+    largest = max(abs(line.mean) for line in lines)
+    digits, person_digits = decimals(largest, 4), decimals(largest / summary.rounds, 4)
+
+    def row(line: Line) -> Row:
+        over = line.over.get("fixed")
+        half = None if over is None else over.half_width
+        return Row(
+            label=line.family,
+            epsilon=_epsilon(line),
+            total=f"{line.mean:,.{digits}f}",
+            half_width=_half_width(line.half_width),
+            per_person=f"{line.mean / summary.rounds:.{person_digits}f}",
+            over_fixed=ABSENT if over is None else f"{over.mean:+.{person_digits}f}",
+            over_half_width=ABSENT if half is None else f"{half:.{person_digits}f}",
+            share=ABSENT if line.share_kept is None else f"{100.0 * line.share_kept:.0f}%",
+            seconds=_seconds(line.seconds),
+            private=line.private,
+        )
+
+    return [row(line) for line in lines]
+
+
+def _epsilon(line: Line) -> str:
+    if line.epsilon is not None:
+        return f"{line.epsilon:g}"
+    return ABSENT if line.learner in (*REFERENCES, UNIFORM) else "non-private"
+
+
+def _half_width(value: float | None) -> str:
+    """Two digits without an exponent."""
+    return ABSENT if value is None else f"{value:,.{decimals(value, 2, 20)}f}"
+
+
+def _seconds(value: float) -> str:
+    if value < 0.01:
+        return "<0.01"
+    return f"{value:.2g}" if value < 10.0 else f"{value:,.0f}"
+
+
+def result_table(summary: Summary) -> Table:
+    """The table for a terminal of 80 columns."""
+    rows = table_rows(summary)
+    columns = {
+        "epsilon": "epsilon",
+        f"total\n{summary.metric}": "total",
+        "±": "half_width",
+        "per\nperson": "per_person",
+        "over\nbest\nfixed": "over_fixed",
+        "± ": "over_half_width",
+        "gain\nkept": "share",
+        "seconds": "seconds",
+    }
+    if not has_best_fixed(summary):
+        del columns["over\nbest\nfixed"], columns["± "]
+    table = terminal_table(
+        ("learner", *columns),
+        padding=(0, 1, 0, 0),
+        caption=Text(table_note(summary)),
+        caption_justify="left",
+    )
+    for position, row in enumerate(rows):
+        last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
+        cells = [getattr(row, name) for name in columns.values()]
+        style = "" if row.private else "dim"
+        table.add_row(Text(row.label), *cells, style=style, end_section=last_private)
+    return table
+
+
+def table_note(summary: Summary) -> str:
+    """What the columns of the table mean."""
+    better = "higher" if summary.metric == "reward" else "lower"
+    counts = sorted({line.replicates for line in summary.lines})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    plural = "replicate" if counts == [1] else "replicates"
+    note = (
+        f"Total {summary.metric} of {summary.rounds:,} people: {better} is better. "
+        f"Mean of {runs} {plural}"
+    )
+    note += (
+        ", which cannot tell gain from chance."
+        if counts == [1]
+        else "; ±: 95% interval of the mean (Student's t)."
+    )
+    if has_best_fixed(summary):
+        more = "more reward" if summary.metric == "reward" else "less regret"
+        note += (
+            f" Over best fixed: how much {more} each person had than if everyone had been given "
+            "the single choice that was best in hindsight; below 0 that choice did better."
+        )
+    if any(line.share_kept is not None for line in summary.lines):
+        note += (
+            " Gain kept compares a learner with itself only: of what it gains over uniform choice "
+            "without privacy, the share that is left."
+        )
+    elif summary.private:
+        note += (
+            " Gain kept is left out where the learner without privacy is missing or did not "
+            "clearly beat uniform choice."
+        )
+    return note
+
+
+def has_best_fixed(summary: Summary) -> bool:
+    """Whether anything is compared with the best single choice for everyone."""
+    return any("fixed" in line.over for line in summary.lines)

@@ -1,42 +1,23 @@
 """Cases: one method in one setting of a figure, how a trial of it runs, and what trials say.
 
-`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own. A
-trial gives rows as in `discreet.experiments.means`, and all say what was promised (`_promise`):
+`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
 
-| metric              | trace                 | what it is                                        |
-|---------------------|-----------------------|---------------------------------------------------|
-| `regret`, ...       | of the first one      | a way of counting regret                          |
-| of `Case.measure`   |                       | what else is measured at the end (`final`)        |
-| `local_regret`      | regret(t)             | at the context of `Case.probe` (`final`)          |
-| `share_of_arm_k`    | share_k(t)            | with `mean_reward` f_k(x), and `given_up`: after  |
-|                     |                       | how many people the arm was never offered again,  |
-|                     |                       | None if it was                                    |
-
-What policies do at one context (Ma et al. 2025, section 4.1): for a context x and policies pi_1,
-pi_2, .. that serve person 1, 2, .., which are public,
-
-    share_k(t)  = 1/t sum_{i <= t} pi_i(k | x),
-    regret(t)   = sum_k share_k(t) (max_j f_j(x) - f_k(x)).
-
-The paper draws an arm at x for each person and counts it; these are the means of what it counts,
-so nothing need be drawn.
+A trial gives rows as in `discreet.experiments.means`: one for each way of counting regret, the
+main one first with its trace, and `final` ones for what else is measured at the end. All say what
+was promised (`_promise`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from discreet.experiments.engine import Row, Seed, frame_of
 from discreet.experiments.means import mean_traces, means
-from discreet.experiments.serving import Source, run_with_sources, trace_of
+from discreet.experiments.serving import DrawSources, people_of, play, trace_of
 from discreet.learners.base import Learner
-from discreet.learners.messages import ArmPolicy, Policy
+from discreet.learners.messages import Policy
 from discreet.learners.registry import learner_class
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
@@ -48,7 +29,6 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    one_of,
     probability,
     whole_number,
 )
@@ -56,16 +36,13 @@ from discreet.validation import (
 if TYPE_CHECKING:
     import pandas as pd
 
-REGRET, LOCAL_REGRET = "regret", "local_regret"
+REGRET = "regret"
 OURS, PUBLISHED = "ours", "published"
 NON_PRIVATE, UNIFORM = "non-private", "uniform"
 
 # What the learner is like when everybody has been served, by name.
 Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
-# The auxiliary sources of a trial.
-DrawSources = Callable[[np.random.Generator], Sequence[Source]]
-# A context, in the units of the problem's domain.
-Context = tuple[float, ...]
+Runs = TypeVar("Runs", bound="HasMethod")
 
 
 @runtime_checkable
@@ -77,12 +54,13 @@ class Measured(Protocol):
         ...
 
 
-@runtime_checkable
-class KnowsMeans(Protocol):
-    """A problem whose mean rewards are known for every context."""
+class Probe(Protocol):
+    """Watches policies; called after each batch of a simulation with how many were served."""
 
-    def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
-        """(n, K) for contexts (n, d)."""
+    def __call__(self, policy: Policy[Any], served: int) -> None: ...
+
+    def rows(self, at: IntArray) -> list[Row]:
+        """What was seen, at numbers of people (t,), as `final` rows with traces."""
         ...
 
 
@@ -105,7 +83,7 @@ class Case:
             the name of what `measure` finds, which is then reported in place of regret.
         measure: what is measured of the learner when everybody has been served.
         sources: draws what auxiliary sources report, in their order.
-        probe: a context at which policies are watched; None for none.
+        probe: makes what watches the policies of a trial; None for nothing.
     """
 
     method: str
@@ -121,7 +99,7 @@ class Case:
     metric: str = REGRET
     measure: Measure | None = None
     sources: DrawSources | None = None
-    probe: Context | None = None
+    probe: Callable[[], Probe] | None = None
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
@@ -137,60 +115,24 @@ class Case:
         )
 
 
-class Probe:
-    """Watches what policies offer at one context x; called after each batch of a simulation.
+class HasMethod(Protocol):
+    """What is run by a method."""
 
-    Raises:
-        InvalidInput: for a problem whose mean rewards are not known, or a context outside its
-            domain.
-    """
-
-    def __init__(self, context: Context, problem: object) -> None:
-        if not isinstance(problem, KnowsMeans):
-            raise InvalidInput(
-                f"a probe was wanted of {type(problem).__name__}, whose mean rewards are not "
-                "known; use a synthetic problem, or leave the probe out."
-            )
-        self._contexts = [list(context)]
-        self._means: FloatArray = problem.mean_rewards(self._contexts)[0]
-        self._served: list[int] = []
-        self._offers: list[FloatArray] = []
-
-    def __call__(self, policy: Policy[Any], served: int) -> None:
-        if not isinstance(policy, ArmPolicy):
-            raise InvalidInput(
-                f"a probe met a {type(policy).__name__}, which chooses no arm for a context; use "
-                "a learner that chooses among arms, or leave the probe out."
-            )
-        self._served.append(served)
-        self._offers.append(policy.probabilities(self._contexts)[0])
-
-    def rows(self, at: IntArray) -> list[Row]:
-        """What was seen, at numbers of people (t,) up to that of the last batch, as rows."""
-        served, offers = np.array(self._served), np.stack(self._offers)
-        lengths = np.diff(served, prepend=0)
-        sums = np.cumsum(lengths[:, None] * offers, axis=0)
-        # Within a batch the policy is the same, so sums grow linearly from one batch to the next.
-        ends = np.concatenate([[0], served])
-        columns = [np.interp(at, ends, np.concatenate([[0.0], column])) for column in sums.T]
-        shares: FloatArray = np.stack(columns, axis=1) / at[:, None]
-        regret = shares @ (self._means.max() - self._means)
-        last_offered = (served[:, None] * (offers > 0.0)).max(axis=0)
-        rows: list[Row] = [{"metric": LOCAL_REGRET, "trace": regret}]
-        for k, mean in enumerate(self._means):
-            last = int(last_offered[k])
-            known = {"mean_reward": float(mean), "given_up": last if last < served[-1] else None}
-            rows.append({"metric": f"share_of_arm_{k + 1}", "trace": shares[:, k], **known})
-        return [
-            {**row, "value": float(row["trace"][-1]), "along": at, "final": True} for row in rows
-        ]
+    @property
+    def method(self) -> str:
+        """Its name."""
+        ...
 
 
-def of_methods(cases: Sequence[Case], names: Sequence[str] | None) -> list[Case]:
-    """The cases of the named methods, all if none; refuses a method that there is not."""
+def of_methods(cases: Sequence[Runs], names: Sequence[str] | None) -> list[Runs]:
+    """Those by the named methods, all if none; refuses a method that there is not."""
     known = dict.fromkeys(case.method for case in cases)
-    wanted = [one_of(name, "the method", known) for name in names or known]
-    return [case for case in cases if case.method in wanted]
+    for name in names or ():
+        if name not in known:
+            # Names have commas.
+            listed = ", ".join(map(repr, known))
+            raise InvalidInput(f"the method was {name!r}; it must be one of {listed}.")
+    return [case for case in cases if not names or case.method in names]
 
 
 def plan_of(
@@ -213,8 +155,6 @@ def plan_of(
     for case in cases:
         whole_number(case.rounds, "rounds", minimum=1)
         case.make(0, SimulatedNoise(0))
-        if case.probe is not None:
-            Probe(case.probe, case.problem)
     return Plan(
         serve,
         [{"case": case} for case in cases],
@@ -227,17 +167,10 @@ def plan_of(
 
 def serve(seed: Seed, case: Case) -> list[Row]:
     """One trial of a case; see the module's table."""
-    crowd, acting, drawn, public, elsewhere = seed.streams(5)
-    people = case.problem.sample(case.rounds, np.random.default_rng(crowd))
-    noise = SimulatedNoise(drawn)
-    sources = () if case.sources is None else case.sources(np.random.default_rng(elsewhere))
-    probe = None if case.probe is None else Probe(case.probe, case.problem)
-    started = time.perf_counter()
-    learner = case.make(int(public.generate_state(1)[0]), noise)
-    rng = np.random.default_rng(acting)
+    people = people_of(case.problem, case.rounds, seed.base, seed.trial)
+    probe = None if case.probe is None else case.probe()
     watching = () if probe is None else (probe,)
-    values = run_with_sources(learner, people, sources, rng, noise, watching)
-    seconds = time.perf_counter() - started
+    learner, values, seconds = play(seed, people, case.make, case.sources, watching)
     counted = {case.metric: values}
     if isinstance(case.problem, Measured):
         counted = case.problem.metrics(people, values)

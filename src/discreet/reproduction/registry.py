@@ -10,12 +10,7 @@ from discreet.reproduction.ma2025.figures import MA_2025
 from discreet.reproduction.ma2025.table import TABLE_2
 from discreet.reproduction.pavlovic2025.figures import PAVLOVIC_2025
 
-_ALL: tuple[Reproduction, ...] = (
-    *DUBEY_2021,
-    *PAVLOVIC_2025,
-    *KHARKOVSKII_2020,
-    ATTACKS,
-    *MA_2025,
-    TABLE_2,
-)
-REPRODUCTIONS = {reproduction.name: reproduction for reproduction in _ALL}
+REPRODUCTIONS: dict[str, Reproduction] = {
+    each.name: each
+    for each in (*DUBEY_2021, *PAVLOVIC_2025, *KHARKOVSKII_2020, ATTACKS, *MA_2025, TABLE_2)
+}

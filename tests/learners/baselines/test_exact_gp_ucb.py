@@ -176,26 +176,6 @@ def test_the_variance_of_rewards_is_learnt() -> None:
 # Policies and reports.
 
 
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_policies_and_reports_round_trip(space) -> None:
-    one = taught(space)
-    policy = one.policy()
-    copy = decode(encode(policy), ExactGPPolicy)
-    assert encode(copy) == encode(policy)
-    rng = np.random.default_rng(4)
-    contexts = contexts_for(policy, 40, rng)
-    mine, theirs = (p.act(contexts, np.random.default_rng(1))[0] for p in (policy, copy))
-    assert np.array_equal(mine.arms, theirs.arms)
-    assert np.array_equal(mine.points, theirs.points)
-    where, _ = data(30, 9)
-    assert np.allclose(policy.predict(where), copy.predict(where), rtol=0.0, atol=1e-10)
-    reports = visit(policy, 12, 8)
-    again = decode(encode(reports), PointObservations)
-    assert encode(one.statistics(again)) == encode(one.statistics(reports))
-    empty = learner(space).policy()
-    assert encode(decode(encode(empty), ExactGPPolicy)) == encode(empty)
-
-
 def test_it_takes_the_point_with_the_largest_bound() -> None:
     policy = taught(confidence_multiplier=0.7).policy()
     sets = contexts_for(policy, 30, np.random.default_rng(0))
@@ -244,36 +224,16 @@ def test_a_public_report_cannot_smuggle_another_point_in() -> None:
 
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_reports_add_in_any_order(space) -> None:
-    one, two = taught(space), taught(space)
-    policy = one.policy()
-    two.policy()
-    first, late = learner(space).policy(), visit(one.published(0), 9, 77)
-    assert first.learner_id == policy.learner_id
-    batches = [late, *(visit(policy, people, seed) for seed, people in enumerate((4, 17, 1)))]
-    one.update(batches)
-    for batch in reversed(batches):
-        two.merge(decode(encode(two.statistics(batch)), ObservedRows))
-    assert state(one) == state(two)
-    assert encode(one.policy()) == encode(two.policy())
-
-
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-@pytest.mark.parametrize("waiting", [0, 3])
-def test_saved_learners_go_on_to_the_last_bit(space, waiting: int, tmp_path) -> None:
+def test_saved_learners_whose_people_wait_go_on_to_the_last_bit(space, tmp_path) -> None:
     one = taught(space, batch_size=5, people=(5,) * 9)
-    one.policy()
-    if waiting:
-        one.update(visit(one.policy(), waiting, 50))
+    one.update(visit(one.policy(), 3, 50))
     save(one, tmp_path / "learner.json")
-    assert "SECRET" in (tmp_path / "learner.json").read_text()[:100]
     again = load(tmp_path / "learner.json")
     assert state(again) == state(one)
     for seed in range(20):
         for each in (one, again):
             each.update(visit(each.policy(), 5, seed))
     assert encode(one.policy()) == encode(again.policy())
-    assert one.guarantee().epsilon == np.inf == again.guarantee().epsilon
 
 
 def test_damaged_messages_are_refused(tmp_path) -> None:
@@ -370,20 +330,13 @@ def test_options_are_read_from_a_study() -> None:
         make_learner("exact_gp_ucb", DOMAIN, GRID, NonPrivate(), options={"rule": "posterior"})
 
 
-def test_guarantee_promises_nothing() -> None:
-    guarantee = taught().guarantee()
-    assert guarantee.trust_model == "none"
-    assert guarantee.epsilon == np.inf
-    assert guarantee.releases == 7
-
-
 # Regret.
 
 
 def test_it_finds_the_good_candidate() -> None:
     problem = BumpProblem()
-    outcome = simulate(problem, Setting("exact_gp_ucb", "exact"), 1024, 0, 0)
-    assert outcome.record.value <= 25.0  # about 13; uniform: 594
+    outcome = simulate(problem, Setting("exact_gp_ucb", "exact"), 400, 0, 0)
+    assert outcome.record.value <= 20.0  # uniform: 230
 
 
 def test_it_finds_the_top_of_a_box() -> None:

@@ -169,7 +169,7 @@ def test_the_usual_kernel_knows_the_units() -> None:
     [
         ({"kernel": "RBF([0.5, 0.5, 0.5])"}, "columns context, arm1"),
         ({"kernel": 3}, "scikit-learn kernel"),
-        ({"kernel": "sin(x)"}, "not a known kernel"),
+        ({"kernel": "sin(x)"}, "is not allowed"),
         ({"likeness": 1.0}, "likeness"),
         ({"likeness": -0.1}, "likeness"),
         ({"likeness": "much"}, "likeness"),

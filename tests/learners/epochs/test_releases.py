@@ -39,7 +39,7 @@ def state(made: EpochLearner) -> str:
 
 
 @every_kind
-@pytest.mark.parametrize("person", [3, 120, 250, PEOPLE - 1])
+@pytest.mark.parametrize("person", [3, 250, PEOPLE - 1])
 def test_a_person_changes_one_release_by_no_more_than_was_paid_for(kind: str, person: int) -> None:
     """Given what was released before, other people's actions are the same, and so is what is
     released of them; policies are functions of releases alone."""
@@ -105,7 +105,7 @@ def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EPOCHS)
-@pytest.mark.parametrize("horizon", [30, 100, 401, 2000])
+@pytest.mark.parametrize("horizon", [30, 100, 401])
 def test_the_last_epoch_is_never_released(kind: str, horizon: int) -> None:
     spy = Spy(1)
     made = learner(kind, Joint(1.0, 1e-5), spy, horizon)
@@ -124,7 +124,7 @@ def test_the_last_epoch_is_never_released(kind: str, horizon: int) -> None:
 
 @every_kind
 @pytest.mark.parametrize("budget", [Joint(0.3, 1e-6), Joint(1.0, 1e-5), Joint(9.0, 0.01)], ids=str)
-@pytest.mark.parametrize("horizon", [60, 3000])
+@pytest.mark.parametrize("horizon", [60, 1000])
 def test_the_guarantee_is_the_budget_for_any_number_of_epochs(
     kind: str, budget: Joint, horizon: int
 ) -> None:
@@ -220,76 +220,69 @@ class TestNothingIsDrawnTwice:
         assert made._released.drawn[0].people == 200
 
 
+def changed(release: int, **fields: Any) -> Any:
+    """A change of fields of one saved release."""
+    return lambda saved: saved["own"]["released"]["drawn"][release].update(fields)
+
+
+def other_sums(saved: Any) -> None:
+    sums = saved["target"]["sums"]
+    sums["epochs"][0][1]["people"] -= 1
+    sums["reports"] -= 1
+
+
+def sums_of_no_version(saved: Any) -> None:
+    sums = saved["target"]["sums"]
+    sums["epochs"].append([99, {"people": 1, "total": [0]}])
+    sums["reports"] += 1
+
+
+def private_sums(saved: Any) -> None:
+    added = saved["target"]["sums"]["epochs"][0][1]
+    added["total"] = [float(number) for number in added["total"]]
+
+
+def emptied(saved: Any) -> None:
+    total = saved["own"]["released"]["before"]["epochs"][0][1]["total"]
+    total[:] = [0] * len(total)
+
+
+NOBODY = to_json(EpochStatistics(reports=0, epochs={}))
+
+
 class TestSavedReleases:
-    def damaged(self, change: Any) -> None:
+    """Fault once found: only counts were compared, so sums of nobody, marked as released, let the
+    same people be released a second time. With more noise than was drawn a certificate would
+    promise too much."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            changed(0, scale=0.5),
+            changed(1, multiplier=0.5),
+            changed(0, multiplier=1000.0),
+            changed(0, scale=None),
+            changed(0, people=0),
+            changed(0, version=-1),
+            changed(0, noise=3),
+            changed(0, total=[0.0]),
+            lambda saved: saved["own"]["released"]["drawn"].pop(),
+            lambda saved: saved["own"]["released"].update(drawn=[], before=NOBODY),
+            emptied,
+            other_sums,
+            sums_of_no_version,
+            private_sums,
+        ],
+        ids=range(14),
+    )
+    def test_that_were_changed_are_refused(self, change: Any) -> None:
         made = joint("posterior", SimulatedNoise(0))
         serve(made, People(PEOPLE, 5), 250)
-        fields = json.loads(state(made))
-        change(fields["own"], fields)
-        fresh = joint("posterior", SimulatedNoise(0))
+        saved = json.loads(state(made))
+        assert saved["own"]["released"]["drawn"][1]["multiplier"] > 1.0
+        change(saved)
         with pytest.raises(InvalidInput):
-            fresh.restore_fields(fields)
-
-    def test_with_less_noise(self) -> None:
-        def scale(own: dict[str, Any], _: Any) -> None:
-            own["released"]["drawn"][0]["scale"] /= 2.0
-
-        def multiplier(own: dict[str, Any], _: Any) -> None:
-            own["released"]["drawn"][1]["multiplier"] /= 2.0
-
-        self.damaged(scale)
-        self.damaged(multiplier)
-
-    def test_with_more_noise_than_was_drawn(self) -> None:
-        """Its certificate would promise too much."""
-
-        def change(own: dict[str, Any], _: Any) -> None:
-            own["released"]["drawn"][0]["multiplier"] *= 100.0
-
-        self.damaged(change)
-
-    def test_that_forget_people(self) -> None:
-        """Fault once found: only counts were compared, so sums of nobody, marked as released,
-        let the same people be released a second time."""
-
-        def forgotten(own: dict[str, Any], _: Any) -> None:
-            own["released"]["drawn"].pop()
-
-        def unreleased(own: dict[str, Any], _: Any) -> None:
-            nobody = EpochStatistics(reports=0, epochs={})
-            own["released"].update(drawn=[], before=to_json(nobody))
-
-        def emptied(own: dict[str, Any], _: Any) -> None:
-            total = own["released"]["before"]["epochs"][0][1]["total"]
-            total[:] = [0] * len(total)
-
-        def others(own: dict[str, Any], fields: Any) -> None:
-            sums = fields["target"]["sums"]
-            sums["epochs"][0][1]["people"] -= 1
-            sums["reports"] -= 1
-
-        def shorter(own: dict[str, Any], _: Any) -> None:
-            own["released"]["drawn"][0]["total"].pop()
-
-        def too_many(own: dict[str, Any], fields: Any) -> None:
-            sums = fields["target"]["sums"]
-            sums["epochs"].append([99, {"people": 1, "total": [0]}])
-            sums["reports"] += 1
-
-        def private(own: dict[str, Any], fields: Any) -> None:
-            added = fields["target"]["sums"]["epochs"][0][1]
-            added["total"] = [float(number) for number in added["total"]]
-
-        for change in (forgotten, unreleased, emptied, others, shorter, too_many, private):
-            self.damaged(change)
-
-    def test_that_are_no_numbers(self) -> None:
-        for name, value in [("scale", None), ("people", 0), ("version", -1), ("noise", 3)]:
-
-            def change(own: dict[str, Any], _: Any, name: str = name, value: Any = value) -> None:
-                own["released"]["drawn"][0][name] = value
-
-            self.damaged(change)
+            joint("posterior", SimulatedNoise(0)).restore_fields(saved)
 
     @pytest.mark.chance(0)
     def test_keep_the_name_of_the_noise_they_were_drawn_with(self, tmp_path: Path) -> None:

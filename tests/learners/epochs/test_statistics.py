@@ -113,7 +113,7 @@ class TestPosterior:
     )
     def test_it_is_as_sure_as_it_may_be(self, budget: Any, people: int) -> None:
         scores = []
-        for seed in range(3):
+        for seed in range(2):
             made, crowd, _ = on_the_grid(ReleasedThompson, budget, people, seed)
             bounds = PROBLEM.reward_bounds
             truth = crowd.function.ravel() / (bounds.upper - bounds.lower)
@@ -136,18 +136,14 @@ class TestRegret:
         ids=["joint", "local", "none"],
     )
     def test_it_is_well_below_uniform(self, budget: Any, share: float, sampling: str) -> None:
-        mine, uniform = 0.0, 0.0
-        for seed in range(2):
-            _, crowd, regret = on_the_grid(ReleasedThompson, budget, 3000, seed, sampling=sampling)
-            mine += regret.sum()
-            mean = crowd.function.max(axis=1) - crowd.function.mean(axis=1)
-            uniform += mean[crowd.cells].sum()
-        assert mine <= share * uniform
+        _, crowd, regret = on_the_grid(ReleasedThompson, budget, 3000, 0, sampling=sampling)
+        uniform = crowd.function.max(axis=1) - crowd.function.mean(axis=1)
+        assert regret.sum() <= share * uniform[crowd.cells].sum()
 
     @pytest.mark.parametrize("budget", [Joint(4.0, 1e-5), NonPrivate()], ids=["joint", "none"])
     def test_capri_keeps_the_best_arm(self, budget: Any) -> None:
         kept, given_up = 0, 0.0
-        for seed in range(6):
+        for seed in range(3):
             made, crowd, _ = on_the_grid(
                 Capri, budget, 5000, seed, calibration=PosteriorElimination(deviations=3.0)
             )
@@ -155,8 +151,8 @@ class TestRegret:
             best = crowd.function.argmax(axis=1)
             kept += bool(made.active[np.arange(6), best].all())
             given_up += 1.0 - made.active.mean()
-        assert kept >= 5
-        assert given_up > 6 * 0.2
+        assert kept == 3
+        assert given_up > 3 * 0.2
 
 
 class TestBernstein:
@@ -165,7 +161,7 @@ class TestBernstein:
     )
     def test_widths_cover_the_function(self, budget: Any) -> None:
         rule, covered, ratios = BernsteinElimination(norm=0.8, failure=0.05), 0, []
-        for seed in range(40):
+        for seed in range(25):
             rng = np.random.default_rng(seed)
             noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
             made = learner("bernstein", budget, noise, horizon=4000)
@@ -192,7 +188,7 @@ class TestBernstein:
             error = np.abs(estimate - truth.ravel())
             covered += bool((error <= width).all())
             ratios.append((error / width).max())
-        assert covered >= 38
+        assert covered >= 24
         assert np.median(ratios) >= 0.02, "widths so large that they could not fail say nothing"
 
     @pytest.mark.parametrize(
@@ -203,7 +199,7 @@ class TestBernstein:
     def test_widths_of_chance_alone(self, budget: Any, least: float) -> None:
         """Where nothing is there to be found, and rewards are as noisy as they can be."""
         rule, ratios = BernsteinElimination(norm=1e-6, failure=0.5), []
-        for seed in range(30):
+        for seed in range(20):
             rng = np.random.default_rng(seed)
             noise = SimulatedNoise(seed) if isinstance(budget, Joint) else None
             made = learner("bernstein", budget, noise, horizon=4_000_000)

@@ -77,9 +77,7 @@ def worst_ratio(made: Usca, contexts: np.ndarray = GRID) -> float:
 
 class TestPrivacy:
     @pytest.mark.parametrize("arms", [2, TWO, DOSES], ids=["two", "two points", "four points"])
-    @pytest.mark.parametrize(
-        ("epsilon", "people"), [(0.5, 60), (2.0, 200), (8.0, 60)], ids=["0.5", "2", "8"]
-    )
+    @pytest.mark.parametrize(("epsilon", "people"), [(0.5, 60), (8.0, 60)], ids=["0.5", "8"])
     def test_the_worst_ratio_is_epsilon_and_no_more(
         self, arms: Any, epsilon: float, people: int
     ) -> None:
@@ -87,20 +85,24 @@ class TestPrivacy:
         worst = worst_ratio(made)
         assert 0.95 * epsilon <= worst <= epsilon
 
-    @pytest.mark.parametrize("design", ["optimal", "uniform"])
-    def test_with_any_design_and_with_several_predictions(self, design: str) -> None:
-        made = usca(Joint(3.0, 0.0), horizon=80, arms=TWO, predictions=3, design=design)
-        assert 0.99 <= worst_ratio(made) <= 1.0
-
-    def test_with_contexts_that_have_no_chance(self) -> None:
-        """Whoever brings one moves scores no further."""
-        made = usca(Joint(2.0, 0.0), contexts=GRID[:1], arms=TWO, domain=SMOOTH)
-        assert worst_ratio(made) <= 2.0
-
-    def test_with_a_continuum_of_contexts(self) -> None:
-        """The bound is from lengths alone, so it is looser, but it holds."""
-        made = usca(Joint(2.0, 0.0), arms=TWO, domain=SMOOTH)
-        assert 0.5 <= worst_ratio(made, np.linspace(0.0, 1.0, 9)[:, None]) <= 2.0
+    @pytest.mark.parametrize(
+        ("epsilon", "least", "options"),
+        [
+            (1.0, 0.99, {"horizon": 80, "predictions": 3, "design": "optimal"}),
+            (1.0, 0.99, {"horizon": 80, "predictions": 3, "design": "uniform"}),
+            # Whoever brings a context that has no chance moves scores no further.
+            (2.0, 0.0, {"contexts": GRID[:1], "domain": SMOOTH}),
+            # On a continuum the bound is from lengths alone, so it is looser, but it holds.
+            (2.0, 0.5, {"domain": SMOOTH}),
+            (2.0, 0.0, {"arms": 2, "likeness": 1.0 - 1e-12}),
+        ],
+        ids=["optimal", "uniform", "no chance", "continuum", "alike"],
+    )
+    def test_with_any_options(self, epsilon: float, least: float, options: dict[str, Any]) -> None:
+        share = options.get("predictions", 1)
+        made = usca(Joint(share * epsilon, 0.0), **{"arms": TWO, **options})
+        contexts = np.linspace(0.0, 1.0, 9)[:, None] if options.keys() == {"domain"} else GRID
+        assert least <= worst_ratio(made, contexts) <= epsilon
 
     @pytest.mark.parametrize("apart", [1e-2, 1e-4, 1e-6, 1e-8])
     def test_with_arms_that_are_nearly_the_same(
@@ -118,10 +120,6 @@ class TestPrivacy:
         needed = 2.0 * made.policy().rows.bound * exact.max(axis=(1, 2))
         assert np.all(made.ranges(GRID) >= needed)
         assert np.all(made.ranges(GRID) <= needed * (1.0 + 1e-5))
-
-    def test_with_arms_that_are_alike(self) -> None:
-        alike = usca(Joint(2.0, 0.0), arms=2, likeness=1.0 - 1e-12)
-        assert worst_ratio(alike) <= 2.0
 
     def test_rounding_of_scores_is_in_the_range(self) -> None:
         made = usca(horizon=10)
@@ -238,7 +236,7 @@ class TestBudget:
         assert np.array_equal(again.secret_probabilities(GRID), made.secret_probabilities(GRID))
         for bad in (4, -1):
             saved = made.secret_fields()
-            saved["own"]["drawn_by"] = {SimulatedNoise.name: bad}
+            saved["own"]["drawn_by"] = [[SimulatedNoise.name, bad]]
             with pytest.raises(InvalidInput, match=r"spent|drawn_by"):
                 taught(predictions=3).restore_fields(saved)
 

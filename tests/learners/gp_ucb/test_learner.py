@@ -95,14 +95,6 @@ class TestKernels:
                 with pytest.raises(InvalidInput, match="norm_bound"):
                     GPUCB(DOMAIN, space, budget, features=Uncertified(), noise=SimulatedNoise(0))
 
-    @pytest.mark.parametrize(
-        "kernel",
-        ["RBF(", "nonsense", "__import__('os')", "RBF(length_scale=-1)", "", 3, object(), "[1, 2]"],
-    )
-    def test_kernels_that_are_none(self, kernel: Any) -> None:
-        with pytest.raises(InvalidInput):
-            GPUCB(DOMAIN, SETS, NonPrivate(), kernel=kernel)
-
     def test_kernels_and_maps_that_do_not_fit(self) -> None:
         with pytest.raises(InvalidInput, match="WhiteKernel"):
             GPUCB(DOMAIN, SETS, NonPrivate(), kernel=RBF() + WhiteKernel())

@@ -281,7 +281,7 @@ def test_epochs_cost_the_same_at_any_horizon() -> None:
 
 def test_a_generous_horizon_beats_doubling() -> None:
     """What the documentation of Doubling says."""
-    known = scaled_variances(BufferedToeplitz(2**20), 10_000)
+    known = scaled_variances(BufferedToeplitz(2**20), 3_000)
     stream = LinearStream(Doubling())
     doubling = [stream.release(np.zeros(1)).variance for _ in known]
     assert (known < doubling)[200:].all()

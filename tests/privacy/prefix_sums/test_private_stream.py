@@ -131,6 +131,21 @@ def test_refused_input_changes_nothing(mechanism: PrefixMechanism) -> None:
     assert json.dumps(stream.to_fields()) == before
 
 
+def test_every_row_draws_noise_once() -> None:
+    class Counting(SimulatedNoise):
+        drawn = 0
+
+        def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
+            self.drawn += 1
+            return super().add_gaussian(values, scale)
+
+    noise = Counting(0)
+    stream = stream_of(BinaryTree(9), noise)
+    for row in range(1, 10):
+        stream.release(np.ones(3))
+        assert noise.drawn == row
+
+
 def test_failing_noise_changes_nothing() -> None:
     class Broken(SimulatedNoise):
         broken = False

@@ -26,34 +26,6 @@ class AbsePolicy(EliminationPolicy):
 
     kind: ClassVar[str] = "abse-policy"
 
-    def check_active(self, leaves: IntArray, arms: IntArray) -> None:
-        """Refuse actions with an arm that was given up in the context's leaf."""
-        gone = ~self.active[leaves, arms]
-        if gone.any():
-            first = int(np.argmax(gone))
-            raise InvalidInput(
-                f"actions had arm {arms[first]} at position {first}, which policy {self.version} "
-                "no longer offers to that context; report only actions that this policy chose."
-            )
-
-    def sums(self, reports: Observations) -> CellSums:
-        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        people, (contexts, arms) = len(reports), (reports.contexts, reports.arms)
-        if people == 0 or contexts.shape[1] != self.domain.dimension or arms.max() >= self.arms:
-            raise InvalidInput(
-                f"reports had contexts of shape {contexts.shape} and arms up to "
-                f"{arms.max(initial=-1)}; they must have at least one person, "
-                f"{self.domain.dimension} columns, and arms below {self.arms}."
-            )
-        leaves = self.leaf_of(contexts)
-        self.check_active(leaves, arms)
-        node, shape = self.tree.leaves[leaves], (len(self.tree), self.arms)
-        times, chosen, total = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape)
-        np.add.at(chosen, (node, arms), 1.0)
-        np.add.at(total, (node, arms), reports.rewards)
-        times[self.tree.leaves] = people
-        return CellSums(times, chosen, total, reports=people)
-
 
 class Abse(EliminationLearner[AbsePolicy, Observations]):
     """Successive elimination in dyadic bins that are split once they are known.
@@ -93,16 +65,36 @@ class Abse(EliminationLearner[AbsePolicy, Observations]):
         return AbsePolicy(**self.policy_header(), bins=self._bins)
 
     def _statistics(self, policy: AbsePolicy, reports: Observations) -> CellSums:
-        return policy.sums(reports)
+        people, (contexts, arms) = len(reports), (reports.contexts, reports.arms)
+        if people == 0 or contexts.shape[1] != self.domain.dimension or arms.max() >= self.arms:
+            raise InvalidInput(
+                f"reports had contexts of shape {contexts.shape} and arms up to "
+                f"{arms.max(initial=-1)}; they must have at least one person, "
+                f"{self.domain.dimension} columns, and arms below {self.arms}."
+            )
+        tree, leaves = policy.tree, policy.leaf_of(contexts)
+        gone = ~policy.active[leaves, arms]
+        if gone.any():
+            first = int(np.argmax(gone))
+            raise InvalidInput(
+                f"reports had arm {arms[first]} at position {first}, which policy {policy.version} "
+                "no longer offers to that context; report only actions that this policy chose."
+            )
+        shape, cell = (len(tree), self.arms), tree.leaves[leaves] * self.arms + arms
+        weights = np.ones(people), reports.rewards
+        sums = [np.bincount(cell, weight, shape[0] * shape[1]).reshape(shape) for weight in weights]
+        chosen, rewards = np.asarray(sums, dtype=np.float64)
+        times = np.zeros(len(tree))
+        times[tree.leaves] = people
+        return CellSums(times, chosen, rewards, reports=people)
 
     def _width(self, leaves: IntArray, sums: CellSums) -> FloatArray:
         """(L,) U(tau), infinity where an active arm was never pulled."""
         pulls = np.where(self._bins.active, sums.chosen[leaves], np.inf).min(axis=1)
         expected = self.expected * 2.0 ** -self._bins.tree.depth[leaves].astype(np.float64)
-        width = np.full(len(leaves), np.inf)
-        seen = pulls > 0.0
-        log = np.maximum(1.0, np.log(expected[seen] / pulls[seen]))
-        width[seen] = 2.0 * np.sqrt(2.0 * log / pulls[seen])
+        with np.errstate(divide="ignore"):
+            log = np.maximum(1.0, np.log(expected / pulls))
+            width: FloatArray = 2.0 * np.sqrt(2.0 * log / pulls)
         return width
 
     def _beaten(self, leaves: IntArray, sums: CellSums) -> BoolArray:

@@ -58,7 +58,7 @@ from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.prefix_sums import LinearStream, PrefixMechanism, PrivateStream
+from discreet.privacy.prefix_sums import LinearStream, PrivateStream
 from discreet.validation import InvalidInput, positive_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
@@ -122,26 +122,33 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         calibration: KernelCalibration | None = None,
         **common: Unpack[Common],
     ) -> None:
-        if not isinstance(domain, Box):
-            raise InvalidInput(f"domain was {domain!r:.80}; pass Box(lower, upper).")
+        super().__init__(domain, space, budget, **common)
         self.calibration: KernelCalibration = KernelCalibration.checked(calibration)
         self._points = None
         if public_points is not None:
             self._points = PublicSet.of(domain.from_unit(domain.to_unit(public_points)))
-        self.features = _features(domain, kernel, features, error, self._points)
-        super().__init__(domain, space, budget, **common)
+        fits = isinstance(features, FeatureMap) and features.domain == domain and kernel is None
+        if features is not None and not fits:
+            raise InvalidInput(
+                f"features was {features!r:.80}, with the kernel {kernel!r:.80}; pass a FeatureMap "
+                "on the learner's domain, or a kernel, not both."
+            )
+        if features is None:
+            text = kernel_to_text(usual_kernel(domain) if kernel is None else read_kernel(kernel))
+            features = _map_of(text, domain, positive_number(error, "error"), self._points)
+        self.features: FeatureMap = features
         self._released = self._sums
         self._counts = ()
         self._stream: PrivateStream | None = None
         self._design: LinearStream | None = None
         if budget.protects_releases:
             assert self.noise is not None
-            multiplier = self.calibration.noise_multiplier(budget, self.features.features)
-            mechanism = self._mechanism(multiplier)
             mode = self.mode
-            self._stream = PrivateStream(
-                mechanism, mode.size, mode.sensitivity, multiplier, self.noise
-            )
+            multiplier = self.calibration.noise_multiplier(budget, features.features)
+            reward_noise = multiplier * mode.sensitivity / mode.reward_weight
+            mechanism = self.calibration.mechanism(reward_noise, self.horizon, mode.public)
+            size, moved = mode.size, mode.sensitivity
+            self._stream = PrivateStream(mechanism, size, moved, multiplier, self.noise)
             self._design = LinearStream(mechanism)
 
     @cached_property
@@ -155,10 +162,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     def _empty(self) -> GramStatistics:
         row: Any = np.zeros(self.mode.size, np.float64 if self.mode.local else np.int64)
         return GramStatistics(reports=0, row=row, design=np.zeros(self.mode.design_size))
-
-    def _mechanism(self, multiplier: float) -> PrefixMechanism:
-        noise = multiplier * self.mode.sensitivity / self.mode.reward_weight
-        return self.calibration.mechanism(noise, self.horizon, self.mode.public)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -314,25 +317,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
         self._target.check_released(people)
-
-
-def _features(
-    domain: Box,
-    kernel: Kernel | str | None,
-    features: FeatureMap | None,
-    error: float,
-    points: PublicSet | None,
-) -> FeatureMap:
-    if features is not None:
-        if kernel is not None:
-            raise InvalidInput("kernel and features were both given; give one of them.")
-        if not isinstance(features, FeatureMap) or features.domain != domain:
-            raise InvalidInput(
-                f"features was {features!r:.80}; pass a FeatureMap on the learner's domain."
-            )
-        return features
-    chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
-    return _map_of(kernel_to_text(chosen), domain, positive_number(error, "error"), points)
 
 
 @lru_cache(maxsize=16)

@@ -36,7 +36,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import takewhile
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -78,9 +79,10 @@ class GeometricEpochs(PrefixMechanism):
         if self.horizon is not None:
             object.__setattr__(self, "rows", self.entries)
 
-    @property
+    @cached_property
     def entries(self) -> int:
-        return _epochs(self)
+        """How many epochs may come in all; later ones are fewer."""
+        return sum(1 for _ in takewhile(lambda end: end <= MOST_PEOPLE, self.plan()))
 
     def due(self, people: int) -> int:
         """The end of the next epoch, if the last one ended at `people`."""
@@ -131,17 +133,6 @@ class GeometricEpochs(PrefixMechanism):
         w, omega = released_weights(self, counts)
         q = float(omega @ counts / (omega * omega @ counts))
         return Estimate(q * held.vectors[0], q * q * float(w @ w), q * omega)
-
-
-@lru_cache(maxsize=64)
-def _epochs(mechanism: GeometricEpochs) -> int:
-    """How many epochs may come in all; later ones are fewer."""
-    count = 0
-    for end in mechanism.plan():
-        if end > MOST_PEOPLE:
-            break
-        count += 1
-    return count
 
 
 @lru_cache(maxsize=2**14)

@@ -317,27 +317,16 @@ class Doubling(PrefixMechanism):
     name: ClassVar[str] = "doubling"
     column_norm: ClassVar[float] = 1.0
 
-    def phase(self, number: int) -> PrefixMechanism:
-        """The mechanism of that phase, counted from 0."""
-        rows = min(self.first_rows << min(number, 20), _LONGEST_PHASE)
-        return _phase(self.kind, rows, self.every)
-
-    def place(self, rows: int) -> tuple[int, int]:
-        """The phase that row number `rows` (at least 1) is in, and its number there, from 1."""
-        number, left, length = 0, rows, self.first_rows
-        while left > length:
-            number, left = number + 1, left - length
-            length = min(2 * length, _LONGEST_PHASE)
-        return number, left
-
     @property
     def entries(self) -> int:
-        return self.phase(20).entries
+        return _phase(self.kind, _LONGEST_PHASE, self.every).entries
 
     def _running(self, rows: int) -> tuple[PrefixMechanism, int]:
         """The phase that has taken the last of `rows` rows, and how many it has taken."""
-        number, place = self.place(max(rows, 1))
-        return self.phase(number), min(place, rows)
+        left, length = rows, self.first_rows
+        while left > length:
+            left, length = left - length, min(2 * length, _LONGEST_PHASE)
+        return _phase(self.kind, length, self.every), left
 
     def keeps(self, rows: int) -> tuple[int, int, int]:
         phase, place = self._running(rows)

@@ -21,7 +21,7 @@ Anyone who knows some rows can reconstruct the rest from the published release (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,8 @@ from discreet.privacy import Outsourced, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.reproduction.base import Plan, Reproduction, Results
 from discreet.reproduction.cases import OURS, PUBLISHED
-from discreet.reproduction.kharkovskii2020.settings import LARGEST_NORM, SEED
+from discreet.reproduction.kharkovskii2020.data_sets import LARGEST_NORM
+from discreet.reproduction.kharkovskii2020.searches import SEED
 from discreet.reproduction.kharkovskii2020.transformation import (
     RADIUS,
     REASON,
@@ -56,6 +57,8 @@ SUBSPACE, LIKELIHOOD_RATIO = "subspace", "likelihood ratio"
 RECONSTRUCTION = "reconstruction"
 _ON_PUBLISHED, _ON_OURS = (SUBSPACE, RECONSTRUCTION), (SUBSPACE, LIKELIHOOD_RATIO)
 _BRANCHES: tuple[Taken, ...] = ("if", "else")
+# Which draws an attack has: on which release, and whether it reconstructs.
+_STREAMS = {(PUBLISHED, False): 0, (PUBLISHED, True): 1, (OURS, False): 2}
 LOWER_BOUND, LARGEST_ERROR = "empirical epsilon", "largest error of a reconstructed number"
 
 Release = Callable[[FloatArray, int, np.random.Generator], FloatArray]
@@ -144,17 +147,13 @@ def distinguish(
     """Attack `trials` releases of each table, with a threshold chosen on as many others."""
     whole_number(trials, "trials", minimum=2)
 
+    counts = [min(_AT_ONCE, trials - start) for start in range(0, trials, _AT_ONCE)]
+
     def scores(table: FloatArray) -> FloatArray:
-        parts = [score(release(table, count, rng)) for count in _portions(trials)]
-        return np.concatenate(parts)
+        return np.concatenate([score(release(table, count, rng)) for count in counts])
 
     threshold = best_threshold(scores(rows), scores(moved), delta)
     return attack(scores(rows), scores(moved), threshold, delta)
-
-
-def _portions(trials: int) -> Iterator[int]:
-    for start in range(0, trials, _AT_ONCE):
-        yield min(_AT_ONCE, trials - start)
 
 
 def reconstructed(points: FloatArray, known: FloatArray) -> FloatArray:
@@ -204,10 +203,6 @@ class Attacks(Reproduction):
     form: str = "attacks"
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return ()
-
-    @property
     def options(self) -> Mapping[str, Any]:
         return {"releases": self.trials, "json": None}
 
@@ -241,76 +236,52 @@ def attacked(seed: Seed, name: str, branch: Taken | None, epsilon: float, trials
         epsilon: claimed or asked for.
         trials: releases of each of two tables.
     """
+    released = OURS if branch is None else PUBLISHED
+    rng = np.random.default_rng([seed.base, _STREAMS[released, name == RECONSTRUCTION]])
+    rows = example(branch or "else", _RECONSTRUCTED_ROWS if name == RECONSTRUCTION else _ROWS, rng)
+    moved = neighbour(rows)
     if branch is None:
-        proved, held = on_ours(epsilon, name, trials, np.random.default_rng([seed.base, 2]))
+        budget = Outsourced(epsilon, _DELTA, RADIUS)
+        scale = noise_scale(budget, RADIUS, SimulatedNoise(0), rows.size)
+        held = gaussian_epsilon(scale / RADIUS, _DELTA)
+        release, ratio = noisy(scale), likelihood_ratio(rows, moved, scale)
+        score = subspace_score(rows, moved) if name == SUBSPACE else ratio
     else:
         algorithm = RandomProjection(epsilon, _DELTA, _PROJECTED)
         held = algorithm.guarantee().epsilon
-        if name == RECONSTRUCTION:
-            proved = by_known_rows(algorithm, branch, np.random.default_rng([seed.base, 1]))
-        else:
-            rng = np.random.default_rng([seed.base, 0])
-            proved = on_published(algorithm, branch, trials, rng)
-    release = OURS if branch is None else PUBLISHED
+        release, score = projected(algorithm), subspace_score(centred(rows), centred(moved))
+    if name == RECONSTRUCTION:
+        # How well three known rows give away all others.
+        points = algorithm.release(rows, rng)
+        error = np.abs(reconstructed(points, rows[: _COLUMNS + 1]) - rows).max()
+        proved: Row = {"metric": LARGEST_ERROR, "mean": float(error), "trials": 1}
+    else:
+        guesses = distinguish(rows, moved, release, score, trials, _DELTA, rng)
+        proved = {
+            "true_positive_rate": guesses.true_positive_rate,
+            "false_positive_rate": guesses.false_positive_rate,
+            "confidence": guesses.confidence,
+            "metric": LOWER_BOUND,
+            "mean": guesses.epsilon,
+            "trials": guesses.trials,
+        }
     return [
         {
-            "release": release,
+            "release": released,
             "attack": name,
             "branch": branch,
-            "rows": _RECONSTRUCTED_ROWS if name == RECONSTRUCTION else _ROWS,
+            "rows": len(rows),
             "epsilon": epsilon,
             "delta": _DELTA,
             "radius": RADIUS,
             "true_epsilon": held,
             "trust_model": "outsourced" if math.isfinite(held) else "none",
             **proved,
-            "method": release,
+            "method": released,
             "standard_error": math.nan,
             "paper": None,
         }
     ]
-
-
-def _proved(guesses: Attack) -> Row:
-    return {
-        "true_positive_rate": guesses.true_positive_rate,
-        "false_positive_rate": guesses.false_positive_rate,
-        "confidence": guesses.confidence,
-        "metric": LOWER_BOUND,
-        "mean": guesses.epsilon,
-        "trials": guesses.trials,
-    }
-
-
-def on_published(
-    algorithm: RandomProjection, branch: Taken, trials: int, rng: np.random.Generator
-) -> Row:
-    """The subspace distinguisher on Algorithm 1, on a table for which it takes that branch."""
-    rows = example(branch, _ROWS, rng)
-    moved = neighbour(rows)
-    score = subspace_score(centred(rows), centred(moved))
-    return _proved(distinguish(rows, moved, projected(algorithm), score, trials, _DELTA, rng))
-
-
-def by_known_rows(algorithm: RandomProjection, branch: Taken, rng: np.random.Generator) -> Row:
-    """How well three known rows give away all others: the largest error of all numbers."""
-    rows = example(branch, _RECONSTRUCTED_ROWS, rng)
-    points = algorithm.release(rows, rng)
-    error = np.abs(reconstructed(points, rows[: _COLUMNS + 1]) - rows).max()
-    return {"metric": LARGEST_ERROR, "mean": float(error), "trials": 1}
-
-
-def on_ours(epsilon: float, name: str, trials: int, rng: np.random.Generator) -> tuple[Row, float]:
-    """The named distinguisher on Gaussian noise that keeps epsilon, and what that noise keeps."""
-    rows = example("else", _ROWS, rng)
-    moved = neighbour(rows)
-    budget = Outsourced(epsilon, _DELTA, RADIUS)
-    scale = noise_scale(budget, RADIUS, SimulatedNoise(0), rows.size)
-    score = (
-        subspace_score(rows, moved) if name == SUBSPACE else likelihood_ratio(rows, moved, scale)
-    )
-    guesses = distinguish(rows, moved, noisy(scale), score, trials, _DELTA, rng)
-    return _proved(guesses), gaussian_epsilon(scale / RADIUS, _DELTA)
 
 
 ATTACKS = Attacks(

@@ -7,7 +7,7 @@
 | answers | (n,)   | what the curator would measure at the rows, with noise                 |
 
 Two facts of every table are taken as public, and no epsilon pays for them: the hyperparameters with
-the scaling, which the paper learns from the data (`fit`, `isotropic`), and the box in which rows
+the scaling, which the paper learns from the data (`fitted`, `isotropic`), and the box in which rows
 lie, the smallest that holds them. Somebody who protects people declares both without looking at
 the table.
 """
@@ -17,39 +17,30 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from discreet.problems.table_files import read_table
 from discreet.problems.tables import column_of, numbers_of
-from discreet.reproduction.kharkovskii2020.settings import (
-    BRANIN,
-    LARGEST_NORM,
-    LOANS,
-    PROPERTY,
-    SETTINGS,
-    SYNTHETIC,
-    SYNTHETIC_5,
-    SearchSetting,
-)
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    freeze_arrays,
-)
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, freeze_arrays
 
+SYNTHETIC, SYNTHETIC_5 = "synthetic", "synthetic-5"
+LOANS, PROPERTY, BRANIN = "loans", "property", "branin"
 LOANS_FILE = Path("lendingclub") / "lendingclub_joined.csv.gz"
 PROPERTY_FILE = Path("singapore_property") / "condo_projects.csv.gz"
 NEED_FILES = (LOANS, PROPERTY)
 """Data sets that pip does not install."""
+
+LARGEST_NORM = 25.0
+"""What every table is scaled to."""
 
 _SYNTHETIC_NOISE = 1e-5
 # On each axis.
@@ -63,6 +54,36 @@ _SUBSET_SEED = 0
 _LENGTHS = (0.1, 10.0)
 # In variances of the outcome; the smallest noise is that of the paper's synthetic functions.
 _SIGNAL, _NOISE = (1e-2, 1e2), (1e-5, 1e1)
+
+
+@dataclass(frozen=True)
+class SearchSetting:
+    """How a data set is searched.
+
+    Attributes:
+        name: of the data set.
+        rounds: questions, the initial row included: T.
+        delta: of every epsilon.
+        columns: of the published release in figures: r.
+    """
+
+    name: str
+    rounds: int
+    delta: float
+    columns: int
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        SearchSetting(SYNTHETIC_5, rounds=50, delta=1e-5, columns=10),
+        SearchSetting(SYNTHETIC, rounds=50, delta=1e-5, columns=10),
+        SearchSetting(LOANS, rounds=50, delta=1e-5, columns=15),
+        SearchSetting(PROPERTY, rounds=100, delta=1e-4, columns=15),
+        SearchSetting(BRANIN, rounds=50, delta=1e-3, columns=10),
+    )
+}
+"""By name; `synthetic-5` is not the paper's (see `synthetic`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +131,7 @@ class DataSet(ABC):
 
     @property
     def name(self) -> str:
-        """As in `settings.DATA_SETS`."""
+        """As in `SETTINGS`."""
         return self.setting.name
 
     @cached_property
@@ -185,8 +206,8 @@ def synthetic(length_scale: float = 1.25) -> DrawnFunction:
 def branin() -> FixedOutcome:
     """-log of the Branin-Hoo function on 31 x 31 points of [-5, 10] x [0, 15]."""
     points = _mesh(np.linspace(-5.0, 10.0, _BRANIN_POINTS), np.linspace(0.0, 15.0, _BRANIN_POINTS))
-    return _fitted(
-        SETTINGS[BRANIN],
+    return fitted(
+        BRANIN,
         "Branin-Hoo",
         "Minus the logarithm of the Branin-Hoo function, on 31 x 31 points.",
         points,
@@ -205,6 +226,12 @@ def branin_hoo(points: FloatArray) -> FloatArray:
     return values
 
 
+def _mesh(first: FloatArray, second: FloatArray) -> FloatArray:
+    """(n m, 2) all pairs; the second counts faster."""
+    pairs = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1)
+    return pairs.reshape(-1, 2)
+
+
 def loans(data: Path) -> FixedOutcome:
     """Loans that are over, by amount, interest rate and the logarithm of income.
 
@@ -217,15 +244,12 @@ def loans(data: Path) -> FixedOutcome:
     Raises:
         InvalidInput: when the file is not there, or lacks a column.
     """
-    frame = read_table(_found(data, LOANS_FILE), ["loan_status"])
+    frame = _table(data, LOANS_FILE, ["loan_status"])
     over = (column_of(frame, "loan_status").astype(str) != "Current").to_numpy()
     names = ("funded_amnt_inv", "int_rate", "annual_inc", "total_payment", "funded_amnt")
-    numbers = {name: numbers_of(column_of(frame, name), "drop") for name in names}
-    # Comparisons are false where a number is missing, so such rows go, too.
-    kept = over & np.all([values > 0.0 for values in numbers.values()], axis=0)
-    invested, rate, income, paid, funded = _kept(numbers, kept)
-    return _fitted(
-        SETTINGS[LOANS],
+    invested, rate, income, paid, funded = _complete(frame, names, over)
+    return fitted(
+        LOANS,
         "loans",
         "LendingClub 2007-11, two public extracts joined: loans that are over; amount funded by "
         "investors, interest rate, log of income; log of total payment over amount funded.",
@@ -238,19 +262,16 @@ def properties(data: Path) -> FixedOutcome:
     """Condominium projects by longitude and latitude; the outcome is minus log price per m^2.
 
     One row is a project with its average price, 2,362 in all; the paper's 2,004 rows are single
-    properties of another extract.
+    properties of another extract. Singapore lies in the north-east, so all numbers are positive.
 
     Raises:
         InvalidInput: when the file is not there, or lacks a column.
     """
-    frame = read_table(_found(data, PROPERTY_FILE))
+    frame = _table(data, PROPERTY_FILE)
     names = ("long", "lat", "avg_price_per_sqm")
-    numbers = {name: numbers_of(column_of(frame, name), "drop") for name in names}
-    kept = np.all([np.isfinite(values) for values in numbers.values()], axis=0)
-    kept &= numbers["avg_price_per_sqm"] > 0.0
-    longitude, latitude, price = _kept(numbers, kept)
-    return _fitted(
-        SETTINGS[PROPERTY],
+    longitude, latitude, price = _complete(frame, names, np.ones(len(frame), dtype=bool))
+    return fitted(
+        PROPERTY,
         "property",
         f"Singapore private condominiums, {len(price):,} projects (not the paper's 2,004 rows): "
         "longitude, latitude; minus the log of the average price per square metre.",
@@ -259,100 +280,64 @@ def properties(data: Path) -> FixedOutcome:
     )
 
 
-def load(name: str, data: Path | None) -> DataSet:
-    """The data set called `name`; `data` is the folder of those that need one (`NEED_FILES`)."""
-    if name in NEED_FILES:
-        if data is None:
-            raise InvalidInput(
-                f"the data set {name!r} needs its file, which pip does not install; say with "
-                "--data where it is, or leave the data set out."
-            )
-        return loans(data) if name == LOANS else properties(data)
-    if name == BRANIN:
-        return branin()
-    if name in (SYNTHETIC, SYNTHETIC_5):
-        return synthetic(1.25 if name == SYNTHETIC else 5.0)
-    raise InvalidInput(f"the data set was {name!r}; it must be one of {', '.join(SETTINGS)}.")
-
-
-def _fitted(
-    setting: SearchSetting, title: str, source: str, columns: FloatArray, outcome: FloatArray
-) -> FixedOutcome:
-    """With most likely hyperparameters, equal length scales and the outcome in units of sigma_y."""
-    fitted = fit(columns, outcome)
-    rows, length_scale = isotropic(columns, fitted.length_scales)
-    return FixedOutcome(
-        setting=setting,
-        title=title,
-        source=source,
-        rows=rows,
-        length_scale=length_scale,
-        noise=fitted.noise,
-        deviation=fitted.deviation,
-        outcome=(outcome - fitted.mean) / fitted.deviation,
-    )
-
-
-def _mesh(first: FloatArray, second: FloatArray) -> FloatArray:
-    """(n m, 2) all pairs; the second counts faster."""
-    pairs = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1)
-    return pairs.reshape(-1, 2)
-
-
-def _found(data: Path, file: Path) -> Path:
-    path = data / file
-    if not path.is_file():
+def _table(data: Path, file: Path, text_columns: Sequence[str] = ()) -> pd.DataFrame:
+    if not (data / file).is_file():
         raise InvalidInput(
-            f"there is no file {path}; --data must name the folder that holds {file.parent}/ with "
-            f"{file.name} in it."
+            f"there is no file {data / file}; --data must name the folder that holds "
+            f"{file.parent}/ with {file.name} in it."
         )
-    return path
+    return read_table(data / file, text_columns)
 
 
-def _kept(numbers: dict[str, FloatArray], kept: BoolArray) -> list[FloatArray]:
+def _complete(frame: pd.DataFrame, names: Sequence[str], kept: BoolArray) -> list[FloatArray]:
+    """Some columns of the rows in which all of them are numbers above 0."""
+    columns = [numbers_of(column_of(frame, name), "drop") for name in names]
+    # Comparisons are false where a number is missing, so such rows go, too.
+    kept = kept & np.all([np.isfinite(values) & (values > 0.0) for values in columns], axis=0)
     if kept.sum() < 2:
         raise InvalidInput(
-            f"{int(kept.sum())} of {len(kept)} rows are complete (columns {', '.join(numbers)}); "
+            f"{int(kept.sum())} of {len(kept)} rows are complete (columns {', '.join(names)}); "
             "at least 2 are needed, so give the whole table."
         )
-    return [values[kept] for values in numbers.values()]
+    return [values[kept] for values in columns]
 
 
-@dataclass(frozen=True, eq=False)
-class Hyperparameters:
-    """Of a Gaussian process with a squared exponential kernel.
+def load(name: str, data: Path | None) -> DataSet:
+    """The data set called `name`; `data` is the folder of those that need one (`NEED_FILES`)."""
+    if name in NEED_FILES and data is not None:
+        return loans(data) if name == LOANS else properties(data)
+    return branin() if name == BRANIN else synthetic(1.25 if name == SYNTHETIC else 5.0)
 
-    Attributes:
-        length_scales: (d,) in the units of the columns.
-        mean: of the outcome.
-        deviation: sigma_y, the standard deviation of the process, in the unit of the outcome.
-        noise: the variance of the noise over sigma_y^2.
+
+def fitted(
+    name: str, title: str, source: str, columns: FloatArray, outcome: FloatArray
+) -> FixedOutcome:
+    """With most likely hyperparameters, equal length scales and the outcome in units of sigma_y.
+
+    The hyperparameters are those of 1,000 random rows (all, if there are fewer).
     """
-
-    length_scales: FloatArray
-    mean: float
-    deviation: float
-    noise: float
-
-
-def fit(columns: FloatArray, outcome: FloatArray) -> Hyperparameters:
-    """The most likely hyperparameters of 1,000 random rows (all, if there are fewer)."""
     subset = np.random.default_rng(_SUBSET_SEED).permutation(len(columns))[:_SUBSET]
     spread = columns[subset].std(axis=0)
-    centre, unit = float(outcome[subset].mean()), float(outcome[subset].std())
+    mean, unit = float(outcome[subset].mean()), float(outcome[subset].std())
     kernel = ConstantKernel(1.0, _SIGNAL) * RBF(np.ones(columns.shape[1]), _LENGTHS)
     process = GaussianProcessRegressor(kernel + WhiteKernel(0.1, _NOISE))
     with warnings.catch_warnings():
         # A length scale at its bound is an answer: the column says nothing.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        process.fit(columns[subset] / spread, (outcome[subset] - centre) / unit)
+        process.fit(columns[subset] / spread, (outcome[subset] - mean) / unit)
     kernel = process.kernel_
     signal = float(kernel.k1.k1.constant_value)
-    return Hyperparameters(
-        length_scales=np.atleast_1d(kernel.k1.k2.length_scale) * spread,
-        mean=centre,
-        deviation=unit * math.sqrt(signal),
+    deviation = unit * math.sqrt(signal)
+    rows, length_scale = isotropic(columns, np.atleast_1d(kernel.k1.k2.length_scale) * spread)
+    return FixedOutcome(
+        setting=SETTINGS[name],
+        title=title,
+        source=source,
+        rows=rows,
+        length_scale=length_scale,
         noise=float(kernel.k2.noise_level) / signal,
+        deviation=deviation,
+        outcome=(outcome - mean) / deviation,
     )
 
 

@@ -13,7 +13,6 @@ modeler sees is made of the table once, before the first question:
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +40,6 @@ from discreet.privacy import (
 from discreet.privacy.accounting import GaussianEvent
 from discreet.reproduction.cases import NON_PRIVATE, OURS, PUBLISHED
 from discreet.reproduction.kharkovskii2020.data_sets import DataSet, Outcomes
-from discreet.reproduction.kharkovskii2020.settings import UCB_DELTA
 from discreet.reproduction.kharkovskii2020.transformation import (
     AS_STATED,
     RADIUS,
@@ -51,13 +49,11 @@ from discreet.reproduction.kharkovskii2020.transformation import (
 from discreet.validation import IntArray
 
 PAPERS = "paper's branch"
-PAPERS_BRANCH = f"{PUBLISHED}, {PAPERS}"
 OURS_UCB = f"{OURS}, GP-UCB"
 NON_PRIVATE_EI = f"{NON_PRIVATE}, expected improvement"
 RANDOM = "random"
-
-NOISE = SimulatedNoise.name
-PUBLISHED_RULE = PublishedUCB(UCB_DELTA)
+# delta' of Algorithm 2: half of the paper's delta_ucb = 0.05 (Theorem 3).
+PUBLISHED_RULE = PublishedUCB(0.025)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +78,15 @@ class Task:
 
 
 class Method(ABC):
-    """A way to search a table. Methods that are equal give equal results."""
+    """A way to search a table. Methods that are equal give equal results.
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """In tables and records."""
+    Attributes:
+        name: in tables and records.
+        epsilon: what is asked for, or claimed; None for a reference.
+    """
+
+    name: str
+    epsilon: float | None
 
     def label(self, data: DataSet) -> str:
         """In printed tables and figures."""
@@ -101,11 +100,6 @@ class Method(ABC):
         """What the release promises each row; None for a reference without any wish for privacy."""
         return None
 
-    @property
-    def epsilon(self) -> float | None:
-        """What is asked for, or claimed."""
-        return None
-
     def facts(self, data: DataSet) -> dict[str, Any]:
         """What records say about the release, beyond its guarantee."""
         return {}
@@ -116,38 +110,32 @@ class Published(Method):
     """Algorithms 1 and 2.
 
     Attributes:
-        claimed: epsilon.
+        epsilon: claimed.
         columns: of the release, r.
         branch: of Algorithm 1.
     """
 
-    claimed: float
+    epsilon: float
     columns: int
     branch: Branch = AS_STATED
 
     @property
-    def name(self) -> str:
-        return PUBLISHED if self.branch == AS_STATED else PAPERS_BRANCH
-
-    @property
-    def epsilon(self) -> float:
-        return self.claimed
+    def name(self) -> str:  # type: ignore[override]
+        return PUBLISHED if self.branch == AS_STATED else f"{PUBLISHED}, {PAPERS}"
 
     def label(self, data: DataSet) -> str:
         """With the branch that was taken."""
-        stated = self.branch == AS_STATED
-        taken = self.algorithm(data).taken(data.rows)
-        return f"{'published' if stated else PAPERS} ({taken})"
+        which = PUBLISHED if self.branch == AS_STATED else PAPERS
+        return f"{which} ({self.algorithm(data).taken(data.rows)})"
 
     def algorithm(self, data: DataSet) -> RandomProjection:
         """Algorithm 1 at the data set's delta."""
-        return RandomProjection(self.claimed, data.setting.delta, self.columns, self.branch)
+        return RandomProjection(self.epsilon, data.setting.delta, self.columns, self.branch)
 
     def search(self, task: Task) -> IntArray:
-        algorithm, rng = self.algorithm(task.data), np.random.default_rng(task.release)
-        return _asked(
-            task, RowBeliefs.exact(algorithm.release(task.data.rows, rng)), PUBLISHED_RULE
-        )
+        rng = np.random.default_rng(task.release)
+        points = self.algorithm(task.data).release(task.data.rows, rng)
+        return _asked(task, RowBeliefs.exact(points), PUBLISHED_RULE)
 
     def guarantee(self, data: DataSet) -> Guarantee:
         return self.algorithm(data).guarantee()
@@ -167,27 +155,21 @@ class Ours(Method):
     """Gaussian noise on every number of the table.
 
     Attributes:
-        wanted: epsilon.
+        epsilon: asked for.
         published_rule: whether rows are chosen by Algorithm 2; otherwise by the modeler's own rule.
-        radius: how far a row may move between neighbours.
     """
 
-    wanted: float
+    epsilon: float
     published_rule: bool = False
-    radius: float = RADIUS
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         return OURS_UCB if self.published_rule else OURS
-
-    @property
-    def epsilon(self) -> float:
-        return self.wanted
 
     def scale(self, data: DataSet) -> float:
         """The standard deviation of the noise, in the units of the rows."""
-        budget = Outsourced(self.wanted, data.setting.delta, self.radius)
-        return noise_scale(budget, self.radius, SimulatedNoise(0), data.rows.size)
+        budget = Outsourced(self.epsilon, data.setting.delta, RADIUS)
+        return noise_scale(budget, RADIUS, SimulatedNoise(0), data.rows.size)
 
     def search(self, task: Task) -> IntArray:
         scale = self.scale(task.data)
@@ -196,61 +178,44 @@ class Ours(Method):
         return _asked(task, beliefs, PUBLISHED_RULE if self.published_rule else None)
 
     def guarantee(self, data: DataSet) -> Guarantee:
-        """Derived from the noise: one Gaussian release of sensitivity `radius`."""
+        """Derived from the noise: one Gaussian release of sensitivity `RADIUS`."""
         scale = self.scale(data)
+        multiplier = SimulatedNoise(0).gaussian_multiplier(RADIUS, scale, data.rows.size)
         release = Release(
             mechanism="Gaussian noise on every number of the table",
-            event=GaussianEvent(
-                SimulatedNoise(0).gaussian_multiplier(self.radius, scale, data.rows.size)
-            ),
-            sensitivity=self.radius,
+            event=GaussianEvent(multiplier),
+            sensitivity=RADIUS,
             sensitivity_source="the radius: one row moves so far, all others stay",
             scale=scale,
             people=OnceEach("released table"),
             data="the row",
-            noise=NOISE,
+            noise=SimulatedNoise.name,
         )
-        adjacency = Adjacency("row", radius=self.radius)
+        adjacency = Adjacency("row", radius=RADIUS)
         return derive_guarantee([release], "outsourced", adjacency, data.setting.delta)
 
     def facts(self, data: DataSet) -> dict[str, Any]:
-        return {"radius": self.radius, "noise_scale": self.scale(data)}
+        return {"radius": RADIUS, "noise_scale": self.scale(data)}
 
 
 @dataclass(frozen=True)
-class NonPrivateSearch(Method):
-    """A search that sees the rows.
+class Reference(Method):
+    """A search that sees the rows, by GP-UCB as published or by expected improvement; or rows drawn
+    without replacement."""
 
-    Attributes:
-        published_rule: whether rows are chosen by Algorithm 2; otherwise by expected improvement.
-    """
-
-    published_rule: bool = True
-
-    @property
-    def name(self) -> str:
-        return NON_PRIVATE if self.published_rule else NON_PRIVATE_EI
+    name: str
+    epsilon: None = None
 
     def label(self, data: DataSet) -> str:
-        return NON_PRIVATE if self.published_rule else "non-private, EI"
+        return "non-private, EI" if self.name == NON_PRIVATE_EI else self.name
 
     def search(self, task: Task) -> IntArray:
-        rule = PUBLISHED_RULE if self.published_rule else ExpectedImprovement()
+        if self.name == RANDOM:
+            drawn = np.random.default_rng(task.choice).permutation(len(task.data.rows))
+            others: IntArray = drawn[drawn != task.first][: task.rounds - 1]
+            return np.concatenate([[task.first], others])
+        rule = PUBLISHED_RULE if self.name == NON_PRIVATE else ExpectedImprovement()
         return _asked(task, RowBeliefs.exact(task.data.rows), rule)
-
-
-@dataclass(frozen=True)
-class Random(Method):
-    """Rows drawn without replacement, after the first."""
-
-    @property
-    def name(self) -> str:
-        return RANDOM
-
-    def search(self, task: Task) -> IntArray:
-        drawn = np.random.default_rng(task.choice).permutation(len(task.data.rows))
-        others: IntArray = drawn[drawn != task.first][: task.rounds - 1]
-        return np.concatenate([[task.first], others])
 
 
 def _asked(task: Task, beliefs: RowBeliefs, rule: Acquisition | None) -> IntArray:
@@ -268,8 +233,3 @@ def _asked(task: Task, beliefs: RowBeliefs, rule: Acquisition | None) -> IntArra
         modeler.tell(rows, answers[rows])
         asked += rows.tolist()
     return np.array(asked, dtype=np.int64)
-
-
-def power(epsilon: float) -> str:
-    """Epsilon as the paper writes it: e^1.1."""
-    return f"e^{math.log(epsilon):.3g}"

@@ -1,9 +1,11 @@
-"""Tables 1 to 12 and Figures 2 and 3 of Kharkovskii et al. (2020): searches of tables.
+"""Tables 1 to 12 and Figures 2 and 3 of Kharkovskii et al. (2020), section 4 and appendix A.
 
 All methods of a run search for the same function and start from the same row; equal searches run
-once, however many tables they stand in.
+once, however many tables they stand in. A trial gives one row: the simple regret in units of
+sigma_y, traced over questions.
 
-A trial gives one row: the simple regret in units of sigma_y, traced over questions.
+Epsilon is given by its logarithm, as in the paper. Tables print S_T without a unit; the text gives
+differences in units of sigma_y, the standard deviation of the Gaussian process (its signal).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,27 +22,28 @@ import numpy as np
 from discreet.experiments.engine import Row, Seed, frame_of
 from discreet.experiments.means import mean_traces, means
 from discreet.reproduction.base import Plan, Reproduction, Results, record_of
-from discreet.reproduction.kharkovskii2020.data_sets import NEED_FILES, DataSet, load
+from discreet.reproduction.cases import NON_PRIVATE, of_methods
+from discreet.reproduction.kharkovskii2020.data_sets import (
+    BRANIN,
+    LOANS,
+    NEED_FILES,
+    PROPERTY,
+    SETTINGS,
+    SYNTHETIC,
+    SYNTHETIC_5,
+    DataSet,
+    load,
+)
 from discreet.reproduction.kharkovskii2020.methods import (
+    NON_PRIVATE_EI,
+    RANDOM,
     Method,
-    NonPrivateSearch,
     Ours,
     Published,
-    Random,
+    Reference,
     Task,
-    power,
 )
-from discreet.reproduction.kharkovskii2020.settings import (
-    DATA_SETS,
-    FIGURES,
-    RUNS,
-    SEED,
-    SETTINGS,
-    TABLES,
-    PaperFigure,
-    PaperTable,
-)
-from discreet.reproduction.kharkovskii2020.transformation import AS_STATED, Taken
+from discreet.reproduction.kharkovskii2020.transformation import Taken
 from discreet.validation import InvalidInput, one_of, whole_number
 
 if TYPE_CHECKING:
@@ -49,39 +52,159 @@ if TYPE_CHECKING:
 REGRET = "simple regret"
 RAW_REGRET = "simple regret in the unit of the outcome"
 ABOVE = "simple regret above non-private"
+# Base of the runs' seeds; nothing was ever tuned on it.
+SEED = 20250701
+RUNS = 50
 
-Part = PaperTable | PaperFigure
-REFERENCES: tuple[Method, ...] = (
-    NonPrivateSearch(),
-    NonPrivateSearch(published_rule=False),
-    Random(),
+FREE = Reference(NON_PRIVATE)
+REFERENCES: tuple[Method, ...] = (FREE, Reference(NON_PRIVATE_EI), Reference(RANDOM))
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What the paper says of its method at one epsilon and r.
+
+    Attributes:
+        log_epsilon: the logarithm of epsilon.
+        columns: of the release, r.
+        branch: of Algorithm 1 that is run where the method as stated takes another; None for none.
+        number: that is printed, if any: in tables the simple regret; in the text, of figures, how
+            much more it is than without privacy after T questions, in units of sigma_y.
+    """
+
+    log_epsilon: float
+    columns: int
+    branch: Taken | None
+    number: float | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """Of the privacy that is asked for."""
+        return math.exp(self.log_epsilon)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of Tables 1 to 12, simple regret by r at one epsilon; or a figure, against iteration.
+
+    Attributes:
+        data_set: its name.
+        reported: what it says of the published method.
+        name: in records and headings.
+        table: its number; None for a figure, or what the paper does not have.
+        metric: what is printed, `REGRET` or, for figures, `ABOVE`.
+    """
+
+    data_set: str
+    reported: tuple[Reported, ...]
+    name: str = "Not in the paper"
+    table: int | None = None
+    metric: str = REGRET
+
+    def heading(self, data: DataSet) -> str:
+        """Of the rows of the part."""
+        single = f", epsilon {power(self.reported[0].epsilon)}" if self.metric == REGRET else ""
+        return f"{self.name}: {data.title}{single}"
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What records say about the place of a row."""
+        return {"table": self.table} if self.metric == REGRET else {"figure": self.name}
+
+
+def power(epsilon: float) -> str:
+    """Epsilon as the paper writes it: e^1.1."""
+    return f"e^{math.log(epsilon):.3g}"
+
+
+def _table(number: int, data_set: str, log_epsilon: float, most: int, *regrets: float) -> Part:
+    """Table `number`: `most` is the largest r for which the paper reports the branch "if"."""
+    lists = {10: (3, 6, 8, 10, 15, 20), 15: (3, 9, 12, 15, 20, 30), 20: (5, 10, 15, 20, 30, 50)}
+    reported = tuple(
+        Reported(log_epsilon, r, "if" if r <= most else "else", regret)
+        for r, regret in zip(lists[most], regrets, strict=True)
+    )
+    return Part(data_set, reported, f"Table {number}", number)
+
+
+def _figure(name: str, data_set: str, above: Mapping[float, float]) -> Part:
+    """Figure `name`, by the logarithm of epsilon: for the first the paper reports the branch "if",
+    for all others "else", which its method takes as stated."""
+    columns = SETTINGS[data_set].columns
+    reported = tuple(
+        Reported(log_epsilon, columns, None if place else "if", number)
+        for place, (log_epsilon, number) in enumerate(above.items())
+    )
+    return Part(data_set, reported, f"Figure {name}", metric=ABOVE)
+
+
+# At length scale 5, where 50 questions can cover the domain, and at the paper's.
+TABLES = (
+    *(Part(SYNTHETIC_5, (Reported(log_epsilon, 10, "if"),)) for log_epsilon in (1.1, 2.0, 3.0)),
+    _table(1, SYNTHETIC, 1.1, 10, 0.073, 0.038, 0.018, 0.014, 0.118, 0.137),
+    _table(2, SYNTHETIC, 1.3, 15, 0.091, 0.009, 0.019, 0.008, 0.127, 0.134),
+    _table(3, SYNTHETIC, 1.5, 20, 0.05, 0.021, 0.003, 0.002, 0.094, 0.142),
+    _table(4, LOANS, 2.7, 10, 0.083, 0.088, 0.078, 0.069, 0.081, 0.076),
+    _table(5, LOANS, 2.9, 15, 0.091, 0.076, 0.078, 0.077, 0.1, 0.096),
+    _table(6, LOANS, 3.1, 20, 0.097, 0.091, 0.069, 0.084, 0.104, 0.127),
+    _table(7, PROPERTY, 2.6, 10, 0.682, 0.516, 0.495, 0.485, 0.485, 0.493),
+    _table(8, PROPERTY, 2.8, 15, 0.567, 0.553, 0.479, 0.453, 0.493, 0.52),
+    _table(9, PROPERTY, 3.0, 20, 0.591, 0.523, 0.486, 0.482, 0.489, 0.488),
+    _table(10, BRANIN, 2.3, 10, 0.53, 0.184, 0.038, 0.0, 0.005, 0.024),
+    _table(11, BRANIN, 2.5, 15, 0.259, 0.001, 0.0, 0.0, 0.014, 0.026),
+    _table(12, BRANIN, 2.7, 20, 0.152, 0.0, 0.0, 0.0, 0.005, 0.073),
+)
+FIGURES = (
+    Part(
+        SYNTHETIC_5,
+        (Reported(3.0, 10, None), Reported(2.0, 10, None), Reported(1.1, 10, "if")),
+        metric=ABOVE,
+    ),
+    _figure("2a", SYNTHETIC, {1.1: 0.011, 0.9: 0.069, 0.0: 0.099}),
+    _figure("2b", LOANS, {2.9: 0.003, 2.0: 0.019, 1.0: 0.05}),
+    _figure("2c", PROPERTY, {2.8: 0.051, 1.0: 0.017, 0.5: 0.082}),
+    _figure("3", BRANIN, {2.3: 0.004, 2.0: 0.023, 1.8: 0.051}),
 )
 
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A row of a table, or a line of a figure: one method on one data set.
+    """A row of a table, or a line of a figure.
 
     Attributes:
-        group: the table or figure it belongs to.
-        data_set: its name.
-        method: how it is searched.
+        part: the table or figure it belongs to.
+        how: its data set is searched.
         paper: the number that the paper prints for it, if any.
-        metric: what that number is, `REGRET` or `ABOVE`.
-        setting: what records say about its place.
     """
 
-    group: str
-    data_set: str
-    method: Method
+    part: Part
+    how: Method
     paper: float | None = None
-    metric: str = REGRET
-    setting: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def method(self) -> str:
+        """Its name."""
+        return self.how.name
 
     @property
     def search(self) -> tuple[str, Method]:
         """Entries with equal searches have equal runs."""
-        return self.data_set, self.method
+        return self.part.data_set, self.how
+
+
+def entries_of(part: Part, data: DataSet) -> Iterator[SearchEntry]:
+    """What is run for a table or figure: published, as stated and in the paper's branch; ours."""
+    for line in part.reported:
+        yield SearchEntry(part, Published(line.epsilon, line.columns), line.number)
+    for line in part.reported:
+        stated = Published(line.epsilon, line.columns).algorithm(data).taken(data.rows)
+        if line.branch not in (None, stated):
+            again = Published(line.epsilon, line.columns, line.branch)
+            yield SearchEntry(part, again, line.number)
+    for published_rule in (False, True):
+        for epsilon in dict.fromkeys(line.epsilon for line in part.reported):
+            yield SearchEntry(part, Ours(epsilon, published_rule))
+    yield from (SearchEntry(part, reference) for reference in REFERENCES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +225,7 @@ class Searches(Reproduction):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        tables = ("table",) if any(isinstance(part, PaperTable) for part in self.parts) else ()
+        tables = ("table",) if any(part.table is not None for part in self.parts) else ()
         names = ("questions", *tables, "only", "method", "jobs", "json", "plot")
         return {"files": None, "runs": self.trials, **dict.fromkeys(names), "linear": False}
 
@@ -142,16 +265,13 @@ class Searches(Reproduction):
         Raises:
             InvalidInput: for a data set or table that there is not, or if nothing is left.
         """
-        numbers = [part.number for part in self.parts if isinstance(part, PaperTable)]
-        for name in only:
-            one_of(name, "the data set", DATA_SETS)
-        for number in tables:
-            one_of(number, "the table", [n for n in numbers if n is not None])
+        numbers = [part.table for part in self.parts if part.table is not None]
+        names = {one_of(name, "the data set", SETTINGS) for name in only or SETTINGS}
+        wanted = {one_of(number, "the table", numbers) for number in tables}
         parts = [
             part
             for part in self.parts
-            if (not only or part.data_set in only)
-            and (not tables or (isinstance(part, PaperTable) and part.number in tables))
+            if part.data_set in names and (not tables or part.table in wanted)
         ]
         if not parts:
             raise InvalidInput(
@@ -168,16 +288,10 @@ class Searches(Reproduction):
         Raises:
             InvalidInput: for a method that there is not.
         """
-        entries = [
-            entry
-            for part in parts
-            if part.data_set in data
-            for entry in entries_of(part, data[part.data_set])
-        ]
-        names = list(dict.fromkeys(entry.method.name for entry in entries))
-        for name in methods:
-            one_of(name, "the method", names)
-        return [entry for entry in entries if not methods or entry.method.name in methods]
+        there = [part for part in parts if part.data_set in data]
+        return of_methods(
+            [entry for part in there for entry in entries_of(part, data[part.data_set])], methods
+        )
 
 
 def plan_of(
@@ -216,7 +330,7 @@ def plan_of(
         [f"{name}: {method.name}" for name, method in searches],
         whole_number(runs, "runs", minimum=1),
         seed,
-        lambda done: results_of(entries, searches, data, frame_of(done), rounds),
+        lambda done: results_of(entries, searches, data, frame_of(done)),
         notices,
     )
 
@@ -239,7 +353,6 @@ def results_of(
     searches: Sequence[tuple[str, Method]],
     data: Mapping[str, DataSet],
     frame: pd.DataFrame,
-    rounds: int | None,
 ) -> Results:
     """Simple regret in units of sigma_y and of the outcome, and how much more than non-private.
 
@@ -251,12 +364,11 @@ def results_of(
         searches: what was run.
         data: the data sets by name.
         frame: the rows of `search`.
-        rounds: questions, in place of the paper's number.
     """
     import pandas as pd
 
-    runs = {key: frame[frame["case"] == number] for number, key in enumerate(searches)}
-    runs = {key: rows for key, rows in runs.items() if len(rows)}
+    numbers = dict.fromkeys(frame["case"])
+    runs = {searches[number]: frame[frame["case"] == number] for number in numbers}
     finals = {key: rows.set_index("trial")["value"] for key, rows in runs.items()}
     records: list[Row] = []
     ends: list[Row] = []
@@ -264,98 +376,49 @@ def results_of(
     for number, entry in enumerate(entries):
         if entry.search not in runs:
             continue
-        table, mine, final = data[entry.data_set], runs[entry.search], finals[entry.search]
-        free = (entry.data_set, NonPrivateSearch())
+        part, rows, final = entry.part, runs[entry.search], finals[entry.search]
+        table = data[part.data_set]
         # Run by run, in the runs that both finished.
         measured = {REGRET: final, RAW_REGRET: table.deviation * final}
-        if free in finals and free != entry.search:
-            measured[ABOVE] = (final - finals[free]).dropna()
+        free = finals.get((part.data_set, FREE))
+        if free is not None and entry.how != FREE:
+            measured[ABOVE] = (final - free).dropna()
         values = pd.concat(
-            [pd.DataFrame({"metric": name, "value": part}) for name, part in measured.items()]
+            [pd.DataFrame({"metric": name, "value": each}) for name, each in measured.items()]
         )
-        paper = entry.paper if rounds in (None, table.setting.rounds) else None
-        facts = _facts(entry, table, len(mine["trace"].iloc[0]), float(mine["seconds"].mean()))
-        more: Row = {"case": number, "panel": entry.group, "label": entry.method.label(table)}
+        facts = _facts(entry, table, rows)
+        # What tables print has no unit, so it stands beside both; all is for the paper's T.
+        printed = (REGRET, RAW_REGRET) if part.metric == REGRET else (ABOVE,)
+        whole = facts["rounds"] == table.setting.rounds
+        more: Row = {"case": number, "panel": part.heading(table), "label": entry.how.label(table)}
         for row in means(values, ["metric"]).to_dict("records"):
-            # What tables print has no unit, so it stands beside both.
-            printed = {entry.metric, RAW_REGRET if entry.metric == REGRET else entry.metric}
-            number_of_paper = paper if row["metric"] in printed else None
-            record = record_of(facts, entry.method.name, row, number_of_paper)
+            paper = entry.paper if whole and row["metric"] in printed else None
+            record = record_of(facts, entry.method, row, paper)
             records.append(record)
             ends.append({**more, "data": table, "half_width": row["half_width"], **record})
-        traced = mean_traces(mine, ["metric"])
-        epsilon = math.nan if entry.method.epsilon is None else entry.method.epsilon
-        for name, value in {**more, "method": entry.method.name, "epsilon": epsilon}.items():
-            traced[name] = value
-        curves.append(traced)
+        epsilon = math.nan if entry.how.epsilon is None else entry.how.epsilon
+        more |= {"method": entry.method, "epsilon": epsilon}
+        curves.append(mean_traces(rows, ["metric"]).assign(**more))
     drawn = pd.concat(curves, ignore_index=True)
     return Results(records, pd.DataFrame(ends).astype({"paper": float}), drawn, frame)
 
 
-def _facts(entry: SearchEntry, data: DataSet, rounds: int, seconds: float) -> Row:
+def _facts(entry: SearchEntry, data: DataSet, rows: pd.DataFrame) -> Row:
     """The setting of an entry, as records say it."""
-    method, guarantee = entry.method, entry.method.guarantee(data)
+    epsilon, guarantee = entry.how.epsilon, entry.how.guarantee(data)
     return {
-        **entry.setting,
+        **entry.part.setting,
         "dataset": data.name,
-        "rounds": rounds,
+        "rounds": len(rows["trace"].iloc[0]),
         "sigma_y": data.deviation,
-        "epsilon": method.epsilon,
-        "delta": None if method.epsilon is None else data.setting.delta,
+        "epsilon": epsilon,
+        "delta": None if epsilon is None else data.setting.delta,
         "trust_model": "none" if guarantee is None else guarantee.trust_model,
         "true_epsilon": None if guarantee is None else guarantee.epsilon,
         **dict.fromkeys(("r", "branch", "radius", "noise_scale")),
-        **method.facts(data),
-        "seconds": round(seconds, 4),
+        **entry.how.facts(data),
+        "seconds": round(float(rows["seconds"].mean()), 4),
     }
-
-
-def entries_of(part: Part, data: DataSet) -> Iterator[SearchEntry]:
-    """What is run for a table or figure: published, in its own branch and in the paper's; ours."""
-    setting: dict[str, Any]
-    # Epsilon, r, the branch that the paper reports for them, and the number that it prints.
-    published: list[tuple[float, int, Taken, float | None]]
-    if isinstance(part, PaperTable):
-        group = f"{part.name}: {data.title}, epsilon {power(part.epsilon)}"
-        metric, setting = REGRET, {"table": part.number}
-        published = [
-            (part.epsilon, r, "if" if r <= part.most_columns else "else", part.printed(r))
-            for r in part.regrets
-        ]
-        again = published
-        own = [part.epsilon]
-    else:
-        group = f"{part.name}: {data.title}"
-        metric, setting = ABOVE, {"figure": part.name}
-        published = [
-            (
-                epsilon,
-                data.setting.columns,
-                "if" if log_epsilon == part.projected_at else "else",
-                part.printed(log_epsilon),
-            )
-            for log_epsilon, epsilon in part.epsilons.items()
-        ]
-        again = [line for line in published if line[2] == "if"]
-        own = list(part.epsilons.values())
-
-    def entry(method: Method, paper: float | None = None) -> SearchEntry:
-        return SearchEntry(group, part.data_set, method, paper, metric, setting)
-
-    for epsilon, r, _, paper in published:
-        yield entry(Published(epsilon, r), paper)
-    for epsilon, r, papers, paper in again:
-        if _taken(epsilon, r, data) != papers:
-            yield entry(Published(epsilon, r, papers), paper)
-    for published_rule in (False, True):
-        for epsilon in own:
-            yield entry(Ours(epsilon, published_rule))
-    for method in REFERENCES:
-        yield entry(method)
-
-
-def _taken(epsilon: float, columns: int, data: DataSet) -> Taken:
-    return Published(epsilon, columns, AS_STATED).algorithm(data).taken(data.rows)
 
 
 _NOTE = (

@@ -12,7 +12,10 @@
     "if"    s_min(X) >= omega:   Z = r^(-1/2) X M
     "else"                       Z = r^(-1/2) U sqrt(S^2 + omega^2 I) V' M
 
-Logarithms are natural, as in the proof of Theorem 1.
+Logarithms are natural, as in the proof of Theorem 1. Then omega(e^1.1, delta = 1e-5, r = 10) is
+3410, while 10,000 rows of norm at most 25 in two columns have a smallest singular value of at most
+1768: the branch "if", which the paper reports for it, cannot have been taken as stated. So two
+readings of the published method are run.
 """
 
 from __future__ import annotations
@@ -28,15 +31,14 @@ from discreet.privacy import (
     Adjacency,
     Guarantee,
     OnceEach,
-    Outsourced,
     Release,
     derive_guarantee,
 )
 from discreet.privacy.accounting import PureEvent
 from discreet.validation import (
     FloatArray,
-    InvalidInput,
     finite_matrix,
+    one_of,
     positive_number,
     probability,
     whole_number,
@@ -46,7 +48,6 @@ Taken = Literal["if", "else"]
 Branch = Literal["as stated", "if", "else"]
 AS_STATED: Branch = "as stated"
 
-NAME = "random projection of a centred table (Algorithm 1)"
 RADIUS = 1.0
 """How far a row moves between neighbours (Definition 1 of the paper)."""
 
@@ -61,13 +62,6 @@ REASON = (
     "d + 1 rows that are known give away all others."
 )
 """Why the guarantee is none."""
-
-BRANCH_REASON = (
-    "With natural logarithms omega(e^1.1, delta = 1e-5, r = 10) is 3410, while 10,000 rows of norm "
-    'at most 25 in two columns have a smallest singular value of at most 1768: the branch "if", '
-    "which the paper reports for it, cannot have been taken as stated."
-)
-"""Why two readings of the published method are run."""
 
 
 @dataclass(frozen=True)
@@ -93,21 +87,13 @@ class RandomProjection:
         positive_number(self.epsilon, "epsilon")
         probability(self.delta, "delta")
         whole_number(self.columns, "columns", minimum=1)
-        if self.branch not in get_args(Branch):
-            raise InvalidInput(
-                f"branch was {self.branch!r}; it must be one of {', '.join(get_args(Branch))}."
-            )
+        one_of(self.branch, "branch", get_args(Branch))
 
     @property
     def omega(self) -> float:
         """The threshold of line 5, in the units of the rows."""
         logs = math.log(2.0 / self.delta) * math.log(16.0 * self.columns / self.delta)
         return 16.0 * math.sqrt(self.columns) * logs / self.epsilon
-
-    @property
-    def claim(self) -> Outsourced:
-        """What Theorem 1 says that the release keeps."""
-        return Outsourced(self.epsilon, self.delta, RADIUS)
 
     def taken(self, rows: ArrayLike) -> Taken:
         """The branch that rows (n, d) take."""
@@ -135,7 +121,7 @@ class RandomProjection:
     def guarantee(self) -> Guarantee:
         """What is really promised: nothing (`REASON`)."""
         release = Release(
-            mechanism=NAME,
+            mechanism="random projection of a centred table (Algorithm 1)",
             event=PureEvent(math.inf),
             sensitivity=RADIUS,
             sensitivity_source="none: the support of the released table depends on every row",
@@ -149,8 +135,6 @@ class RandomProjection:
 
 def centred(rows: ArrayLike) -> FloatArray:
     """(n, d) the rows less their mean (line 2)."""
-    array = np.asarray(rows, dtype=np.float64)
-    columns = array.shape[1] if array.ndim == 2 else 1
-    table = finite_matrix(array, "the rows", columns)
+    table = finite_matrix(rows, "the rows", np.shape(rows)[-1])
     middle: FloatArray = table - table.mean(axis=0)
     return middle

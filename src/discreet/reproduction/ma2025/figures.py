@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -40,6 +41,7 @@ from discreet.reproduction.ma2025.settings import (
     REWARDS,
     SEED,
     TRIALS,
+    Probe,
     Rewards,
     SourceSpec,
     SyntheticSources,
@@ -134,7 +136,7 @@ class TransferFigure(Reproduction):
             InvalidInput: for a quantity that the figure does not vary, a value that is not
                 allowed, or a method that there is not.
         """
-        if self.probed and rewards not in (None, EXPONENTIAL):
+        if self.form == "average" and rewards not in (None, EXPONENTIAL):
             raise InvalidInput(
                 f"--rewards was {rewards!r}, but {self.name} looks at a context where the best of "
                 "the exponential rewards is known; it has those alone."
@@ -160,11 +162,6 @@ class TransferFigure(Reproduction):
         for people, reference in product(grid["rounds"], self.references):
             cases.append(narrowed.case(reference, people, None, reference, None))
         return of_methods(cases, method)
-
-    @property
-    def probed(self) -> bool:
-        """Whether the figure looks at one context."""
-        return self.form == "average"
 
     def case(
         self,
@@ -196,11 +193,14 @@ class TransferFigure(Reproduction):
             arguments = {"confidence_constant": self.constant, "source_horizon": people}
             logged = {"rounds": rounds, **says}
             paper = logged_mean(self.experiment, self.rewards, epsilon, logged)
-        named = {} if self.probed else {"rewards": self.rewards}
-        suffix = "" if self.probed else f", {self.rewards} rewards"
+        # Figure 6 looks at one context, and has one kind of rewards.
+        probed = self.form == "average"
+        named = {} if probed else {"rewards": self.rewards}
+        suffix = "" if probed else f", {self.rewards} rewards"
+        target = problem(self.rewards)
         return Case(
             method,
-            problem(self.rewards),
+            target,
             _LEARNERS[method],
             rounds,
             NonPrivate() if epsilon is None else Local(epsilon),
@@ -210,7 +210,7 @@ class TransferFigure(Reproduction):
             label,
             {} if paper is None else {REGRET: paper},
             sources=SyntheticSources(specs, self.rewards) if specs else None,
-            probe=PROBE if self.probed else None,
+            probe=partial(Probe, PROBE, target) if probed else None,
         )
 
 

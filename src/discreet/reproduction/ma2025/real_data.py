@@ -162,18 +162,8 @@ def _taxi(folder: Path) -> Rows:
     return frame[~weekend], {"weekend": frame[weekend]}
 
 
-@dataclass(frozen=True)
-class _DataSet:
-    """How a data set is read, its columns and label, and where it comes from."""
-
-    read: Callable[[Path], Rows]
-    columns: tuple[Column, ...]
-    label: ClassLabels
-    origin: str
-
-
-_READ = {
-    ADULT: _DataSet(
+_READ: dict[str, tuple[Callable[[Path], Rows], tuple[Column, ...], ClassLabels, str]] = {
+    ADULT: (
         _adult,
         (
             Column("age", 17, 90, outside="clip"),
@@ -183,7 +173,7 @@ _READ = {
         ClassLabels("class", ("<=50K", ">50K")),
         "UCI ADULT.",
     ),
-    JOBS: _DataSet(
+    JOBS: (
         _jobs,
         (
             Column("YearsCode", 0, 50, outside="clip"),
@@ -193,7 +183,7 @@ _READ = {
         ClassLabels("Employed", ("0", "1")),
         "Job applicants, employed or not: those who had earned 100,024 or more (a stand-in).",
     ),
-    TAXI: _DataSet(
+    TAXI: (
         _taxi,
         (
             Column("trip_distance", 0, 20, outside="clip"),
@@ -208,12 +198,12 @@ _READ = {
 
 def load(name: str, folder: Path) -> Split:
     """A data set from `folder`; `InvalidInput` for files that are not there or not as expected."""
-    data = _READ[name]
-    people, others = data.read(folder)
-
-    def problem(rows: pd.DataFrame) -> ClassificationProblem:
-        return classification_from_table(rows, data.columns, data.label, data.origin)
-
-    own = problem(people)
+    read, columns, label, origin = _READ[name]
+    people, others = read(folder)
+    own = classification_from_table(people, columns, label, origin)
     target = Target(own.contexts, own.labels, own.domain, own.arm_names, own.source)
-    return Split(name, target, {source: problem(rows) for source, rows in others.items()})
+    sources = {
+        source: classification_from_table(rows, columns, label, origin)
+        for source, rows in others.items()
+    }
+    return Split(name, target, sources)

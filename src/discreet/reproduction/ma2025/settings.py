@@ -15,6 +15,15 @@ what the paper shows, not as what its mechanism reaches.
 | rounds, n_auxiliary, sources | n_P, n_Qm, M                                         |
 | repeats                      | how many repetitions                                 |
 | mean_regret, sd_regret       | their mean and standard deviation                    |
+
+Figure 6 looks at what policies do at one context x. For policies pi_1, pi_2, .. that serve person
+1, 2, .., which are public,
+
+    share_k(t)  = 1/t sum_{i <= t} pi_i(k | x),
+    regret(t)   = sum_k share_k(t) (max_j f_j(x) - f_k(x)).
+
+The paper draws an arm at x for each person and counts it; these are the means of what it counts,
+so nothing need be drawn.
 """
 
 from __future__ import annotations
@@ -29,8 +38,11 @@ import numpy as np
 import pandas as pd
 
 from discreet.experiments import Source
+from discreet.experiments.engine import Row
+from discreet.learners.messages import ArmPolicy, Policy
 from discreet.problems.auxiliary import draw_auxiliary
 from discreet.problems.synthetic import CornerContexts, SyntheticProblem, exponential, symmetric
+from discreet.validation import FloatArray, IntArray
 
 # Base of the trials' seeds; nothing was ever tuned on it.
 SEED = 20250901
@@ -39,6 +51,7 @@ ARMS, DIMENSION = 3, 2
 
 # Where Figure 6 looks at what policies do; the first arm is the best there.
 PROBE = (1.0 / 3.0, 1.0 / 3.0)
+LOCAL_REGRET = "local_regret"
 
 LOW_FIRST, HIGH_FIRST = "low quality first", "high quality first"
 # As the program calls them: the source with the smallest epsilon first, or that with the largest.
@@ -107,6 +120,45 @@ class SyntheticSources:
                 ),
             )
             for spec in self.specs
+        ]
+
+
+class Probe:
+    """Watches what policies offer at one context x, in the units of the problem's domain."""
+
+    def __init__(self, context: tuple[float, ...], problem: SyntheticProblem) -> None:
+        self._contexts = [list(context)]
+        self._means: FloatArray = problem.mean_rewards(self._contexts)[0]
+        self._served: list[int] = []
+        self._offers: list[FloatArray] = []
+
+    def __call__(self, policy: Policy[Any], served: int) -> None:
+        assert isinstance(policy, ArmPolicy)
+        self._served.append(served)
+        self._offers.append(policy.probabilities(self._contexts)[0])
+
+    def rows(self, at: IntArray) -> list[Row]:
+        """What was seen, at numbers of people (t,) up to that of the last batch, as rows.
+
+        `share_of_arm_k` has besides its trace `mean_reward` f_k(x), and `given_up`: after how many
+        people the arm was never offered again, None if it was.
+        """
+        served, offers = np.array(self._served), np.stack(self._offers)
+        lengths = np.diff(served, prepend=0)
+        sums = np.cumsum(lengths[:, None] * offers, axis=0)
+        # Within a batch the policy is the same, so sums grow linearly from one batch to the next.
+        ends = np.concatenate([[0], served])
+        columns = [np.interp(at, ends, np.concatenate([[0.0], column])) for column in sums.T]
+        shares: FloatArray = np.stack(columns, axis=1) / at[:, None]
+        regret = shares @ (self._means.max() - self._means)
+        last_offered = (served[:, None] * (offers > 0.0)).max(axis=0)
+        rows: list[Row] = [{"metric": LOCAL_REGRET, "trace": regret}]
+        for k, mean in enumerate(self._means):
+            last = int(last_offered[k])
+            known = {"mean_reward": float(mean), "given_up": last if last < served[-1] else None}
+            rows.append({"metric": f"share_of_arm_{k + 1}", "trace": shares[:, k], **known})
+        return [
+            {**row, "value": float(row["trace"][-1]), "along": at, "final": True} for row in rows
         ]
 
 

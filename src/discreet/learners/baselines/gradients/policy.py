@@ -116,17 +116,14 @@ class GradientMechanism:
         self, vectors: FloatArray, arms: IntArray, explorers: BoolArray, noise: NoiseSource
     ) -> FloatArray:
         """(n, K, p) reports; see the module's table."""
-        people = np.arange(len(vectors))
         matrices = np.zeros((len(vectors), self.arms, self.size))
-        matrices[people, arms] = vectors
+        matrices[np.arange(len(vectors)), arms] = vectors
         if not self.private:
             return matrices
-        others = np.flatnonzero(~explorers)
+        others, public = np.flatnonzero(~explorers), np.flatnonzero(explorers)
         if len(others):
             flat = matrices[others].reshape(len(others), -1)
-            drawn = self.of_matrix.privatise(flat, noise)
-            matrices[others] = drawn.reshape(len(others), self.arms, self.size)
-        public = np.flatnonzero(explorers)
+            matrices[others] = self.of_matrix.privatise(flat, noise).reshape(matrices[others].shape)
         if len(public):
             matrices[public, arms[public]] = self.of_row.privatise(vectors[public], noise)
         return matrices
@@ -140,8 +137,8 @@ class GradientMechanism:
                 f"{self.arms}, {self.size}) with at least one person."
             )
         rows = np.sqrt(np.einsum("nkp,nkp->nk", reports, reports))
-        others = np.where(explorers, arms, -1)[:, None] != np.arange(self.arms)
-        if (others & explorers[:, None] & (rows > 0.0)).any():
+        others = explorers[:, None] & (arms[:, None] != np.arange(self.arms))
+        if (others & (rows > 0.0)).any():
             raise InvalidInput(
                 "reports had gradients of an arm that the ticket did not give; those who explore "
                 "report on that arm alone."

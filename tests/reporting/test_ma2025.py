@@ -12,11 +12,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from discreet.reporting.averages import average_figure, place_name
-from discreet.reporting.palette import arm_colors
+from discreet.reporting.layout import arm_colors
+from discreet.reporting.ma2025 import average_figure, place_name
 from discreet.reproduction.base import Results
 from discreet.reproduction.ma2025.figures import FIGURE_6
-from discreet.reproduction.ma2025.settings import PROBE
 
 from .cases import overlapping
 
@@ -28,8 +27,9 @@ def results(trials: int = 1) -> Results:
     return FIGURE_6.plan(trials, rounds=[400], auxiliary=[200]).results()
 
 
+@cache
 def drawn(trials: int = 1) -> Figure:
-    figure = average_figure(results(trials), PROBE)
+    figure = average_figure(FIGURE_6, results(trials))
     figure.canvas.draw()
     return figure
 
@@ -97,7 +97,7 @@ def test_one_method_and_unfinished_lines_are_drawn() -> None:
         curves = everything.curves
         mine = curves[curves["method"] == method]
         few = mine[mine["case"].isin(mine["case"].unique()[:cases])]
-        return average_figure(replace(everything, curves=few), PROBE)
+        return average_figure(FIGURE_6, replace(everything, curves=few))
 
     assert len(of("ours").axes) == 2 + 3
     assert len(of("ours", 1).axes) == 2 + 1
