@@ -122,7 +122,8 @@ def test_nothing_leaves_but_what_the_mechanism_answered(
     row: tuple[Callable[[float], Any], FloatArray], hidden: Hidden
 ) -> None:
     make, contexts = row
-    reports = [r for y in (0.0, 0.3, 1.0) for r in reports_of(make(1.0), contexts, y, 7)]
+    policy, cases = make(1.0), product((0.0, 0.3, 1.0), range(15))
+    reports = [report for y, seed in cases for report in reports_of(policy, contexts, y, seed)]
     for report, (places, signs) in zip(reports, hidden.answers, strict=True):
         assert np.array_equal(report.places, places)
         assert np.array_equal(report.signs, signs)

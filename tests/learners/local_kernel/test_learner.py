@@ -312,11 +312,6 @@ class TestSaving:
         assert np.array_equal(again.predict(contexts)[0], learner.predict(contexts)[0])
         assert again.length_scales == learner.length_scales
 
-    def test_sums_of_another_learner_are_refused(self) -> None:
-        learner, other = (LocalKernel(unit_cube(2), arms, Local(4.0)) for arms in (2, 3))
-        with pytest.raises(InvalidInput, match="coefficients"):
-            learner.merge(other._target.sums)
-
 
 def test_two_people_may_draw_the_same_ticket() -> None:
     """Among ten million people two do so six times in a thousand; nobody's report is lost by it."""

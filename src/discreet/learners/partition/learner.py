@@ -232,11 +232,6 @@ class Partition(
             now = self._decided.now
             return now.bins, now.posterior(self._view().joint)[0]
 
-    def masses(self) -> FloatArray:
-        """(L,) the estimated share of people in each present bin."""
-        with self.lock:
-            return self._view().mass[self._decided.now.tree.leaves]
-
     def _belief(self) -> Belief:
         return self._view().belief
 

@@ -27,12 +27,7 @@ from typing import Annotated
 import numpy as np
 
 from discreet.codec import Coded, Range, Shape
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-)
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 # Twice what any learner's rules allow.
 MOST_DEPTH = 32
@@ -79,30 +74,26 @@ class Tree(Coded):
     def __len__(self) -> int:
         return 2 * len(self.nodes) + 1
 
-    def _of_splits(self, values: IntArray) -> IntArray:
-        """(N,) a value of each split at its node, -1 at leaves."""
-        array = np.full(len(self), -1)
-        array[self.nodes] = values
-        return array
+    # What follows from the splits; see the module's table.
 
     @cached_property
     def axis(self) -> IntArray:
-        """(N,) see the module's table."""
-        return self._of_splits(self.axes)
+        axis = np.full(len(self), -1)
+        axis[self.nodes] = self.axes
+        return axis
 
     @cached_property
     def left(self) -> IntArray:
-        """(N,) see the module's table."""
-        return self._of_splits(2 * np.arange(len(self.nodes)) + 1)
+        left = np.full(len(self), -1)
+        left[self.nodes] = 2 * np.arange(len(self.nodes)) + 1
+        return left
 
     @cached_property
     def parent(self) -> IntArray:
-        """(N,) see the module's table."""
         return np.concatenate([[-1], np.repeat(self.nodes, 2)])
 
     @cached_property
     def depth(self) -> IntArray:
-        """(N,) see the module's table."""
         depth = [0]
         for node in self.nodes.tolist():
             depth += [depth[node] + 1] * 2
@@ -123,17 +114,14 @@ class Tree(Coded):
 
     @property
     def lower(self) -> FloatArray:
-        """(N, d) see the module's table."""
         return self._boxes[0]
 
     @property
     def upper(self) -> FloatArray:
-        """(N, d) see the module's table."""
         return self._boxes[1]
 
     @property
     def threshold(self) -> FloatArray:
-        """(N,) see the module's table."""
         return self._boxes[2]
 
     @property
