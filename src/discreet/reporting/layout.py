@@ -40,7 +40,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox, ScaledTranslation
-from sklearn.isotonic import isotonic_regression
+from scipy.optimize import isotonic_regression
 
 from discreet.durable import write_bytes
 from discreet.validation import FloatArray
@@ -363,7 +363,7 @@ def spread(at: FloatArray, sizes: FloatArray, room: float = 1.0) -> FloatArray:
     shift = np.concatenate([[0.0], np.cumsum(0.5 * (sizes[1:] + sizes[:-1]))])
     low = 0.5 * float(sizes[0])
     high = max(room - 0.5 * float(sizes[-1]) - float(shift[-1]), low)
-    places: FloatArray = isotonic_regression(at - shift, y_min=low, y_max=high) + shift
+    places: FloatArray = np.clip(isotonic_regression(at - shift).x, low, high) + shift
     return places
 
 
