@@ -71,7 +71,7 @@ def test_learners_do_not_wait_for_each_other() -> None:
         assert published_meanwhile(second)
 
 
-@pytest.mark.parametrize("question", ["beliefs", "source_trust", "masses"])
+@pytest.mark.parametrize("question", ["beliefs", "source_trust"])
 def test_whoever_asks_waits_for_a_policy_in_the_making(question: str) -> None:
     """Bins, sums and what is kept of them change one after the other."""
     asked, answered = learner(), threading.Event()

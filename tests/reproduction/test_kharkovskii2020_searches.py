@@ -234,8 +234,9 @@ def test_figures_hold_for_few_methods_and_keep_labels_apart(data: DrawnFunction)
             (PO_GP_UCB_FIGURES, questions_figure),
             (PO_GP_UCB_TABLES, columns_figure),
         ):
-            assert draw(results(what, methods), log_scale).axes
-    figure = questions_figure(results(PO_GP_UCB_FIGURES, runs=2))
+            assert draw(what, results(what, methods), log_scale).axes
+    figures = PO_GP_UCB_FIGURES
+    figure = questions_figure(figures, results(figures, runs=2))
     published, ours = figure.axes
     assert published.get_ylim() == ours.get_ylim()
     assert all(len(axes.texts) > 5 for axes in figure.axes)
