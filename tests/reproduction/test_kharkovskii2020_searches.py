@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from discreet.experiments.engine import Seed, frame_of
-from discreet.reporting.searches import columns_figure, questions_figure
-from discreet.reproduction.base import Plan, Results
+from discreet.reproduction.base import Plan
 from discreet.reproduction.kharkovskii2020.data_sets import (
     SETTINGS,
     DrawnFunction,
@@ -33,14 +32,12 @@ from discreet.reproduction.kharkovskii2020.searches import (
     Part,
     Reported,
     SearchEntry,
-    Searches,
     entries_of,
     plan_of,
     power,
     search,
 )
 from discreet.validation import InvalidInput
-from tests.reporting.cases import overlapping
 
 NAME = "synthetic-5"
 EPSILON = math.exp(1.1)
@@ -222,25 +219,6 @@ def test_numbers_that_cannot_work_are_refused(data: DrawnFunction) -> None:
     for wish in ({"runs": 0}, {"rounds": 10_001}):
         with pytest.raises(InvalidInput, match=next(iter(wish))):
             plan(data, [RANDOM_ROWS], **wish)
-
-
-def test_figures_hold_for_few_methods_and_keep_labels_apart(data: DrawnFunction) -> None:
-    def results(what: Searches, methods: Sequence[str] = (), runs: int = 1) -> Results:
-        entries = what.entries(what.chosen([NAME], ()), {NAME: data}, methods)
-        return plan_of(entries, {NAME: data}, runs, 5, 5).results()
-
-    for methods, log_scale in ((("ours",), True), (("published",), False)):
-        for what, draw in (
-            (PO_GP_UCB_FIGURES, questions_figure),
-            (PO_GP_UCB_TABLES, columns_figure),
-        ):
-            assert draw(what, results(what, methods), log_scale).axes
-    figures = PO_GP_UCB_FIGURES
-    figure = questions_figure(figures, results(figures, runs=2))
-    published, ours = figure.axes
-    assert published.get_ylim() == ours.get_ylim()
-    assert all(len(axes.texts) > 5 for axes in figure.axes)
-    assert overlapping(figure) == []
 
 
 def test_results_come_in_order_and_without_a_reference_nothing_is_above_it(
