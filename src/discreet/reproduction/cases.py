@@ -54,7 +54,7 @@ class Measured(Protocol):
         ...
 
 
-class Probe(Protocol):
+class Watcher(Protocol):
     """Watches policies; called after each batch of a simulation with how many were served."""
 
     def __call__(self, policy: Policy[Any], served: int) -> None: ...
@@ -99,7 +99,7 @@ class Case:
     metric: str = REGRET
     measure: Measure | None = None
     sources: DrawSources | None = None
-    probe: Callable[[], Probe] | None = None
+    probe: Callable[[], Watcher] | None = None
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""

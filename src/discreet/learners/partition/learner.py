@@ -253,8 +253,9 @@ class Partition(
             for name, information in self._of_sources().items()
         }
         belief = believe(target, sources, now.evidence)
-        heard = [sources[name] for name in belief.used]
-        return View(masses.mass, target, target + reduce(add, heard) if heard else target, belief)
+        believed = [sources[name] for name in belief.used]
+        joint = target + reduce(add, believed) if believed else target
+        return View(masses.mass, target, joint, belief)
 
     def _of_sources(self) -> dict[str, Information]:
         """What each source that is heard says about the leaves of the sources' tree."""
