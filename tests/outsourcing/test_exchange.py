@@ -74,7 +74,7 @@ def test_an_ask_file_is_no_answers_file(tmp_path: Path) -> None:
         ({"question": [1, 1, 2]}, "question 1 twice"),
         ({"question": [1, None, 2]}, "in line 3"),
         ({"question": [0, 1, 2]}, "at least 1"),
-        ({"row": [0, 1, -1]}, "in line 4"),
+        ({"row": [0, 1, -1]}, "the row -1 in line 4"),
         ({"row": [0, 1, 2.5]}, "whole number"),
         ({"row": [0, 1, 1e300]}, "whole number"),
         ({"row": ["0", "one", "2"]}, "'one' in line 3"),

@@ -222,7 +222,7 @@ def read_answers(path: Path) -> tuple[str, list[Question]]:
     if bad.any():
         place = int(np.argmax(bad))
         raise InvalidInput(
-            f"{path} has the answer {frame['answer'].iloc[place]!r} to question {numbers[place]}; "
+            f"{path} has the answer {frame['answer'].tolist()[place]!r} to question {numbers[place]}; "
             "an answer is a finite number, or empty if the row cannot be measured."
         )
     return name, [
@@ -259,7 +259,7 @@ def _whole(frame: pd.DataFrame, name: str, least: int, path: Path) -> list[int]:
     if bad.any():
         place = int(np.argmax(bad))
         raise InvalidInput(
-            f"{path} has the {name} {frame[name].iloc[place]!r} in line {place + 2}; it must be a "
+            f"{path} has the {name} {frame[name].tolist()[place]!r} in line {place + 2}; it must be a "
             f"whole number of at least {least}."
         )
     whole: list[int] = numbers.astype(np.int64).tolist()
