@@ -692,6 +692,22 @@ class LearnerContract:
                 learner.update(bad)  # type: ignore[arg-type]
         assert state(learner) == before
 
+    @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+    def test_huge_numbers_never_make_sums_infinite(self, row: Row) -> None:
+        learner = row.make()
+        good = visit(row, learner.policy(), 4, 1)
+        for name, value in vars(good).items():
+            if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+                continue
+            for huge in (1.7e308, -1.7e308):
+                before = state(learner)
+                try:
+                    learner.update(replace(good, **{name: np.full_like(value, huge)}))
+                except InvalidInput:
+                    assert state(learner) == before
+        learner.update(good)
+        assert all(np.isfinite(sums).all() for sums in arrays(learner._sums))
+
     def test_foreign_statistics_are_refused(self, row: Row) -> None:
         learner = taught(row)
         before = state(learner)

@@ -301,6 +301,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def _add(self, statistics: S) -> None:
         """Add what `statistics` made, here or, once it is checked, elsewhere."""
+        statistics.check_finite()
         with self.lock:
             self._check_sums(statistics)
             self._target.sums = self._target.sums + statistics

@@ -13,6 +13,7 @@ All of it is public or private already.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass, fields, replace
@@ -380,6 +381,17 @@ class Statistics(Message):
         raise InvalidInput(
             f"statistics whose {name} differs cannot be added; they come from different learners."
         )
+
+    def check_finite(self) -> None:
+        """`InvalidInput` where numbers of reports, each finite, add up to more than floats hold."""
+        for name in _names(type(self)):
+            value = getattr(self, name)
+            floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+            if floats and not math.isfinite(np.add.reduce(value.ravel())):
+                raise InvalidInput(
+                    f"reports had numbers so large that the sums of {name} are not finite; send "
+                    "them as the policy made them."
+                )
 
     def tally(self, other: Statistics) -> dict[str, Any]:
         """`reports` and `noise` of a sum of two, as keyword arguments."""
