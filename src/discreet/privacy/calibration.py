@@ -232,6 +232,24 @@ class AdditiveNoise(Coded):
                 f"{needed}; do not report under it."
             )
 
+    def furthest(self, value: float) -> float:
+        """What a number of at most `value` does not exceed with noise.
+
+        Gaussian noise passes 12 standard deviations, and Laplace noise 60 scales, with a
+        probability below 10^-25; one such number could undo everything that others reported.
+        """
+        return value + self.scale * (60.0 if self.laplace else 12.0)
+
+    def check_reports(self, reports: FloatArray) -> None:
+        """Refuse reports beyond what this noise reaches; no number without it is larger than the
+        sensitivity."""
+        most = self.furthest(self.sensitivity)
+        if not (np.abs(reports) <= most).all():
+            raise InvalidInput(
+                f"reports had numbers beyond {most:g}, which their noise does not reach; send them "
+                "as the policy made them."
+            )
+
     def add(self, values: FloatArray, noise: NoiseSource) -> FloatArray:
         """The values with noise on each."""
         draw = noise.add_laplace if self.laplace else noise.add_gaussian
