@@ -75,11 +75,26 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
 def _solved(epsilon: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
-    multiplier = float(get_sigma_gaussian(epsilon, delta))
-    # Both are solved for numerically, and below epsilon 1e-4 they differ in the ninth digit.
-    while any(get_epsilon_gaussian(multiplier * (1.0 + more), delta) > epsilon for more in _NEARBY):
-        multiplier *= 1.0 + 1e-9
+    # Both are solved for numerically, and below epsilon 1e-4 they differ in the ninth digit; far
+    # from there by so much that steps of one size would take for ever.
+    step = 1e-9
+    try:
+        multiplier = float(get_sigma_gaussian(epsilon, delta))
+        while any(get_epsilon_gaussian(multiplier * (1.0 + m), delta) > epsilon for m in _NEARBY):
+            multiplier *= 1.0 + step
+            step *= 2.0
+    except (ValueError, ArithmeticError) as error:
+        raise _unsolved(epsilon, delta) from error
+    if not 0.0 < multiplier < math.inf:
+        raise _unsolved(epsilon, delta)
     return multiplier
+
+
+def _unsolved(epsilon: float, delta: float) -> InvalidInput:
+    return InvalidInput(
+        f"epsilon was {epsilon!r} with delta = {delta!r}, for which the scale of Gaussian noise is "
+        "out of reach of floating point; give an epsilon from 0.0001 to 1000."
+    )
 
 
 def padded_multiplier(multiplier: float, size: int) -> float:
