@@ -313,6 +313,8 @@ class PrivateStream(LinearStream):
         InvalidInput: for a size below 1, numbers that are not positive, or a source without noise.
     """
 
+    size: int
+
     def __init__(
         self,
         mechanism: PrefixMechanism,
