@@ -256,6 +256,16 @@ def test_text_that_is_no_message_is_refused(text: str, said: str) -> None:
         decode(text, Everything)
 
 
+@pytest.mark.parametrize("kind", [FloatArray, IntArray])
+def test_text_among_numbers_takes_no_memory(kind: Any) -> None:
+    # NumPy would give each of the numbers the room of the text: 4 TB.
+    long = [[0] * 10**6, ["x" * 10**6]]
+    with pytest.raises(InvalidInput, match="held text"):
+        from_json(long[0] + long[1], Annotated[kind, Shape("n")], "rewards")
+    with pytest.raises(InvalidInput, match="held text"):
+        from_json(long, Annotated[kind, Shape("n", "d")], "rewards")
+
+
 def test_fields_are_exact() -> None:
     more = {**fields_of(everything()), "extra": 1}
     with pytest.raises(InvalidInput, match="must have exactly"):

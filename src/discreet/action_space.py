@@ -14,7 +14,7 @@ Decision sets depend on the person; all others are the same for everyone and pub
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -160,7 +160,7 @@ class Candidates:
             domain.to_unit(array.reshape(people * count, -1))
             return cls._of_array(array.astype(np.float64), most)
         rows = []
-        for person, points in enumerate(_one_each(sets, repr(sets))):
+        for person, points in enumerate(_one_each(sets, repr)):
             _check_count(1, len(points) if hasattr(points, "__len__") else 1, most, person)
             domain.to_unit(points)
             rows.append(np.asarray(domain.in_order(points), dtype=np.float64))
@@ -175,7 +175,7 @@ class Candidates:
             flat = domain.nearest(array.reshape(-1, array.shape[2]))
             return cls._of_array(flat.reshape(array.shape)[:, :most], most)
         # The message holds nothing of a person.
-        each = _one_each(sets, f"a {type(sets).__name__}")
+        each = _one_each(sets, lambda given: f"a {type(given).__name__}")
         return cls._of_rows([domain.nearest(points)[:most] for points in each], most)
 
     @classmethod
@@ -191,13 +191,13 @@ class Candidates:
         return cls(points, np.arange(most) < np.array([len(row) for row in rows])[:, None])
 
 
-def _one_each(sets: Any, given: str) -> Sequence[Any]:
+def _one_each(sets: Any, shown: Callable[[Any], str]) -> Sequence[Any]:
     """Decision sets that come one by one; `InvalidInput` unless there is one at least."""
     if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
         raise InvalidInput(
-            f"contexts was {given:.80}; give the decision set of each person: an array of shape "
-            "(people, candidates, columns), or a list of arrays (candidates, columns), none of "
-            "them empty."
+            f"contexts was {shown(sets):.80}; give the decision set of each person: an array of "
+            "shape (people, candidates, columns), or a list of arrays (candidates, columns), none "
+            "of them empty."
         )
     return sets  # type: ignore[return-value]
 

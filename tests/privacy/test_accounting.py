@@ -6,6 +6,7 @@ import math
 from itertools import product
 
 import pytest
+from dp_accounting import get_epsilon_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
@@ -85,6 +86,19 @@ class TestOneGaussian:
             gaussian_epsilon(number, 0.1)
         with pytest.raises(InvalidInput, match="epsilon was"):
             gaussian_noise_multiplier(number, 0.1)
+
+    @pytest.mark.parametrize(
+        ("epsilon", "delta"), [(1e-12, 1e-17), (1e-9, 1e-17), (1e16, 1e-5), (1e30, 1e-5)]
+    )
+    def test_an_epsilon_that_somebody_sent_never_takes_for_ever(
+        self, epsilon: float, delta: float
+    ) -> None:
+        multiplier = gaussian_noise_multiplier(epsilon, delta)
+        assert get_epsilon_gaussian(multiplier, delta) <= epsilon
+
+    def test_an_epsilon_out_of_reach_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="out of reach"):
+            gaussian_noise_multiplier(1e300, 1e-5)
 
 
 class TestEvents:

@@ -20,6 +20,8 @@ from discreet.validation import InvalidInput, refused
 # Smaller arrays stay readable.
 MOST_LISTED = 5_000
 _LARGEST = sys.float_info.max
+# No array has more dimensions.
+_DEEPEST = 64
 
 
 @dataclass(frozen=True)
@@ -288,6 +290,9 @@ class Array(Form):
     def read(self, value: Any, name: str, depth: int) -> Any:
         """Nested lists or base64 text as an array; only numbers that were sent take memory."""
         if not isinstance(value, dict) or "f" not in self._dtypes:
+            # NumPy gives every entry of a list with text in it the room of the longest one.
+            if _holds_text(value, 0):
+                raise InvalidInput(f"{name} held text; send nested lists of numbers, as made.")
             return _as_array(value, name)
         if set(value) != {"shape", "float64"} or not isinstance(value["float64"], str):
             raise InvalidInput(
@@ -305,6 +310,14 @@ class Array(Form):
                 f"{name} is damaged, no base64 text of its numbers ({error}); send it as it was "
                 "made."
             ) from error
+
+
+def _holds_text(value: Any, depth: int) -> bool:
+    """Whether there is text in nested lists; NumPy itself refuses deeper ones."""
+    if not isinstance(value, list) or depth > _DEEPEST:
+        return isinstance(value, str)
+    kinds = set(map(type, value))
+    return str in kinds or (list in kinds and any(_holds_text(inner, depth + 1) for inner in value))
 
 
 def _as_array(value: Any, name: str) -> NDArray[Any]:

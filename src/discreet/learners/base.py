@@ -297,14 +297,22 @@ class Learner(ABC, Generic[P, R, S]):
             )
         check_fields(statistics)
         self._target.check_noise(statistics.noise)
+        # Else the sums could be saved and never be read again.
+        if (statistics.reports > 0) != bool(statistics.noise):
+            raise InvalidInput(
+                f"statistics of {statistics.reports} reports had the noise sources "
+                f"{statistics.noise}; name those of the reports, and none where there are no "
+                "reports. Send them as statistics() made them."
+            )
         self._add(statistics)
 
     def _add(self, statistics: S) -> None:
         """Add what `statistics` made, here or, once it is checked, elsewhere."""
-        statistics.check_finite()
-        with self.lock:
+        with self.lock, np.errstate(over="ignore", invalid="ignore"):
             self._check_sums(statistics)
-            self._target.sums = self._target.sums + statistics
+            sums = self._target.sums + statistics
+            sums.check_finite()
+            self._target.sums = sums
 
     def update(self, reports: R | Sequence[R]) -> None:
         """Add any number of reports, late ones included.

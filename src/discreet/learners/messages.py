@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sized
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
@@ -383,11 +383,9 @@ class Statistics(Message):
         )
 
     def check_finite(self) -> None:
-        """`InvalidInput` where numbers of reports, each finite, add up to more than floats hold."""
+        """`InvalidInput` where numbers, each finite, add up to more than floats hold."""
         for name in _names(type(self)):
-            value = getattr(self, name)
-            floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-            if floats and not math.isfinite(np.add.reduce(value.ravel())):
+            if not _adds_up(getattr(self, name)):
                 raise InvalidInput(
                     f"reports had numbers so large that the sums of {name} are not finite; send "
                     "them as the policy made them."
@@ -399,6 +397,15 @@ class Statistics(Message):
             "reports": self.reports + other.reports,
             "noise": tuple(sorted({*self.noise, *other.noise})),
         }
+
+
+def _adds_up(value: Any) -> bool:
+    """Whether the arrays in a value have finite sums."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or math.isfinite(np.add.reduce(value, axis=None))
+    if isinstance(value, tuple):
+        return all(map(_adds_up, value))
+    return not is_dataclass(value) or all(map(_adds_up, vars(value).values()))
 
 
 @cache

@@ -222,8 +222,8 @@ def read_answers(path: Path) -> tuple[str, list[Question]]:
     if bad.any():
         place = int(np.argmax(bad))
         raise InvalidInput(
-            f"{path} has the answer {frame['answer'].tolist()[place]!r} to question {numbers[place]}; "
-            "an answer is a finite number, or empty if the row cannot be measured."
+            f"{path} has the answer {frame['answer'].tolist()[place]!r} to question "
+            f"{numbers[place]}; an answer is a finite number, or empty if the row cannot be measured."
         )
     return name, [
         Question(number, row).answered(None if math.isnan(answer) else answer)
@@ -259,8 +259,8 @@ def _whole(frame: pd.DataFrame, name: str, least: int, path: Path) -> list[int]:
     if bad.any():
         place = int(np.argmax(bad))
         raise InvalidInput(
-            f"{path} has the {name} {frame[name].tolist()[place]!r} in line {place + 2}; it must be a "
-            f"whole number of at least {least}."
+            f"{path} has the {name} {frame[name].tolist()[place]!r} in line {place + 2}; it must "
+            f"be a whole number of at least {least}."
         )
     whole: list[int] = numbers.astype(np.int64).tolist()
     return whole

@@ -75,11 +75,26 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
 def _solved(epsilon: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
-    multiplier = float(get_sigma_gaussian(epsilon, delta))
-    # Both are solved for numerically, and below epsilon 1e-4 they differ in the ninth digit.
-    while any(get_epsilon_gaussian(multiplier * (1.0 + more), delta) > epsilon for more in _NEARBY):
-        multiplier *= 1.0 + 1e-9
+    # Both are solved for numerically, and below epsilon 1e-4 they differ in the ninth digit; far
+    # from there by so much that steps of one size would take for ever.
+    step = 1e-9
+    try:
+        multiplier = float(get_sigma_gaussian(epsilon, delta))
+        while any(get_epsilon_gaussian(multiplier * (1.0 + m), delta) > epsilon for m in _NEARBY):
+            multiplier *= 1.0 + step
+            step *= 2.0
+    except (ValueError, ArithmeticError) as error:
+        raise _unsolved(epsilon, delta) from error
+    if not 0.0 < multiplier < math.inf:
+        raise _unsolved(epsilon, delta)
     return multiplier
+
+
+def _unsolved(epsilon: float, delta: float) -> InvalidInput:
+    return InvalidInput(
+        f"epsilon was {epsilon!r} with delta = {delta!r}, for which the scale of Gaussian noise is "
+        "out of reach of floating point; give an epsilon from 0.0001 to 1000."
+    )
 
 
 def padded_multiplier(multiplier: float, size: int) -> float:
@@ -230,6 +245,24 @@ class AdditiveNoise(Coded):
             raise InvalidInput(
                 f"a policy claims sensitivity {self.sensitivity} for its reports, which is "
                 f"{needed}; do not report under it."
+            )
+
+    def furthest(self, value: float) -> float:
+        """What a number of at most `value` does not exceed with noise.
+
+        Gaussian noise passes 12 standard deviations, and Laplace noise 60 scales, with a
+        probability below 10^-25; one such number could undo everything that others reported.
+        """
+        return value + self.scale * (60.0 if self.laplace else 12.0)
+
+    def check_reports(self, reports: FloatArray) -> None:
+        """Refuse reports beyond what this noise reaches; no number without it is larger than the
+        sensitivity."""
+        most = self.furthest(self.sensitivity)
+        if not (np.abs(reports) <= most).all():
+            raise InvalidInput(
+                f"reports had numbers beyond {most:g}, which their noise does not reach; send them "
+                "as the policy made them."
             )
 
     def add(self, values: FloatArray, noise: NoiseSource) -> FloatArray:

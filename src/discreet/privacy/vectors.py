@@ -58,6 +58,8 @@ _LEAST_MASS = 2.0**-12
 # Kept back from epsilon for what rounding does to the mass of a cap (see above).
 _KEPT_BACK = 1e-9
 _LEAST_EPSILON = 1e-6
+# Reports of PrivUnit have a length that is public; this share of it is left to rounding.
+_ROUNDING = 1e-6
 # How many coordinates are drawn at once, which bounds the memory it takes.
 _NUMBERS_AT_ONCE = 2**20
 
@@ -115,6 +117,19 @@ class VectorReport(Coded, ABC):
         """
         directions, lengths = polar(vectors, self.dimension)
         return self._report(directions, lengths, noise)
+
+    def check(self, reports: FloatArray) -> None:
+        """Refuse reports (n, d) that nobody makes: one could undo everything others reported."""
+        fits = self._made_by_someone(reports)
+        if not fits.all():
+            raise InvalidInput(
+                f"reports had numbers at position {int(np.argmin(fits))} that this mechanism does "
+                "not reach; send them as the policy made them."
+            )
+
+    @abstractmethod
+    def _made_by_someone(self, reports: FloatArray) -> BoolArray:
+        """(n,) whether the mechanism makes such reports."""
 
     @abstractmethod
     def _report(
@@ -221,6 +236,13 @@ class PrivUnit(VectorReport):
 
     def event(self, noise_name: str) -> Event:
         return PureEvent(self.epsilon)
+
+    def _made_by_someone(self, reports: FloatArray) -> BoolArray:
+        # Squares of numbers beyond these may be infinite, and are no length then.
+        with np.errstate(over="ignore"):
+            lengths = np.sqrt(np.einsum("nd,nd->n", reports, reports)) * self.mean_cosine
+        fits: BoolArray = np.abs(lengths - 1.0) <= _ROUNDING
+        return fits
 
     def _report(
         self, directions: FloatArray, lengths: FloatArray, noise: NoiseSource
@@ -332,6 +354,10 @@ class GaussianVector(VectorReport):
         # Lengths made 1 are 1 up to rounding.
         reach = self.sensitivity * (1.0 + 1e-12)
         return GaussianEvent(gaussian_multiplier(noise_name, reach, self.scale, self.dimension))
+
+    def _made_by_someone(self, reports: FloatArray) -> BoolArray:
+        most = self._noise.furthest(1.0)
+        return np.asarray((np.abs(reports) <= most).all(axis=1))
 
     def _report(
         self, directions: FloatArray, lengths: FloatArray, noise: NoiseSource

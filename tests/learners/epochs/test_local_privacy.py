@@ -77,6 +77,9 @@ class Kept(VectorReport):
     def event(self, noise_name: str) -> Any:
         return PrivUnit(self.dimension, 1.0).event(noise_name)
 
+    def _made_by_someone(self, reports: Any) -> Any:
+        return np.ones(len(reports), dtype=np.bool_)
+
     def _report(self, directions: Any, lengths: Any, noise: Any) -> Any:
         self.seen.append(lengths[:, None] * directions)
         return np.zeros_like(directions)

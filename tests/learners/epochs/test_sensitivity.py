@@ -15,6 +15,7 @@ from discreet.learners.epochs.rows import RESOLUTION, RowMap, row_sensitivity, w
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import in_unit_ball
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import InvalidInput
 
 from ..spy import Spy
@@ -175,7 +176,7 @@ class TestSums:
         size = made.policy().rows.size
         many = 2**30
         one = EpochSum(many, np.full(size, many * 2**20, dtype=np.int64))
-        made.merge(EpochStatistics(reports=many, epochs={0: one}))
+        made.merge(EpochStatistics(reports=many, epochs={0: one}, noise=(NO_NOISE,)))
         made.policy()
         (release,) = made.releases
         assert release.sensitivity == row_sensitivity(size, many) > row_sensitivity(size)
@@ -188,8 +189,8 @@ class TestSums:
         least = np.iinfo(np.int64).min
 
         def merged(version: int, people: int, total: np.ndarray) -> None:
-            sums = EpochStatistics(reports=people, epochs={version: EpochSum(people, total)})
-            made.merge(sums)
+            sums = {version: EpochSum(people, total)}
+            made.merge(EpochStatistics(reports=people, epochs=sums, noise=(NO_NOISE,)))
 
         for version, people, total in [
             (0, 1, good.total * 100),
@@ -212,12 +213,9 @@ class TestSums:
         policy could be made ever after."""
         made = learner("thompson", Local(1.0))
         reports = observe(made, People(10, 1), 0, 10)
-        for bad in (np.full_like(reports.rows, 1.7e308), np.full_like(reports.rows, np.nan)):
-            with (
-                np.errstate(over="ignore"),
-                pytest.raises(InvalidInput, match="must be finite"),
-            ):
-                made.update(replace(reports, rows=bad))
+        for bad, message in ((1.7e308, "does not reach"), (np.nan, "must be finite")):
+            with pytest.raises(InvalidInput, match=message):
+                made.update(replace(reports, rows=np.full_like(reports.rows, bad)))
         with pytest.raises(InvalidInput, match="shape"):
             made.update(replace(reports, rows=reports.rows[:, :-1]))
         assert made.people == 0

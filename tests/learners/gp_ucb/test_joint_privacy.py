@@ -20,6 +20,7 @@ from discreet.learners.schema import encode
 from discreet.learners.terms import Terms
 from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
+from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.prefix_sums import PrivateStream
 from discreet.validation import InvalidInput
 
@@ -437,7 +438,7 @@ class TestWhatIsRefused:
         made = learner(budget=NonPrivate())
         huge = made._empty()
         with pytest.raises(InvalidInput, match="exactly"):
-            made.merge(replace(huge, reports=2**25 + 1))
+            made.merge(replace(huge, reports=2**25 + 1, noise=(NO_NOISE,)))
 
     @pytest.mark.parametrize("bad", [np.nan, 1.5, -0.1])
     def test_observations_outside_their_bounds(self, bad: float) -> None:

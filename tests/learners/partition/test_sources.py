@@ -30,6 +30,7 @@ from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, Information, believe
 from discreet.privacy import Local, SimulatedNoise
 from discreet.problems.synthetic import exponential
+from discreet.validation import InvalidInput
 
 from ..contract import ARMS
 from ..source_scene import hear, regret, reversed_truth, truth
@@ -173,6 +174,16 @@ def test_bins_cut_along_an_idle_axis_are_badly_cut() -> None:
         (resolved, (0.2, 3.2), False),  # one arm left: nothing to be told apart
     ]:
         assert badly_cut(Bins(tree, active), mass, scales) == badly
+
+
+def test_sums_of_a_source_are_none_of_the_target() -> None:
+    learner = made(5)
+    learner.policy()
+    # Whose arms are private has a mass for each arm, which would be added to all arms alike.
+    foreign, noise = NodeSums.zeros(1, ARMS, ARMS), (SimulatedNoise.name,)
+    sums = PartitionStatistics((foreign,), reports=1, noise=noise)
+    with pytest.raises(InvalidInput, match="masses a node"):
+        learner.merge(sums)
 
 
 def test_bins_are_made_anew_once_length_scales_are_known(tmp_path: Path) -> None:

@@ -303,3 +303,17 @@ def test_what_is_printed_of_a_stream_holds_no_sums(mechanism: PrefixMechanism) -
         held, _ = mechanism.encode(held, np.array([12345.0, 67890.0]), people)
     assert "12345" not in repr(held)
     assert "67890" not in str(held)
+
+
+@pytest.mark.parametrize("half", ["secret", "public"])
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_a_saved_stream_of_another_width_is_refused(half: str, width: int) -> None:
+    # One number for all would be added to each of them.
+    stream = PrivateStream(GeometricEpochs(), 3, 1.0, 1.0, SimulatedNoise(0))
+    stream.release(np.ones(3), 1)
+    saved = stream.to_fields()
+    saved[half]["vectors"] = [[0.0] * width]
+    restored = PrivateStream(GeometricEpochs(), 3, 1.0, 1.0, SimulatedNoise(0))
+    with pytest.raises(InvalidInput, match="its rows have 3"):
+        restored.restore(saved)
+    assert restored.rows == 0

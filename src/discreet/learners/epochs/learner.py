@@ -241,6 +241,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                     f"reports had rows of shape {rows.shape}; under policy {policy.version} each "
                     f"has {policy.rows.size} numbers."
                 )
+            assert policy.local is not None
+            policy.local.check(rows)
         added = EpochSum(len(reports), rows.sum(axis=0))
         return EpochStatistics(reports=len(reports), epochs={policy.version: added})
 

@@ -187,6 +187,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
                 f"reports had type {type(reports).__name__}; under {self.budget!r} they are "
                 f"{wanted.__name__}."
             )
+        if self.mode.local and isinstance(reports, NoisyRows):
+            self.mode.local.check_reports(reports.rows)
         row, design = self.mode.sums(policy, reports)
         return GramStatistics(reports=len(reports), row=row, design=design)
 

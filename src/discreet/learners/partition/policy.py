@@ -129,10 +129,11 @@ class NodeSums:
     def check(self, name: str, nodes: int, arms: int) -> None:
         """Refuse sums that no reports on a tree of so many nodes add up to."""
         check_fields(self)
-        if self.offered.shape[1] != arms or len(self) > nodes:
+        given = self.offered.shape[1], self.mass_weight.shape[1]
+        if given != (arms, 1) or len(self) > nodes:
             raise InvalidInput(
-                f"the statistics of {name} had {len(self)} nodes and {self.offered.shape[1]} arms; "
-                f"this learner has {nodes} nodes and {arms} arms there."
+                f"the statistics of {name} had {len(self)} nodes, {given[0]} arms and {given[1]} "
+                f"masses a node; this learner has {nodes} nodes, {arms} arms and 1 mass there."
             )
         # |h / (p - b)| is at most 1 / (p - b) <= 1 + (p + b) / (p - b)^2.
         most = self.offered + self.noise_own + self.noise_other

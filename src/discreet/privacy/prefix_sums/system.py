@@ -197,8 +197,11 @@ class LinearStream:
 
     Attributes:
         mechanism: how rows are combined.
+        size: numbers in a row, where that is known before the first.
         estimate: the last estimate, None before the first row.
     """
+
+    size: int | None = None
 
     def __init__(self, mechanism: PrefixMechanism) -> None:
         self.mechanism = mechanism
@@ -268,6 +271,12 @@ class LinearStream:
                 f"numbers; after as many rows this one keeps {kept}. Read both parts as to_fields()"
                 " wrote them."
             )
+        widths = {held.vectors.shape[1] for held in (secret, public) if len(held.vectors)}
+        if public.rows and self.size is not None and not widths <= {self.size}:
+            raise InvalidInput(
+                f"the saved stream had vectors of {sorted(widths)} numbers; its rows have "
+                f"{self.size}. Read it as to_fields() wrote it."
+            )
         estimate = self.mechanism.estimate(public) if public.rows else None
         self._secret, self._public, self.estimate = secret, public, estimate
 
@@ -303,6 +312,8 @@ class PrivateStream(LinearStream):
     Raises:
         InvalidInput: for a size below 1, numbers that are not positive, or a source without noise.
     """
+
+    size: int
 
     def __init__(
         self,

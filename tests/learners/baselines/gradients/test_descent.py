@@ -220,10 +220,11 @@ class TestRefusals:
         most = max(learner._mechanism.lengths)
         far = np.zeros((3, 2))
         far[0, 0] = 10.0 * most
-        learner.merge(GradientSums(gradients=0.999 * far, reports=10))
+        noise = (SimulatedNoise.name,)
+        learner.merge(GradientSums(gradients=0.999 * far, reports=10, noise=noise))
         for sums in (1.01 * far, far * np.nan, np.zeros((3, 4)), np.zeros((2, 2))):
             with pytest.raises(InvalidInput, match=r"statistics|finite"):
-                learner.merge(GradientSums(gradients=sums, reports=10))
+                learner.merge(GradientSums(gradients=sums, reports=10, noise=noise))
 
     @pytest.mark.parametrize(
         ("name", "value"),
