@@ -223,7 +223,8 @@ def read_answers(path: Path) -> tuple[str, list[Question]]:
         place = int(np.argmax(bad))
         raise InvalidInput(
             f"{path} has the answer {frame['answer'].tolist()[place]!r} to question "
-            f"{numbers[place]}; an answer is a finite number, or empty if the row cannot be measured."
+            f"{numbers[place]}; an answer is a finite number, or empty if the row cannot be "
+            "measured."
         )
     return name, [
         Question(number, row).answered(None if math.isnan(answer) else answer)
