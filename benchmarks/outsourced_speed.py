@@ -15,6 +15,10 @@ import time
 
 import numpy as np
 
+# Loaded here, because what is loaded when it is first used is no part of the times.
+import scipy.optimize
+import scipy.special  # noqa: F401
+
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.modeler import Modeler
 from discreet.outsourcing.posterior import RowPrior
