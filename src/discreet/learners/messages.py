@@ -326,6 +326,31 @@ class ArmPolicy(Policy[FloatArray]):
         return self.as_it_is("the context, the arm and the reward")
 
 
+@dataclass(frozen=True)
+class LocalArmPolicy(ArmPolicy):
+    """A policy whose reports are private when they leave a person."""
+
+    @property
+    def reports_are_private(self) -> bool:
+        return True
+
+    @abstractmethod
+    def reported(
+        self,
+        unit: FloatArray,
+        arms: IntArray,
+        rewards: FloatArray,
+        tickets: TicketArray,
+        noise: NoiseSource,
+    ) -> Reports:
+        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> Reports:
+        return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
+
+
 @dataclass(frozen=True, eq=False)
 class Observations(Reports):
     """What happened to n people as it was, for a learner that they trust.

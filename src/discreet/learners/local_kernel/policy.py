@@ -53,7 +53,7 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.messages import Actions, ArmPolicy, Statistics
+from discreet.learners.messages import LocalArmPolicy, Statistics
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.sources import Information, SourcePolicy
@@ -184,7 +184,7 @@ class KernelOffer(SignedOffer):
 
 
 @dataclass(frozen=True, eq=False)
-class KernelPolicy(KernelOffer, ArmPolicy):
+class KernelPolicy(KernelOffer, LocalArmPolicy):
     """Functions and partitions, of which a ticket picks one each (see the module).
 
     Attributes:
@@ -236,15 +236,6 @@ class KernelPolicy(KernelOffer, ArmPolicy):
         all_arms = self.arms_of_all(self.features(unit, self.used))
         arms = all_arms[np.arange(len(unit)), self.picked(tickets)[0]]
         return arms, (all_arms == arms[:, None]).mean(axis=1)
-
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> SignedReports:
-        return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from discreet.codec import Range, Shape, check_fields
-from discreet.learners.messages import Actions, ArmPolicy, Statistics
+from discreet.learners.messages import LocalArmPolicy, Statistics
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.signs import SignedOffer, SignedReports
@@ -261,7 +261,7 @@ class PlacedOffer(BinOffer, SignedOffer):
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionPolicy(PlacedOffer, ArmPolicy):
+class PartitionPolicy(PlacedOffer, LocalArmPolicy):
     """A tree, and for each of its leaves the probabilities with which arms are offered there.
 
     Attributes:
@@ -318,15 +318,6 @@ class PartitionPolicy(PlacedOffer, ArmPolicy):
         leaves = self.leaf_of(unit)
         arms = self.offered(tickets, leaves)
         return arms, self.offers[leaves, arms]
-
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> SignedReports:
-        return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
 
     def sums(self, reports: SignedReports) -> NodeSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""

@@ -39,7 +39,7 @@ import numpy as np
 
 from discreet.codec import Range, Shape
 from discreet.learners.baselines.gradients.models import LARGEST, Model
-from discreet.learners.messages import TICKETS, Actions, ArmPolicy, Reports, Statistics
+from discreet.learners.messages import TICKETS, LocalArmPolicy, Reports, Statistics
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Offer
@@ -265,7 +265,7 @@ class GradientOffer(Offer):
 
 
 @dataclass(frozen=True, eq=False)
-class GradientPolicy(GradientOffer, ArmPolicy):
+class GradientPolicy(GradientOffer, LocalArmPolicy):
     """The best arm under the averages; some explore (see the module).
 
     Attributes:
@@ -303,15 +303,6 @@ class GradientPolicy(GradientOffer, ArmPolicy):
         arms = np.where(explorers, given, best)
         share = self.exploring / self.arms
         return arms, np.where(arms == best, share + (1.0 - self.exploring), share)
-
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> GradientReports:
-        return self.reported(unit, actions.arms, rewards, actions.tickets, noise)
 
     def release(self, noise: str) -> Release | None:
         if not self.mechanism.private:
