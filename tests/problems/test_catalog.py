@@ -26,7 +26,7 @@ from discreet.validation import InvalidInput
 
 ADULT_LINE = "{age}, Private, 1, HS-grad, {edu}, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, {cls}"
 
-POINTS = ["bumps", "dose", "camelback", "styblinski_tang", "michalewicz"]
+POINTS = ["bumps", "dose", "linear_set", "camelback", "styblinski_tang", "michalewicz"]
 
 
 def adult_text(first_line: str = "", end: str = "") -> str:
@@ -69,7 +69,7 @@ def test_entries_are_complete() -> None:
     assert names == [
         *("exponential", "symmetric", "earnings", "adult", "table"),
         *("kernel_grid", "loan_quotes"),
-        *("bumps", "dose", "camelback", "styblinski_tang", "michalewicz"),
+        *("bumps", "dose", "linear_set", "camelback", "styblinski_tang", "michalewicz"),
         *LANDSCAPES,
         *SURFACES,
     ]

@@ -25,7 +25,7 @@ from discreet.problems.classification import (
     classification_from_table,
 )
 from discreet.problems.columns import Column, Number, Positive, columns_of
-from discreet.problems.decision_sets import BumpProblem, DoseProblem
+from discreet.problems.decision_sets import BumpProblem, DoseProblem, LinearSetProblem
 from discreet.problems.functions import (
     BENCHMARK,
     NOISES,
@@ -333,6 +333,14 @@ named(
     DoseProblem.source,
     candidates="feasible doses of each patient",
 )(DoseProblem)
+
+named(
+    "linear_set",
+    "everyone brings the same 100 points, rewards are linear; new in each replicate",
+    LinearSetProblem.source,
+    candidates="points of the set",
+    dimension="columns of a point",
+)(LinearSetProblem)
 
 _OFFERED = {
     "noise": f"the noise of a reward: {NOISES}",
