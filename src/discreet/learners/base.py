@@ -17,6 +17,8 @@ What every learner owes (tests/learners/contract.py checks all of it):
 * `update` only adds. What is published changes in `policy()` alone, and only after `batch_size`
   new reports; calling it again without new reports returns the same object. So no noise is ever
   drawn twice for one statistic.
+* Learners with the option `drift` believe what was reported less and less (forgetting.py); this
+  too happens in `policy()` alone.
 * Reports made under an older policy are added; none is lost silently. (Learners that start a bin
   afresh when it is split, as published, keep those for bins that were split but do not use them.)
 * Refused input (`InvalidInput`) leaves the learner as it was.

@@ -24,23 +24,24 @@ from __future__ import annotations
 
 from discreet.validation import InvalidInput, positive_number
 
-# As few people as that tell nothing before they are forgotten.
-LEAST_HALF_LIFE = 10.0
+# Fewer people tell nothing before they are forgotten; more are never counted.
+LEAST_HALF_LIFE, MOST_HALF_LIFE = 10.0, 2.0**53
 
 
 def half_life(drift: object) -> float | None:
     """The option `drift`, in people; None for rewards that stay as they are.
 
     Raises:
-        InvalidInput: for another value than None or a number of at least 10.
+        InvalidInput: for another value than None or a number from 10 to 2^53.
     """
     if drift is None:
         return None
     people = positive_number(drift, "drift")
-    if people < LEAST_HALF_LIFE:
+    if not LEAST_HALF_LIFE <= people <= MOST_HALF_LIFE:
         raise InvalidInput(
-            f"drift was {people:g}; it is after how many people a report counts half, at least "
-            f"{LEAST_HALF_LIFE:g}. Leave it out where rewards stay as they are."
+            f"drift was {people:g}; it is after how many people a report counts half, from "
+            f"{LEAST_HALF_LIFE:g} to {MOST_HALF_LIFE:g}. Leave it out where rewards stay as they "
+            "are."
         )
     return people
 
