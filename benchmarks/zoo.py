@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ import numpy as np
 import pandas as pd
 from zoo_cells import NO_PRIVACY, REFERENCES, TARGETS, Cell, Target, cells
 
-from discreet.experiments import ORACLE, Seed, Setting, frame_of, run_trials, simulate
+from discreet.experiments import ORACLE, Done, Seed, Setting, frame_of, run_trials, simulate
 from discreet.experiments.means import mean_and_error
 from discreet.validation import InvalidInput
 
@@ -84,7 +85,15 @@ def run(settings: Sequence[dict[str, Any]], asked: argparse.Namespace, runs: int
     """All runs of some cells, as one frame."""
     facts = [each["cell"].facts() for each in settings]
     done = run_trials(trial, settings, runs, asked.seed, asked.jobs, "setting by setting")
-    return frame_of(done, facts)
+    return frame_of(_counted(done, len(settings) * runs), facts)
+
+
+def _counted(done: Iterable[Done[Any]], total: int) -> Iterator[Done[Any]]:
+    """The same, with how many there were on the terminal."""
+    for number, each in enumerate(done, 1):
+        if sys.stderr.isatty() or number % 100 == 0:
+            print(f"{number:,} of {total:,} runs", end="\r", file=sys.stderr, flush=True)
+        yield each
 
 
 def summary(frame: pd.DataFrame) -> pd.DataFrame:
