@@ -40,12 +40,14 @@ from zoo_cells import NO_PRIVACY, REFERENCES, TARGETS, Cell, Target, cells
 
 from discreet.experiments import ORACLE, Done, Seed, Setting, frame_of, run_trials, simulate
 from discreet.experiments.means import mean_and_error
+from discreet.learners.defaults import Declared, usual_learner
 from discreet.validation import InvalidInput
 
 _KEYS = ["problem", "people", "kernel", "learner", "model", "epsilon"]
 _PLACE = ["problem", "people", "seed"]
 _LATE = 0.1
 _STUCK = 0.15
+_TENTH = 0.1  # what the usual learner may lose more than another
 _SLACK = 0.01  # of the range of rewards, a person
 _ENOUGH = 20_000  # people after whom nobody should lose to the best fixed arm
 
@@ -171,6 +173,42 @@ def print_zoo(table: pd.DataFrame) -> None:
     print(f"{worse} cells worse than uniform choice, {beaten} late worse than the best fixed arm")
 
 
+def usual_table(table: pd.DataFrame, settings: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """For each problem with arms and each budget, what the usual learner lost beside the best one.
+
+    A row has the usual learner, the one that lost least, and the ratio of their means.
+    """
+    problems = {(cell.place, cell.people): cell.load() for cell in (s["cell"] for s in settings)}
+    learners = table[~table["learner"].isin(REFERENCES) & (table["runs"] > 0)]
+    rows = []
+    for keys, own in learners.groupby(["problem", "people", "model", "epsilon"], sort=False):
+        place, people, model, _ = keys
+        problem = problems[place, people]
+        if problem.arms == 0:
+            continue
+        declared = Declared(model, problem.space, problem.domain.dimension, people)
+        mean = own.set_index("learner")["mean"]
+        usual, best = usual_learner(declared).learner, mean.idxmin()
+        # Where nothing can be lost, learners do not differ.
+        ratio = mean.get(usual, math.nan) / mean[best] if mean[best] > 0 else 1.0
+        names = ("problem", "people", "model", "epsilon", "usual", "best", "ratio")
+        rows.append(dict(zip(names, (*keys, usual, best, ratio), strict=True)))
+    return pd.DataFrame(rows)
+
+
+def print_usual(table: pd.DataFrame) -> None:
+    """Where the usual learner lost more than a tenth more than another, and the share by budget."""
+    behind = table[~(table["ratio"] <= 1.0 + _TENTH)]
+    for row in behind.to_dict("records"):
+        print(
+            f"usual learner behind: {row['problem']}, {row['people']:,} people, {row['model']} "
+            f"{row['epsilon']:g}: {row['usual']} lost {row['ratio']:.2f} of {row['best']}"
+        )
+    for (model, epsilon), own in table.groupby(["model", "epsilon"], sort=False):
+        share = (~(own["ratio"] <= 1.0 + _TENTH)).mean()
+        print(f"usual learner, {model} {epsilon:g}: behind on {share:.0%} of {len(own)} problems")
+
+
 def print_target(target: Target, frame: pd.DataFrame, asked: dict[str, float]) -> None:
     """A row of the targets: what was measured, and what is asked for."""
     cell = target.cell
@@ -256,6 +294,9 @@ def main() -> None:
     frame = run(settings, given, given.replicates or (2 if given.quick else 20))
     table = summary(frame)
     print_zoo(table)
+    usual = usual_table(table, settings)
+    if len(usual):
+        print_usual(usual)
     if given.out:
         from zoo_page import page
 
