@@ -260,9 +260,8 @@ def exact_information(tree: Tree, mass: FloatArray, sums: NodeSums) -> Informati
     people = sums.offered
     since = tree.within[tree.nodes] @ people[tree.leaves].sum(axis=1)
     outgrown = tree.nodes[_OUTGROWN * people[tree.nodes].sum(axis=1) < since]
-    precision = people / TEMPER
-    precision[outgrown] = 0.0
-    weighted = precision * sums.signed / np.maximum(people, 1.0)
+    precision, weighted = people / TEMPER, sums.signed / TEMPER
+    precision[outgrown] = weighted[outgrown] = 0.0
     if precision[tree.nodes].any():
         return leaf_information(tree, mass, precision, weighted)
     return Information(precision[tree.leaves].T, weighted[tree.leaves].T)
