@@ -56,7 +56,14 @@ from discreet.learners.partition.rules import (
     thompson_probabilities,
     worth_splitting,
 )
-from discreet.learners.partition.tree import Bins, Tree, splittable
+from discreet.learners.partition.tree import (
+    NEARLY_ALL,
+    Bins,
+    Tree,
+    same_boxes,
+    splittable,
+    trimmed,
+)
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
@@ -189,9 +196,9 @@ class Partition(
         now = self._decided.now
         tree, parts = now.tree, []
         roughness = now.roughness(now.ranked)[tree.leaves]
-        for place, old in enumerate(self._trees):
-            sums = self._sums.on(place, len(old))
-            masses = node_masses(old, sums)
+        known = [(old, self._sums.on(place, len(old))) for place, old in enumerate(self._trees)]
+        for old, sums in known:
+            masses = node_masses(old, sums, known[:-1] if old is tree else ())
             ranked = now.ranked if old is tree else now.rank(old)
             if self.budget.private:
                 seen = observations(old, sums, masses, now.roughness(ranked))
@@ -238,7 +245,7 @@ class Partition(
             # Bins that were made on the word of sources are too many for the target alone, and
             # length scales may be wrong.
             self._decide(believed=False, learn_at=self.people)
-            self._start_anew(((FIRST_LENGTH_SCALE,) * self.domain.dimension,))
+            self._start_anew(view, ((FIRST_LENGTH_SCALE,) * self.domain.dimension,))
             view, state = self._grown()
         elif first:
             view, state = self._grown()
@@ -254,11 +261,15 @@ class Partition(
             epsilon=self.budget.epsilon,
         )
 
-    def _start_anew(self, length_scales: tuple[tuple[float, ...], ...]) -> None:
-        """Begin again with one bin; what the target reported so far is carried over to it."""
-        decided, whole = self._decided, Bins.whole(self.domain.dimension, self.arms)
+    def _start_anew(self, view: View, length_scales: tuple[tuple[float, ...], ...]) -> None:
+        """Begin again with one bin, where nearly all people are; what the target reported so far
+        is carried over to it."""
+        decided = self._decided
+        tree = trimmed(decided.now.tree, view.mass)
+        bins = Bins(tree, np.ones((tree.leaf_count, self.arms), dtype=np.bool_))
+        mass = view.mass[same_boxes(decided.now.tree, tree)[0]][tree.leaves]
         self._decide(
-            now=ScaledBins(whole, np.ones(1), length_scales),
+            now=ScaledBins(bins, mass, length_scales),
             left_behind=(*decided.left_behind, decided.now.tree),
             started=(*decided.started, len(self._policies)),
         )
@@ -308,7 +319,7 @@ class Partition(
             ):
                 # Every tree that is left behind costs time for good: at most one a doubling.
                 self._decide(may_restart_at=2 * self.people)
-                self._start_anew(now.length_scales)
+                self._start_anew(view, now.length_scales)
                 return self._grown()
         before = self._decided.now
         state, scales = before.posterior(view.joint)
@@ -349,7 +360,11 @@ class Partition(
             chosen |= crowded(tree, self.people * mass, self.arms) & axes_left
             chosen &= tree.depth[tree.leaves] < rules.max_depth
             may_split = True
-        room = rules.max_bins - len(tree.leaves) if may_split else 0
+        if not may_split:
+            # A bin with nearly all the people of its parent is no finer than that.
+            parents = view.mass[np.maximum(tree.parent[tree.leaves], 0)]
+            chosen &= (mass > NEARLY_ALL * parents) & (tree.parent[tree.leaves] >= 0)
+        room = rules.max_bins - len(tree.leaves)
         if chosen.sum() > room:  # the bins with the most to gain come first
             worth = np.where(chosen, gaps[2][:, 0] * mass, -1.0)
             chosen[np.argsort(-worth)[max(room, 0) :]] = False

@@ -43,7 +43,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from discreet.learners.partition.policy import NodeSums
-from discreet.learners.partition.tree import Masses, Ranked, Tree, downwards, upwards
+from discreet.learners.partition.tree import Masses, Ranked, Tree, downwards, same_boxes, upwards
 from discreet.learners.sources import Information
 from discreet.validation import FloatArray, IntArray
 
@@ -171,10 +171,16 @@ _LEAST_VARIANCE = 0.02**2
 _LEAST_BLUR = 1e-9
 
 
-def node_masses(tree: Tree, sums: NodeSums) -> Masses:
-    """Masses (N,) that add up over the tree, from the root's, which is 1."""
-    weight, total = upwards(tree, sums.mass_weight[:, 0], sums.mass_sum[:, 0])
-    return downwards(tree, weight, total, np.array(1.0))
+def node_masses(
+    tree: Tree, sums: NodeSums, earlier: Sequence[tuple[Tree, NodeSums]] = ()
+) -> Masses:
+    """Masses (N,) that add up over the tree, from the root's, which is 1. What was reported on the
+    same boxes of `earlier` trees counts too."""
+    seen = np.stack([sums.mass_weight[:, 0], sums.mass_sum[:, 0]])
+    for old, there in earlier:
+        theirs, ours = same_boxes(old, tree)
+        seen[:, ours] += np.stack([there.mass_weight[theirs, 0], there.mass_sum[theirs, 0]])
+    return downwards(tree, *upwards(tree, *seen), np.array(1.0))
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ policies be used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -35,6 +35,8 @@ MOST_DEPTH = 32
 MOST_SPLITS = 50_000
 # This share of people is taken to be anywhere in the domain when ranks are worked out.
 _SPREAD_EVENLY = 0.05
+# A half with this share of its parent's people has nearly all of them.
+NEARLY_ALL = 0.95
 # Prior standard deviation of the share of a node's mass that falls into its left child.
 _SHARE_SD = 0.25
 # No child is believed to hold less than this share of its parent.
@@ -323,6 +325,31 @@ def upwards(tree: Tree, weight: FloatArray, total: FloatArray) -> tuple[FloatArr
         weight[parent] += precision
         total[parent] += precision * np.where(both, total[left] / low + total[right] / high, 0.0)
     return weight, total
+
+
+def trimmed(tree: Tree, mass: FloatArray) -> Tree:
+    """The cuts that left nearly all people on one side, from the root of `tree` down to the first
+    that did not; `mass` (N,) is that of all nodes."""
+    result, node, last = Tree.root(tree.dimension), 0, 0
+    while tree.axis[node] >= 0:
+        left = int(tree.left[node])
+        side = int(mass[left + 1] > mass[left])
+        if mass[left + side] < NEARLY_ALL * mass[node]:
+            break
+        result = result.split(np.array([last]), tree.axis[node : node + 1])
+        node, last = left + side, len(result) - 2 + side
+    return result
+
+
+@lru_cache(maxsize=16)
+def same_boxes(old: Tree, new: Tree) -> tuple[IntArray, IntArray]:
+    """The nodes of two trees that are the same boxes, (M,) of either."""
+    boxes = [
+        {box.tobytes(): node for node, box in enumerate(np.hstack([tree.lower, tree.upper]))}
+        for tree in (old, new)
+    ]
+    pairs = [(boxes[0][box], boxes[1][box]) for box in boxes[1] if box in boxes[0]]
+    return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
 
 def splittable(tree: Tree, nodes: IntArray, levels: tuple[int | None, ...]) -> BoolArray:
