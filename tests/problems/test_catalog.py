@@ -19,12 +19,14 @@ from discreet.problems.classification import (
 )
 from discreet.problems.functions import FunctionProblem, Michalewicz
 from discreet.problems.kernel_grid import BetaWeights, KernelGridProblem
+from discreet.problems.landscapes import LANDSCAPES
+from discreet.problems.surfaces import SURFACES
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
 ADULT_LINE = "{age}, Private, 1, HS-grad, {edu}, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, {cls}"
 
-POINTS = ["bumps", "dose", "camelback", "styblinski_tang", "michalewicz"]
+POINTS = ["bumps", "dose", "linear_set", "camelback", "styblinski_tang", "michalewicz"]
 
 
 def adult_text(first_line: str = "", end: str = "") -> str:
@@ -67,7 +69,9 @@ def test_entries_are_complete() -> None:
     assert names == [
         *("exponential", "symmetric", "earnings", "adult", "table"),
         *("kernel_grid", "loan_quotes"),
-        *("bumps", "dose", "camelback", "styblinski_tang", "michalewicz"),
+        *("bumps", "dose", "linear_set", "camelback", "styblinski_tang", "michalewicz"),
+        *LANDSCAPES,
+        *SURFACES,
     ]
     for entry in entries():
         assert entry.description
@@ -87,7 +91,9 @@ def test_option_lines_name_defaults() -> None:
     assert find_entry("table").option_lines()[0][1] == "required"
 
 
-@pytest.mark.parametrize("name", ["exponential", "symmetric", "kernel_grid", *POINTS])
+@pytest.mark.parametrize(
+    "name", ["exponential", "symmetric", "kernel_grid", *POINTS, *LANDSCAPES, *SURFACES]
+)
 def test_synthetic_defaults_match_their_entry(name, rng) -> None:
     problem, entry = load_problem(name), find_entry(name)
     assert problem.arm_names == entry.arms

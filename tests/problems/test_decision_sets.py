@@ -10,6 +10,7 @@ from discreet.problems.decision_sets import (
     BumpProblem,
     Bumps,
     DoseProblem,
+    LinearSetProblem,
     dose_means,
     exposure,
 )
@@ -151,3 +152,16 @@ def test_the_best_dose_depends_on_the_patient(rng) -> None:
     best = np.bincount(means.argmax(axis=1), minlength=8) / len(means)
     assert (best[1:] > 0.05).all()
     assert best.max() < 0.3
+
+
+def test_a_linear_set_is_the_same_for_everyone() -> None:
+    people = LinearSetProblem(7, 3).sample(2_000, np.random.default_rng(4))
+    assert people.contexts.shape == (2_000, 7, 3)
+    assert people.means is not None
+    np.testing.assert_array_equal(people.contexts, people.contexts[:1].repeat(2_000, axis=0))
+    np.testing.assert_allclose(np.linalg.norm(people.contexts[0], axis=1), 1.0)
+    columns = np.column_stack([people.contexts[0], np.ones(7)])
+    theta, *_ = np.linalg.lstsq(columns, people.means[0], rcond=None)
+    np.testing.assert_allclose(columns @ theta, people.means[0])
+    assert np.linalg.norm(theta[:3]) == pytest.approx(0.5)
+    assert np.abs(people.rewards.mean(axis=0) - people.means[0]).max() < 0.05

@@ -25,7 +25,7 @@ from discreet.problems.classification import (
     classification_from_table,
 )
 from discreet.problems.columns import Column, Number, Positive, columns_of
-from discreet.problems.decision_sets import BumpProblem, DoseProblem
+from discreet.problems.decision_sets import BumpProblem, DoseProblem, LinearSetProblem
 from discreet.problems.functions import (
     BENCHMARK,
     NOISES,
@@ -34,6 +34,7 @@ from discreet.problems.functions import (
     styblinski_tang,
 )
 from discreet.problems.kernel_grid import KernelGridProblem
+from discreet.problems.landscapes import LANDSCAPES
 from discreet.problems.real_data import (
     ADULT_CLASSES,
     ADULT_COLUMNS,
@@ -48,6 +49,7 @@ from discreet.problems.real_data import (
     read_adult,
     read_packaged,
 )
+from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
 from discreet.problems.table_files import read_table
 from discreet.problems.toml_words import Place, checked
@@ -332,6 +334,14 @@ named(
     candidates="feasible doses of each patient",
 )(DoseProblem)
 
+named(
+    "linear_set",
+    "everyone brings the same 100 points, rewards are linear; new in each replicate",
+    LinearSetProblem.source,
+    candidates="points of the set",
+    dimension="columns of a point",
+)(LinearSetProblem)
+
 _OFFERED = {
     "noise": f"the noise of a reward: {NOISES}",
     "grid": "offer a public grid with this many values on each axis (1 or 2 columns); None offers "
@@ -360,3 +370,17 @@ named(
     dimension=_DIMENSION,
     steepness="how narrow the valleys are",
 )(michalewicz)
+
+for _name, _landscape in LANDSCAPES.items():
+    _taken = inspect.signature(_landscape.build).parameters
+    named(
+        _name,
+        _landscape.description,
+        "Synthetic: the zoo of problems.",
+        **{option: _OFFERED[option] for option in _OFFERED if option in _taken},
+        **_landscape.meanings,
+    )(_landscape.build)
+for _name, _surface in SURFACES.items():
+    named(_name, _surface.description, "Synthetic: the zoo of problems.", **_surface.meanings)(
+        _surface.build
+    )

@@ -16,7 +16,7 @@ import numpy as np
 from discreet.action_space import DecisionSets
 from discreet.domain import Box
 from discreet.problems.base import People, Problem
-from discreet.problems.columns import Two
+from discreet.problems.columns import One, Two
 from discreet.validation import BoolArray, FloatArray, InvalidInput, whole_number
 
 # Dubey (2021), section 6.1.
@@ -129,6 +129,38 @@ def _polar(area: FloatArray, angle: FloatArray) -> FloatArray:
 # A sunflower: turning by the golden angle covers the ball evenly.
 _STEPS = np.arange(_LATTICE) + 0.5
 _BALL = _polar(_STEPS / _LATTICE, np.pi * (3.0 - np.sqrt(5.0)) * _STEPS)
+
+
+class LinearSetProblem(Problem):
+    """Everyone brings the same points, and the mean reward is linear: arms that share what is
+    learnt, without contexts.
+
+    Points are uniform on the unit sphere, f(x) = 1/2 + <theta, x> / 2 with theta uniform there
+    too; both are new in each sample. Rewards are Bernoulli with mean f.
+
+    Args:
+        candidates: the number of points, at least 2.
+        dimension: the number of their columns, at least 1.
+    """
+
+    source = "Synthetic: a linear function on the same points for everyone."
+
+    def __init__(self, candidates: Two = 100, dimension: One = 5) -> None:
+        self.candidates = whole_number(candidates, "candidates", minimum=2)
+        size = whole_number(dimension, "dimension", minimum=1)
+        self._space = DecisionSets(self.candidates)
+        self.domain = Box((-1.0,) * size, (1.0,) * size)
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        directions = rng.standard_normal((self.candidates + 1, self.domain.dimension))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        points, theta = directions[:-1], directions[-1]
+        values = np.clip(0.5 + 0.5 * points @ theta, 0.0, 1.0)
+        # Views: the same points and means for everyone take the room of one person.
+        sets = np.broadcast_to(points, (people, *points.shape))
+        means = np.broadcast_to(values, (people, len(values)))
+        return People.bernoulli(sets, means, rng)
 
 
 # Dose finding. All numbers below are invented for this example and are no medical advice.

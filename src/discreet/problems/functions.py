@@ -32,18 +32,20 @@ from discreet.validation import FloatArray, InvalidInput, number_from, whole_num
 Function = Callable[[FloatArray], FloatArray]
 
 BERNOULLI: Literal["bernoulli"] = "bernoulli"
-NOISES = 'a standard deviation of 0 or more, or "bernoulli"'
+UNEVEN: Literal["uneven"] = "uneven"
+NOISES = 'a standard deviation of 0 or more, "bernoulli", or "uneven" (.02 where f = 0 to .3 at 1)'
 
 
 def _declared_noise(value: object) -> object:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value == BERNOULLI or (number and 0.0 <= value < math.inf):  # type: ignore[operator]
+    if value in (BERNOULLI, UNEVEN) or (number and 0.0 <= value < math.inf):  # type: ignore[operator]
         return value
     raise ValueError(f"must be {NOISES}")
 
 
-Noise = Annotated[float | Literal["bernoulli"], PlainValidator(_declared_noise)]
+Noise = Annotated[float | Literal["bernoulli", "uneven"], PlainValidator(_declared_noise)]
 BENCHMARK = "Benchmark of Dubey (2021), section 6.2, scaled to [0, 1] by its extremes."
+_DUBEY = "benchmark of Dubey (2021), section 6.2"
 # Values may leave [0, 1], or pass the best value, by rounding only.
 _ROUNDING = 1e-9
 
@@ -58,7 +60,7 @@ class FunctionCrowd(Crowd):
             uniform on [0, 1) for Bernoulli rewards.
         function: points (n, d) -> values (n,).
         best: the largest value that can be reached.
-        noise: the standard deviation of rewards, or "bernoulli".
+        noise: the standard deviation of rewards, "bernoulli" or "uneven".
     """
 
     contexts: FloatArray
@@ -72,7 +74,8 @@ class FunctionCrowd(Crowd):
         draws = self.draws[start : start + len(values)]
         if self.noise == BERNOULLI:
             return (draws < values).astype(np.float64)
-        rewards: FloatArray = np.clip(values + self.noise * draws, 0.0, 1.0)
+        spread = 0.02 + 0.28 * values if self.noise == UNEVEN else self.noise
+        rewards: FloatArray = np.clip(values + spread * draws, 0.0, 1.0)
         return rewards
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
@@ -113,7 +116,8 @@ class FunctionProblem(Problem):
         domain: the public bounds of a point.
         best: the largest value of f over the domain. A `PublicSet` can do without: there regret
             is counted against its own best point, whatever `best` says.
-        noise: the standard deviation of a reward around f, or "bernoulli".
+        noise: the standard deviation of a reward around f, "bernoulli", or "uneven": a standard
+            deviation of .02 + .28 f.
         space: `PublicBox()` for every point of the domain, or a `PublicSet` of some of them (see
             `grid_of`).
         source: one sentence for reports.
@@ -138,10 +142,9 @@ class FunctionProblem(Problem):
             )
         self.function = function
         self.domain = domain
-        bernoulli = noise == BERNOULLI
-        self.noise: Noise = (
-            BERNOULLI if bernoulli else number_from(noise, "noise", 0.0, requirement=NOISES)
-        )
+        if not isinstance(noise, str) or noise not in (BERNOULLI, UNEVEN):
+            noise = number_from(noise, "noise", 0.0, requirement=NOISES)
+        self.noise: Noise = noise
         self._space = PublicBox() if space is None else space
         self.best = self._best(best)
         self.source = source
@@ -159,7 +162,7 @@ class FunctionProblem(Problem):
         allowed = "the largest value of the function over the domain, from 0 to 1"
         return number_from(best, "best", 0.0, 1.0, allowed)
 
-    def truth(self, points: FloatArray) -> FloatArray:
+    def truth(self, points: FloatArray) -> FloatArray | None:
         values: FloatArray = self.function(points)
         return values
 
@@ -261,12 +264,12 @@ def camelback(noise: Noise = 0.1, grid: Two | None = None) -> FunctionProblem:
     """The six-hump camelback function on [-2, 2] x [-1, 1].
 
     Args:
-        noise: the standard deviation of a reward, or "bernoulli".
+        noise: the standard deviation of a reward, "bernoulli" or "uneven".
         grid: the values on each axis of a public grid (41 gives the uniform regret 3293 of 10,000
             people); None for the whole box.
     """
     domain = Box((-2.0, -1.0), (2.0, 1.0))
-    return _benchmark(camelback_values, domain, noise, grid, "Six-hump camelback function")
+    return benchmark(camelback_values, domain, noise, grid, "Six-hump camelback function", _DUBEY)
 
 
 def styblinski_tang(
@@ -275,7 +278,9 @@ def styblinski_tang(
     """The Styblinski-Tang function on [-5, 5]^d; `noise` and `grid` as in `camelback`."""
     size = whole_number(dimension, "dimension", minimum=1)
     domain = Box((-5.0,) * size, (5.0,) * size)
-    return _benchmark(styblinski_tang_values, domain, noise, grid, "Styblinski-Tang function")
+    return benchmark(
+        styblinski_tang_values, domain, noise, grid, "Styblinski-Tang function", _DUBEY
+    )
 
 
 def michalewicz(
@@ -284,18 +289,16 @@ def michalewicz(
     """The Michalewicz function on [0, pi]^d; `noise` and `grid` as in `camelback`."""
     function = Michalewicz(dimension, steepness)
     domain = Box((0.0,) * dimension, (math.pi,) * dimension)
-    return _benchmark(function, domain, noise, grid, "Michalewicz function")
+    return benchmark(function, domain, noise, grid, "Michalewicz function", _DUBEY)
 
 
-def _benchmark(
-    function: Function, domain: Box, noise: Noise, grid: int | None, name: str
+def benchmark(
+    function: Function, domain: Box, noise: Noise, grid: int | None, name: str, origin: str
 ) -> FunctionProblem:
+    """A named function with best value 1 on the whole box, or on a grid of it."""
     space = None if grid is None else grid_of(domain, grid)
     offered = "the whole box" if grid is None else f"a grid of {grid} values on each axis"
-    source = (
-        f"{name} in {domain.dimension} dimensions on {offered}, benchmark of Dubey (2021), "
-        "section 6.2."
-    )
+    source = f"{name} in {domain.dimension} dimensions on {offered}, {origin}."
     return FunctionProblem(function, domain, 1.0, noise, space, source)
 
 

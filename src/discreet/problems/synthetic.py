@@ -64,9 +64,7 @@ class SyntheticProblem(Problem):
 
     def under(self, contexts: ContextSampler) -> SyntheticProblem:
         """The same mean rewards for people with another law of contexts."""
-        return SyntheticProblem(
-            self._means, contexts, self.domain.dimension, self.arms, self.source
-        )
+        return type(self)(self._means, contexts, self.domain.dimension, self.arms, self.source)
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)

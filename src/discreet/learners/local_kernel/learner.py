@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import Common
+from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.local_kernel.cells import Cells
 from discreet.learners.local_kernel.features import (
     MOST_COLUMNS,
@@ -80,6 +81,7 @@ class LocalKernel(
         density: "learned" from the reports, or "uniform" if contexts are known to be uniform.
         batch: least number of reports between two policies.
         growth: later, that number is this share of all reports so far.
+        drift: after how many people a report counts half; None where rewards do not change.
     """
 
     name: ClassVar[str] = "local_kernel"
@@ -109,6 +111,7 @@ class LocalKernel(
         density: str = "learned",
         batch: int = 50,
         growth: float = 0.01,
+        drift: float | None = None,
         **common: Unpack[Common],
     ) -> None:
         if isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
@@ -122,6 +125,7 @@ class LocalKernel(
         self.density = density
         self.batch = whole_number(batch, "batch", minimum=1)
         self.growth = positive_number(growth, "growth")
+        self.drift = half_life(drift)
         self.features = CosineFeatures.of(domain.levels, self.arms)
         self._likely = Likely(Smooth.first(domain.dimension))
         self._densities = {}
@@ -129,7 +133,7 @@ class LocalKernel(
 
     @property
     def batch_size(self) -> int:
-        return max(self.batch, int(self._published_at * self.growth))
+        return longest(self.drift, max(self.batch, int(self._published_at * self.growth)))
 
     def source_batch(self, name: str) -> int:
         return max(self.batch, int(self.source_total * 2.0 * self.growth))
@@ -161,14 +165,19 @@ class LocalKernel(
 
     def _posterior(self, *, alone: bool = False) -> KernelPosterior:
         """From the reports of the target, and of all sources that are believed unless `alone`."""
-        information = self._sums.information if alone else self._joint
+        information = self._own if alone else self._joint
         return KernelPosterior.of(self.features, self._likely.prior(self.features), information)
+
+    @property
+    def _own(self) -> Information:
+        """What the target says."""
+        return self._sums.information.scaled(sharpness(self.drift, self.people))
 
     @property
     def _joint(self) -> Information:
         """What the target and all sources that are heard say together."""
         sources = [source.sums.information for source in self._heard.values()]
-        return reduce(add, sources, self._sums.information)
+        return reduce(add, sources, self._own)
 
     def _learn(self) -> None:
         """Look for likelier hyperparameters."""
@@ -188,7 +197,7 @@ class LocalKernel(
         def evidence(information: Information) -> float:
             return KernelPosterior.of(self.features, prior, information).evidence
 
-        return believe(self._sums.information, sources, evidence)
+        return believe(self._own, sources, evidence)
 
     def _review(self, version: int) -> bool:
         """Before a policy of the target: compare evidence when it is time. Whether a source was

@@ -23,6 +23,7 @@ import numpy as np
 from discreet.action_space import ArmPoints
 from discreet.domain import Box
 from discreet.learners.base import Common, check_options
+from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.partition.policy import (
     NodeSums,
     PartitionPolicy,
@@ -159,6 +160,7 @@ class Partition(
     Args:
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
         rules: when it acts.
+        drift: after how many people a report counts half; None where rewards do not change.
     """
 
     name: ClassVar[str] = "partition"
@@ -177,12 +179,14 @@ class Partition(
         budget: Local | NonPrivate,
         *,
         rules: Rules | None = None,
+        drift: float | None = None,
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, arms, budget, **common)
         if rules is not None and not isinstance(rules, Rules):
             raise InvalidInput(f"rules was {rules!r}; pass Rules(...).")
         self.rules = rules or Rules()
+        self.drift = half_life(drift)
         whole, first = ScaledBins.whole(domain.dimension, self.arms), self.rules.first_learning
         self._decided = Decisions(whole, whole, (), (), first, first, False)
 
@@ -191,7 +195,8 @@ class Partition(
 
     @property
     def batch_size(self) -> int:
-        return max(self.rules.batch, int(self._published_at * self.rules.growth))
+        usual = max(self.rules.batch, int(self._published_at * self.rules.growth))
+        return longest(self.drift, usual)
 
     def source_batch(self, name: str) -> int:
         return max(self.rules.batch, int(self.source_total * 2.0 * self.rules.growth))
@@ -247,7 +252,8 @@ class Partition(
             if old is not tree:
                 information = projected(information, old, tree, roughness)
             parts.append(information)
-        target, shared = reduce(add, parts), self._decided.shared.tree
+        target = reduce(add, parts).scaled(sharpness(self.drift, self.people))
+        shared = self._decided.shared.tree
         sources = {
             name: projected(information, shared, tree, roughness)
             for name, information in self._of_sources().items()
@@ -367,6 +373,9 @@ class Partition(
         mass = view.mass[tree.leaves]
         gaps = gap, spread, variation = rivals(state, active)
         behind = gap > rules.caution * spread + rules.margin * variation
+        if self.drift is not None:
+            # Nobody would find out that it is the best by now.
+            behind[:] = False
         if view.belief.trust:
             # Nothing is given up for good on the word of sources alone, which may yet contradict.
             own_gap, own_spread, _ = rivals(now.posterior(view.target)[0], active)
@@ -429,8 +438,10 @@ class Partition(
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        check_options(cls.name, options, [field.name for field in fields(Rules)])
-        return {"rules": Rules(**options)}
+        rules = [field.name for field in fields(Rules)]
+        check_options(cls.name, options, [*rules, "drift"])
+        given = {name: value for name, value in options.items() if name != "drift"}
+        return {"rules": Rules(**given), "drift": options.get("drift")}
 
     def _options(self) -> dict[str, Any]:
-        return asdict(self.rules)
+        return {**asdict(self.rules), "drift": self.drift}

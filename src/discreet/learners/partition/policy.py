@@ -30,7 +30,7 @@ their arms are private too: there T is the number of people, and masses are thos
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar
@@ -119,6 +119,11 @@ class NodeSums:
             return self
         return NodeSums(*(np.pad(array, [(0, more), (0, 0)]) for array in vars(self).values()))
 
+    def faded(self, share: float) -> NodeSums:
+        """After people count `share` of what they did (learners/forgetting.py): an average S / T
+        stays what it was, and its variance R / T^2 grows by 1 / share."""
+        return NodeSums(*(share * array for array in vars(self).values()))
+
     def __add__(self, other: NodeSums) -> NodeSums:
         nodes = max(len(self), len(other))
         pairs = zip(
@@ -156,6 +161,9 @@ class PartitionStatistics(Statistics):
         pairs = zip_longest(self.trees, other.trees)
         trees = (b if a is None else a if b is None else a + b for a, b in pairs)
         return PartitionStatistics(tuple(trees), **self.tally(other))
+
+    def faded(self, share: float) -> PartitionStatistics:
+        return replace(self, trees=tuple(sums.faded(share) for sums in self.trees))
 
     def on(self, place: int, nodes: int) -> NodeSums:
         """The sums on one of the trees, which has so many nodes."""
