@@ -47,7 +47,7 @@ def crowd(seed: int) -> People:
 def later(name: str, budget: Budget, drift: float | None) -> float:
     """The regret of the second half; that of choosing at random is 450."""
     learner = make(name, budget, drift)
-    values = run_learner(learner, crowd(0), np.random.default_rng(1), SimulatedNoise(2))
+    values = run_learner(learner, crowd(0), np.random.default_rng(3), SimulatedNoise(4))
     return float(values[CHANGE:].sum())
 
 
