@@ -263,7 +263,7 @@ _SMOOTH = {"kernel": "RBF(length_scale=0.3)", "reward_noise": 0.25}
 _ROUGH = {"kernel": "Matern(length_scale=0.3, nu=2.5)", "reward_noise": 0.25}
 _GRID = Cell("kernel_grid", "released_thompson", 100_000, "joint", 1.0, 1e-5)
 _TWENTY = {"arms": 20}
-_HALF_LIFE = {"drift": 10_000.0}
+_HALF_LIFE = {"drift": 2_500.0}
 _HALF_OF_UNIFORM = 4139.0  # of the second half of 40,000 people
 
 
