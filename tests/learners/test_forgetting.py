@@ -105,6 +105,25 @@ def test_sums_fade_by_the_people_who_came(name: str) -> None:
         np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", FORGETFUL[:2])
+def test_sources_fade_with_the_targets_people(name: str) -> None:
+    learner: Any = make(name, Local(2.0), 400.0)
+    rng, noise = np.random.default_rng(0), SimulatedNoise(1)
+    learner.open_source("past", 2.0)
+    contexts, arms = rng.random((300, 1)), rng.integers(0, 2, 300)
+    reports = learner.source_policy("past").report(contexts, arms, 1.0 * arms, noise)
+    learner.update_source(reports)
+    whole = learner.source("past").sums
+    policy = learner.policy()
+    actions, _ = policy.act(contexts, rng)
+    learner.update(policy.report(contexts, actions, 1.0 * arms, noise))
+    assert learner.source("past").sums is whole  # nothing is forgotten before anybody came
+    learner.policy()
+    for have, want in zip(arrays(learner.source("past").sums), arrays(whole), strict=True):
+        np.testing.assert_allclose(have, 0.5 ** (300 / 400) * want, rtol=1e-12)
+    assert learner.source_people("past") == 300
+
+
 @pytest.mark.parametrize("name", FORGETFUL)
 def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -> None:
     learner = make(name, Local(2.0), 300.0)
