@@ -17,7 +17,7 @@ from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments import run_learner
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.posterior import CELL_COUNTS, most_cells
+from discreet.learners.local_kernel.questions import CELL_COUNTS, most_cells
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode

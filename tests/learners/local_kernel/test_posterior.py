@@ -16,6 +16,7 @@ from discreet.learners.local_kernel.posterior import (
     SCALES,
     KernelPosterior,
     Likely,
+    MixedPosterior,
     Smooth,
     likely,
     used_features,
@@ -73,6 +74,38 @@ def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
         own = covariance[arm * size : (arm + 1) * size, arm * size : (arm + 1) * size]
         exact = np.sqrt(np.einsum("nm,mk,nk->n", phi, own, phi))
         assert np.allclose(deviations[:, arm], exact, atol=1e-9)
+
+
+def test_a_mixture_has_the_mean_and_covariance_of_its_parts() -> None:
+    """Against the second moments of all coefficients, worked out one part at a time."""
+    rows, seen = measurements(60)
+    information = Information(rows.T @ rows, rows.T @ seen)
+    smooths = [SMOOTH, Smooth((0.2, 0.2)), Smooth((3.2, 3.2), 1.0)]
+    shares = np.array([0.5, 0.3, 0.2])
+    mixed = MixedPosterior.of(
+        [KernelPosterior.of(FEATURES, smooth, information) for smooth in smooths], shares
+    )
+    total = 2 * len(FEATURES)
+    first, second = np.zeros(total), np.zeros((total, total))
+    for smooth, share in zip(smooths, shares, strict=True):
+        places, _ = columns(smooth)
+        mean, covariance = brute_force(smooth, rows, seen)
+        first[places] += share * mean
+        second[np.ix_(places, places)] += share * (covariance + np.outer(mean, mean))
+    at = np.concatenate([arm * len(FEATURES) + mixed.used for arm in range(2)])
+    exact = (second - np.outer(first, first))[np.ix_(at, at)]
+    assert np.allclose(mixed.mean.ravel(), first[at], atol=1e-9)
+    assert np.allclose(mixed.covariance_times(np.eye(len(at))), exact, atol=1e-9)
+    phi = FEATURES(np.random.default_rng(2).random((5, 2)), mixed.used)
+    size = len(mixed.used)
+    for arm in range(2):
+        own = exact[arm * size : (arm + 1) * size, arm * size : (arm + 1) * size]
+        assert np.allclose(
+            mixed.deviations(phi)[:, arm] ** 2, np.einsum("nm,mk,nk->n", phi, own, phi), atol=1e-9
+        )
+    drawn = mixed.draws(20_000, np.random.default_rng(3))
+    scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
+    assert np.abs((drawn @ drawn.T / 20_000 - exact) / scale).max() < 0.1
 
 
 def test_without_reports_it_is_the_prior() -> None:
@@ -210,8 +243,14 @@ def test_what_is_likely_is_ranked_and_adds_up() -> None:
     ]
     assert math.log(found.weights[0] / found.weights[1]) == pytest.approx(worth[0] - worth[1])
     rng = np.random.default_rng(0)
-    drawn = [found.draw(rng) for _ in range(4000)]
-    assert drawn.count(found.best) / 4000 == pytest.approx(found.weights[0], abs=0.04)
+    share = 0.0
+    for _ in range(400):
+        smooths, shares = found.draw(3, rng)
+        assert len(set(smooths)) == len(smooths) <= 3
+        assert shares.sum() == pytest.approx(1.0)
+        share += dict(zip(smooths, shares, strict=True)).get(found.best, 0.0) / 400
+    # The likeliest takes its probability of the shares, rounded up or down to thirds each time.
+    assert share == pytest.approx(found.weights[0], abs=0.04)
 
 
 def test_neighbours() -> None:

@@ -11,25 +11,14 @@ Features whose prior variance is below 1e-4 of the whole are left out.
 | used     | (m,)   | the features that are used, of M                               |
 | mean     | (K, m) | posterior mean of theta                                        |
 
-What the next people are asked follows from it.
-
-*Arm functions* are posterior draws with deviations shrunk by 0.3 or 0.7 (Thompson sampling).
-
-*Sign functions* ask about what is uncertain and matters: delta = S v, with S the posterior
-covariance and v = sum over points x of sqrt(weight(x)) z_x phi(x) on arm A(x), for independent
-normal z. So delta is a draw from N(0, S W S) for W = sum of weight phi phi'. The weight of x is 0.9
-times its importance, how much a draw's best arm beats the arm that is best on average there, and
-0.1 times its share of people.
-
-*Cells* hold equal weight. With more of them a report says more precisely where something was seen,
-and more rarely the truth. Their number is the one with the largest expected information
-sum_j (a_j' delta)^2 P_j about directions delta other than the one that was asked.
+Length scales are uncertain for long, and under one that is too long the learner is sure of what is
+wrong. So what is asked and who gets which arm follow from several posteriors mixed by the
+probabilities of their hyperparameters (`MixedPosterior`), of which mean and covariance are taken.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -37,10 +26,7 @@ import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 
 from discreet.codec import Range
-from discreet.learners.local_kernel.cells import MOST_CELLS, Cells
-from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
-from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelOffer
+from discreet.learners.local_kernel.features import CosineFeatures
 from discreet.learners.sources import Information
 from discreet.validation import FloatArray, IntArray
 
@@ -158,6 +144,79 @@ class KernelPosterior:
         return np.stack(columns, axis=1)
 
 
+@dataclass(frozen=True, eq=False)
+class MixedPosterior:
+    """The mean and the covariance of a mixture of posteriors.
+
+    With weights w_h, means m_h and covariances S_h the mean is m = sum w_h m_h and the covariance
+    sum w_h (S_h + (m_h - m)(m_h - m)').
+
+    | array   | shape    | meaning                                             |
+    |---------|----------|-----------------------------------------------------|
+    | weights | (H,)     | w_h, adding up to 1                                 |
+    | used    | (m,)     | the features that any of the parts uses             |
+    | mean    | (K, m)   | m                                                   |
+    | apart   | (H, K m) | m_h - m                                             |
+    """
+
+    parts: tuple[KernelPosterior, ...]
+    weights: FloatArray
+    used: IntArray
+    mean: FloatArray
+    apart: FloatArray
+
+    @classmethod
+    def of(cls, parts: Sequence[KernelPosterior], weights: FloatArray) -> MixedPosterior:
+        used = np.unique(np.concatenate([part.used for part in parts]))
+        arms = parts[0].arms
+        means = np.zeros((len(parts), arms * len(used)))
+        for part, mean in zip(parts, means, strict=True):
+            mean.reshape(arms, -1)[:, np.searchsorted(used, part.used)] = part.mean
+        mean = weights @ means
+        return cls(tuple(parts), weights, used, mean.reshape(arms, -1), means - mean)
+
+    @property
+    def arms(self) -> int:
+        return len(self.mean)
+
+    def _places(self, part: KernelPosterior) -> IntArray:
+        """Where the coefficients of a part are among all K m."""
+        at = np.searchsorted(self.used, part.used)
+        places: IntArray = (np.arange(self.arms)[:, None] * len(self.used) + at).ravel()
+        return places
+
+    def draws(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Deviations from the mean (K m, F): each part gives its share of the draws, in an order
+        without pattern."""
+        drawn = np.zeros((self.mean.size, count))
+        share = (rng.permutation(count) + rng.random()) / count
+        origin = np.searchsorted(np.cumsum(self.weights)[:-1], share, side="right")
+        for number, part in enumerate(self.parts):
+            mine = np.flatnonzero(origin == number)
+            normals = rng.standard_normal((len(part.deviation), len(mine)))
+            drawn[:, mine] = self.apart[number][:, None]
+            drawn[np.ix_(self._places(part), mine)] += part.draws(normals)
+        return drawn
+
+    def covariance_times(self, vectors: FloatArray) -> FloatArray:
+        """S V for the covariance S and V (K m, F)."""
+        product: FloatArray = self.apart.T @ (self.weights[:, None] * (self.apart @ vectors))
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            places = self._places(part)
+            product[places] += weight * part.covariance_times(vectors[places])
+        return product
+
+    def deviations(self, phi: FloatArray) -> FloatArray:
+        """(n, K) standard deviations of 2 f - 1 at contexts with features (n, m)."""
+        variance = np.zeros((len(phi), self.arms))
+        for part, weight, apart in zip(self.parts, self.weights, self.apart, strict=True):
+            own = part.deviations(phi[:, np.searchsorted(self.used, part.used)])
+            shift = phi @ apart.reshape(self.arms, -1).T
+            variance += weight * (own**2 + shift**2)
+        deviations: FloatArray = np.sqrt(variance)
+        return deviations
+
+
 @dataclass(frozen=True)
 class Likely:
     """Hyperparameters that the reports make likely.
@@ -178,9 +237,12 @@ class Likely:
     def best(self) -> Smooth:
         return self.candidates[0]
 
-    def draw(self, rng: np.random.Generator) -> Smooth:
-        """One of them, by its probability."""
-        return self.candidates[int(rng.choice(len(self.candidates), p=self.weights))]
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[list[Smooth], FloatArray]:
+        """At most so many of them, drawn evenly by their probabilities, and their shares."""
+        ends = np.cumsum(self.weights)
+        at = np.searchsorted(ends, (np.arange(count) + rng.random()) * (ends[-1] / count))
+        drawn, times = np.unique(np.minimum(at, len(ends) - 1), return_counts=True)
+        return [self.candidates[place] for place in drawn], times / count
 
 
 def likely(features: CosineFeatures, start: Smooth, information: Information) -> Likely:
@@ -204,127 +266,3 @@ def likely(features: CosineFeatures, start: Smooth, information: Information) ->
     kept = [smooth for smooth in ranked if worth(smooth) > worth(best) - _LOG_RATIO]
     chances = np.exp([worth(smooth) - worth(best) for smooth in kept])
     return Likely(tuple(kept), tuple((chances / chances.sum()).tolist()))
-
-
-FUNCTIONS, PARTITIONS = 32, 8
-SHRINKING = (0.3, 0.7)
-_IMPORTANCE = 0.9
-# Largest absolute coefficient of a sign function, whose size says nothing.
-_DIRECTION_SIZE = 4.0
-CELL_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
-
-
-@dataclass(frozen=True, eq=False)
-class Questions:
-    """Functions at the integration points, and what they are made of.
-
-    Attributes:
-        values: (F, K, m) coefficients of arm functions.
-        directions: (F, K, m) coefficients of sign functions.
-        weights: (Q,) how much each point matters; they add up to 1.
-    """
-
-    values: FloatArray
-    directions: FloatArray
-    weights: FloatArray
-
-    @classmethod
-    def draw(
-        cls,
-        posterior: KernelPosterior,
-        phi: FloatArray,
-        mass: FloatArray,
-        rng: np.random.Generator,
-        shrinking: tuple[float, ...] = SHRINKING,
-    ) -> Questions:
-        """New functions, for points with features (Q, m) and shares of people (Q,)."""
-        arms, size = posterior.mean.shape
-        points = len(phi)
-        factors = np.resize(np.array(shrinking), FUNCTIONS)
-        normals = rng.standard_normal((arms * size, FUNCTIONS)) * factors
-        drawn = posterior.mean.ravel()[:, None] + posterior.draws(normals)
-        values = round_coefficients(drawn.T.reshape(FUNCTIONS, arms, size))
-        drawn_values = (phi @ values.reshape(-1, size).T).reshape(points, FUNCTIONS, arms)
-        chosen = drawn_values.argmax(axis=2)  # (Q, F)
-        best = np.take_along_axis(drawn_values, chosen[..., None], axis=2)[..., 0].mean(axis=1)
-        gain = np.maximum(best - (phi @ posterior.mean.T).max(axis=1), 0.0) * mass
-        importance = gain / gain.sum() if gain.sum() > 0.0 else mass
-        weights = _IMPORTANCE * importance + (1.0 - _IMPORTANCE) * mass
-
-        z = rng.standard_normal((FUNCTIONS, points)) * np.sqrt(weights)
-        sums = np.stack([(z * np.equal(chosen.T, arm)) @ phi for arm in range(arms)], axis=1)
-        delta = posterior.covariance_times(sums.reshape(FUNCTIONS, -1).T).T
-        largest = np.maximum(np.abs(delta).max(axis=1, keepdims=True), 1e-300)
-        directions = round_coefficients(delta * (_DIRECTION_SIZE / largest))
-        return cls(values, directions.reshape(values.shape), weights)
-
-    def beginning_with(self, others: Questions, count: int) -> Questions:
-        """The same with the first so many functions of others."""
-        return Questions(
-            values=np.concatenate([others.values[:count], self.values[count:]]),
-            directions=np.concatenate([others.directions[:count], self.directions[count:]]),
-            weights=self.weights,
-        )
-
-
-def most_cells(epsilon: float) -> int:
-    """Beyond 1.5 times the number with the largest mutual information, more never pay."""
-    usual = 0.5 * math.exp(min(epsilon, 20.0))
-    return min(MOST_CELLS, max(1, int(1.5 * max(1.0, math.floor(usual)))))
-
-
-def expected_information(measured: Measurements, questions: Questions, used: IntArray) -> float:
-    """What reports in these cells are expected to tell: sum_j P_j (a_j' delta)^2, the mean over all
-    sign functions delta but the one that was asked, over every fourth pair of functions."""
-    partitions, count = measured.shown.shape
-    functions, arms, _ = questions.directions.shape
-    total = 0.0
-    for place, function in enumerate(range(0, functions, 4)):
-        partition = place % partitions
-        vectors = measured.vectors(
-            np.full(count, function), np.full(count, partition), np.arange(count)
-        )
-        others = np.zeros((functions - 1, arms, vectors.shape[1] // arms))
-        others[:, :, used] = np.delete(questions.directions, function, axis=0)
-        seen = vectors @ others.reshape(functions - 1, -1).T
-        squares = float((measured.shown[partition][:, None] * seen**2).sum())
-        total += squares / (functions - 1)
-    return total
-
-
-# Cells are cut anew for every so many policies, into a number that is chosen every so many.
-CELLS_EVERY, COUNT_EVERY = 4, 20
-
-
-def next_cells(
-    before: Sequence[KernelOffer],
-    counts: Sequence[int],
-    cut: Callable[[int], Cells],
-    policy: Callable[..., KernelOffer],
-    questions: Questions,
-) -> Cells:
-    """The cells of the next policy, those of the last one most of the time.
-
-    When it is time, cells in the number with the largest expected information.
-
-    Args:
-        before: the policies so far.
-        counts: the numbers of cells that are allowed, increasing.
-        cut: makes so many cells.
-        policy: makes the next one, with the `cells` that it is given.
-        questions: those of the next one.
-    """
-    version = len(before)
-    if version % CELLS_EVERY:
-        return before[-1].cells
-    if version % COUNT_EVERY:
-        return cut(before[-1].cells.count)
-    if version > COUNT_EVERY and before[-1].cells.count in counts:
-        at = counts.index(before[-1].cells.count)
-        counts = counts[max(at - 1, 0) : at + 2]  # the neighbours of the present number
-    candidates = [cut(count) for count in counts]
-    if len(candidates) == 1:
-        return candidates[0]
-    offers = [policy(cells=cells) for cells in candidates]
-    worth = [expected_information(Measurements(o), questions, o.used) for o in offers]
-    return candidates[int(np.argmax(worth))]
