@@ -64,6 +64,9 @@ from discreet.privacy.frequency import k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 _LEAST_DOUBT = 0.01
+# After so many policies hyperparameters are learnt, and then for every so many; before the first,
+# so that several are believed from the start.
+_LEARNT_AT, _LEARN_EVERY = (0, 2, 5, 8, 12, 18), 25
 # Evidence is compared anew for every so many policies of the target.
 _REVIEW_EVERY = 4
 # Arms are told apart about as readily as halves of an axis.
@@ -260,7 +263,7 @@ class LocalKernel(
         if self.density == "learned":
             density = self._density_of(self._target)
         lost = self._review(version)
-        if _learning_due(version) or lost or (version == 0 and self.source_total):
+        if _learning_due(version) or lost:
             self._learn()
         rng = np.random.default_rng([self.public_seed, version, 2])
         posterior = self._mixed(_MIXED, rng, self._reviewed.doubt)
@@ -299,7 +302,7 @@ class LocalKernel(
         density = self._density_of(source, stretch)
         if self.people == 0 and self.source_total:  # later the target's policies see to it
             published = sum(len(other.policies) for other in self._sources.values())
-            if published == 0 or _learning_due(published):
+            if _learning_due(published):
                 self._learn()
         place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
@@ -343,7 +346,7 @@ def _cutting(
 
 def _learning_due(policies: int) -> bool:
     """Whether hyperparameters are learnt again after so many policies."""
-    return policies in (5, 12) or (policies > 0 and policies % 25 == 0)
+    return policies in _LEARNT_AT or policies % _LEARN_EVERY == 0
 
 
 def source_cell_counts(arms: int, epsilon: float) -> list[int]:
