@@ -14,7 +14,8 @@ from discreet.learners.local_kernel.features import CosineFeatures, grid_of
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior, Smooth
+from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
+from discreet.learners.local_kernel.prior import Smooth
 from discreet.learners.local_kernel.questions import Hearing, Stakes, _Answers
 from discreet.learners.sources import Information
 from discreet.privacy import Local
@@ -35,7 +36,9 @@ def belief(reports: int) -> MixedPosterior:
     seen = np.random.default_rng(2).standard_normal(reports)
     information = Information(rows.T @ rows, rows.T @ seen)
     smooths = [Smooth((0.4,)), Smooth((0.2,), 2.0)]
-    parts = [KernelPosterior.of(FEATURES, smooth, information) for smooth in smooths]
+    parts = [
+        KernelPosterior.of(FEATURES, smooth.prior(FEATURES), information) for smooth in smooths
+    ]
     return MixedPosterior.of(parts, np.array([0.7, 0.3]))
 
 
@@ -144,7 +147,7 @@ def untried() -> MixedPosterior:
     mean = np.zeros((ARMS, size))
     mean[:, 0] = [-0.8, 0.4, 0.0]
     information = Information(precision, precision @ mean.ravel())
-    part = KernelPosterior.of(FEATURES, Smooth((0.4,)), information)
+    part = KernelPosterior.of(FEATURES, Smooth((0.4,)).prior(FEATURES), information)
     return MixedPosterior.of([part], np.ones(1))
 
 

@@ -40,13 +40,8 @@ from discreet.learners.local_kernel.policy import (
     KernelSourcePolicy,
     KernelStatistics,
 )
-from discreet.learners.local_kernel.posterior import (
-    KernelPosterior,
-    Likely,
-    MixedPosterior,
-    Smooth,
-    likely,
-)
+from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
+from discreet.learners.local_kernel.prior import Likely, Smooth, likely
 from discreet.learners.local_kernel.questions import (
     CELL_COUNTS,
     PARTITIONS,
@@ -64,15 +59,14 @@ from discreet.privacy.frequency import k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 _LEAST_DOUBT = 0.01
-# After so many policies hyperparameters are learnt, and then for every so many; before the first,
-# so that several are believed from the start.
-_LEARNT_AT, _LEARN_EVERY = (0, 2, 5, 8, 12, 18), 25
 # Evidence is compared anew for every so many policies of the target.
 _REVIEW_EVERY = 4
 # Arms are told apart about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
 # Under so many hyperparameters functions are believed, and are predicted.
 _MIXED, _MIXED_TO_PREDICT = 4, 8
+# Hyperparameters are learnt after so many policies, and then every so many.
+_LEARNING_FIRST, _LEARNING_EVERY = (2, 4, 6, 9, 12, 16, 20), 25
 # A density is moved at most this many times as far as reports say.
 _MOST_STRETCH = 3.0
 
@@ -136,7 +130,7 @@ class LocalKernel(
         self.growth = positive_number(growth, "growth")
         self.drift = half_life(drift)
         self.features = CosineFeatures.of(domain.levels, self.arms)
-        self._likely = Likely.first(domain.dimension)
+        self._likely = Likely(Smooth.first(domain.dimension))
         self._densities = {}
         self._reviewed = Belief({}, (), 0.0)
 
@@ -175,7 +169,7 @@ class LocalKernel(
     def _posterior(self, smooth: Smooth, *, alone: bool = False) -> KernelPosterior:
         """From the reports of the target, and of all sources that are believed unless `alone`."""
         information = self._own if alone else self._joint
-        return KernelPosterior.of(self.features, smooth, information)
+        return KernelPosterior.of(self.features, smooth.prior(self.features), information)
 
     def _mixed(self, count: int, rng: np.random.Generator, doubt: float = 0.0) -> MixedPosterior:
         """Posteriors under at most so many likely hyperparameters; with the probability `doubt`
@@ -207,13 +201,21 @@ class LocalKernel(
 
     def _learn(self) -> None:
         """Look for likelier hyperparameters."""
-        self._likely = likely(self.features, self._likely.best, self._joint)
+        information = self._joint
+
+        def evidence(smooth: Smooth) -> float:
+            prior = smooth.prior(self.features)
+            return KernelPosterior.of(self.features, prior, information).evidence
+
+        self._likely = likely(self._likely.best, evidence)
 
     def _belief(self) -> Belief:
         sources = {name: source.sums.information for name, source in self._heard.items()}
 
+        prior = self._likely.best.prior(self.features)
+
         def evidence(information: Information) -> float:
-            return KernelPosterior.of(self.features, self._likely.best, information).evidence
+            return KernelPosterior.of(self.features, prior, information).evidence
 
         return believe(self._own, sources, evidence)
 
@@ -346,7 +348,7 @@ def _cutting(
 
 def _learning_due(policies: int) -> bool:
     """Whether hyperparameters are learnt again after so many policies."""
-    return policies in _LEARNT_AT or policies % _LEARN_EVERY == 0
+    return policies in _LEARNING_FIRST or (policies > 0 and policies % _LEARNING_EVERY == 0)
 
 
 def source_cell_counts(arms: int, epsilon: float) -> list[int]:

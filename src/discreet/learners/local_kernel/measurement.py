@@ -69,6 +69,11 @@ class Measurements:
         self._wrong, self._gain = cell_probabilities(policy.mechanism)
         self.shown = reported_shares(policy.mechanism, self._cells, self._weights)
 
+    @property
+    def functions(self) -> int:
+        """F, how many pairs of functions there are."""
+        return len(self._policy.directions)
+
     def vectors(self, function: IntArray, partition: IntArray, cell: IntArray) -> FloatArray:
         """(U, K M) the vectors a of these combinations, by arm and then by feature."""
         arms, phi = self._policy.arms, self._grid.phi

@@ -297,8 +297,10 @@ def most_cells(epsilon: float) -> int:
     return min(MOST_CELLS, max(1, int(1.5 * max(1.0, math.floor(usual)))))
 
 
-# Cells are cut anew for every so many policies, into a number that is chosen every so many.
+# Cells are cut anew for every so many policies, into a number that is chosen every so many, and
+# at first, while most is learnt, whenever they are cut. Later it changes by a step at a time.
 CELLS_EVERY, COUNT_EVERY = 4, 20
+_LATER = 60
 
 
 def next_cells(
@@ -320,9 +322,9 @@ def next_cells(
     version = len(before)
     if version % CELLS_EVERY:
         return before[-1].cells
-    if version % COUNT_EVERY:
+    if version > COUNT_EVERY and version % COUNT_EVERY:
         return cut(before[-1].cells.count)
-    if version > COUNT_EVERY and before[-1].cells.count in counts:
+    if version > _LATER and before[-1].cells.count in counts:
         at = counts.index(before[-1].cells.count)
         counts = counts[max(at - 1, 0) : at + 2]  # the neighbours of the present number
     if len(counts) == 1:
