@@ -16,7 +16,7 @@ from discreet.experiments import run_learner
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.local_kernel.posterior import most_cells
+from discreet.learners.local_kernel.questions import most_cells
 from discreet.learners.messages import TICKETS, Policy
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Local, SimulatedNoise

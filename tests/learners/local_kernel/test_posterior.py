@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from discreet.domain import unit_cube
 from discreet.learners.local_kernel.features import CosineFeatures
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.posterior import KernelPosterior, expected_information
-from discreet.learners.local_kernel.prior import Prior, Smooth
+from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
+from discreet.learners.local_kernel.prior import Smooth
 from discreet.learners.sources import Information
-from discreet.privacy import Local, SimulatedNoise
 from discreet.validation import FloatArray
-
-from .scene import random_policy
 
 FEATURES = CosineFeatures.of((None, None), 2)
 SMOOTH = Smooth((0.4, 0.8), 2.0)
@@ -32,18 +26,12 @@ def measurements(count: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
     return rows, rng.standard_normal(count)
 
 
-def prior_of(smooth: Smooth) -> Prior:
-    return Prior.of(*smooth.variances(FEATURES))
-
-
 def columns(smooth: Smooth) -> tuple[np.ndarray, FloatArray]:
     """Which of all K M coefficients a posterior holds, and their prior covariance."""
-    own, common = smooth.variances(FEATURES)
-    used = prior_of(smooth).used
-    places = np.concatenate([arm * len(FEATURES) + used for arm in range(2)])
-    covariance = np.kron(np.eye(2), np.diag(own[used])) + np.kron(
-        np.ones((2, 2)), np.diag(common[used])
-    )
+    prior = smooth.prior(FEATURES)
+    places = np.concatenate([arm * len(FEATURES) + prior.used for arm in range(2)])
+    covariance = np.kron(np.eye(2), np.diag(prior.own))
+    covariance += np.kron(np.ones((2, 2)), np.diag(prior.common))
     return places, covariance
 
 
@@ -62,7 +50,7 @@ def brute_force(
 def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
     rows, seen = measurements(count)
     found = KernelPosterior.of(
-        FEATURES, prior_of(smooth), Information(rows.T @ rows, rows.T @ seen)
+        FEATURES, smooth.prior(FEATURES), Information(rows.T @ rows, rows.T @ seen)
     )
     mean, covariance = brute_force(smooth, rows, seen)
     assert found.arms == 2
@@ -82,10 +70,43 @@ def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
         assert np.allclose(deviations[:, arm], exact, atol=1e-9)
 
 
+def test_a_mixture_has_the_mean_and_covariance_of_its_parts() -> None:
+    """Against the second moments of all coefficients, worked out one part at a time."""
+    rows, seen = measurements(60)
+    information = Information(rows.T @ rows, rows.T @ seen)
+    smooths = [SMOOTH, ALIKE, Smooth((0.2, 0.2))]
+    shares = np.array([0.5, 0.3, 0.2])
+    mixed = MixedPosterior.of(
+        [KernelPosterior.of(FEATURES, smooth.prior(FEATURES), information) for smooth in smooths],
+        shares,
+    )
+    total = 2 * len(FEATURES)
+    first, second = np.zeros(total), np.zeros((total, total))
+    for smooth, share in zip(smooths, shares, strict=True):
+        places, _ = columns(smooth)
+        mean, covariance = brute_force(smooth, rows, seen)
+        first[places] += share * mean
+        second[np.ix_(places, places)] += share * (covariance + np.outer(mean, mean))
+    at = np.concatenate([arm * len(FEATURES) + mixed.used for arm in range(2)])
+    exact = (second - np.outer(first, first))[np.ix_(at, at)]
+    assert np.allclose(mixed.mean.ravel(), first[at], atol=1e-9)
+    assert np.allclose(mixed.covariance_times(np.eye(len(at))), exact, atol=1e-9)
+    phi = FEATURES(np.random.default_rng(2).random((5, 2)), mixed.used)
+    size = len(mixed.used)
+    for arm in range(2):
+        own = exact[arm * size : (arm + 1) * size, arm * size : (arm + 1) * size]
+        assert np.allclose(
+            mixed.deviations(phi)[:, arm] ** 2, np.einsum("nm,mk,nk->n", phi, own, phi), atol=1e-9
+        )
+    drawn = mixed.draws(20_000, np.random.default_rng(3))
+    scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
+    assert np.abs((drawn @ drawn.T / 20_000 - exact) / scale).max() < 0.1
+
+
 def test_without_reports_it_is_the_prior() -> None:
     size = 2 * len(FEATURES)
     found = KernelPosterior.of(
-        FEATURES, prior_of(SMOOTH), Information(np.zeros((size, size)), np.zeros(size))
+        FEATURES, SMOOTH.prior(FEATURES), Information(np.zeros((size, size)), np.zeros(size))
     )
     assert (found.mean == 0.0).all()
     assert found.evidence == 0.0
@@ -99,7 +120,7 @@ def test_without_reports_it_is_the_prior() -> None:
 def test_draws_scatter_as_the_posterior_says() -> None:
     rows, seen = measurements(50)
     found = KernelPosterior.of(
-        FEATURES, prior_of(SMOOTH), Information(rows.T @ rows, rows.T @ seen)
+        FEATURES, SMOOTH.prior(FEATURES), Information(rows.T @ rows, rows.T @ seen)
     )
     _, covariance = brute_force(SMOOTH, rows, seen)
     normals = np.random.default_rng(3).standard_normal((len(covariance), 20_000))
@@ -119,40 +140,9 @@ def test_evidence_is_the_likelihood_of_what_was_measured(count: int) -> None:
         a = rows[:, places]
         law = multivariate_normal(np.zeros(count), a @ prior @ a.T + np.eye(count))
         found = KernelPosterior.of(
-            FEATURES, prior_of(smooth), Information(rows.T @ rows, rows.T @ seen)
+            FEATURES, smooth.prior(FEATURES), Information(rows.T @ rows, rows.T @ seen)
         )
         offsets.append(law.logpdf(seen) - found.evidence)
     assert np.ptp(offsets) < 1e-7 * count
     exact = -0.5 * (seen @ seen + count * math.log(2.0 * math.pi))
     assert offsets[0] == pytest.approx(exact)
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_what_cells_tell_is_the_variance_of_what_is_measured(count: int) -> None:
-    """By brute force: the prior covariance in full, and the probability of every cell."""
-    policy = random_policy(count=count, arms=2, used=range(20))
-    measured = Measurements(policy)
-    own, common = ALIKE.variances(FEATURES)
-    prior = Prior.of(own, common)
-    size = 2 * len(FEATURES)
-    nothing = Information(np.zeros((size, size)), np.zeros(size))
-    posterior = KernelPosterior.of(FEATURES, prior, nothing)
-    places, covariance = columns(ALIKE)
-    cells = np.arange(count)
-    vectors = measured.vectors(np.zeros(count, int), np.zeros(count, int), cells)[:, places]
-    expected = sum(
-        measured.shown[0, cell] * vectors[cell] @ covariance @ vectors[cell] for cell in cells
-    )
-    assert expected_information(measured, posterior) == pytest.approx(expected)
-
-
-def test_three_columns_in_eight_cells_tell_more_than_in_one() -> None:
-    """Levels are asked about first, yet cells say where rewards vary."""
-    learner = LocalKernel(unit_cube(3), 2, Local(4.0), public_seed=3)
-    for batch in range(8):
-        contexts = np.random.default_rng(batch).random((50, 3))
-        policy = learner.policy()
-        actions, _ = policy.act(contexts, np.random.default_rng(100 + batch))
-        noise = SimulatedNoise(batch)
-        learner.update(policy.report(contexts, actions, np.full(50, 0.5), noise))
-    assert learner.policy().cells.count >= 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from itertools import product
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ def evidence_of(features: CosineFeatures, information: Information) -> Callable[
     """The evidence of each prior."""
 
     def evidence(smooth: Smooth) -> float:
-        prior = Prior.of(*smooth.variances(features))
+        prior = smooth.prior(features)
         return KernelPosterior.of(features, prior, information).evidence
 
     return evidence
@@ -53,38 +52,22 @@ def test_the_root_is_that_of_the_covariance() -> None:
     assert np.allclose(prior.root_times(np.arange(15.0), 3), root @ np.arange(15.0))
 
 
-def test_before_reports_it_is_the_mean_over_all_length_scales() -> None:
-    """Columns are independent, and each matters with the probability that two of d have."""
-    for dimension, matters in ((1, 0.9), (3, 2 / 3), (6, 1 / 3)):
-        features = CosineFeatures.of((None,) * dimension, 2)
-        weight = {value: 1.0 - matters if value == FLAT else matters / 3 for value in LENGTH_SCALES}
-        whole = np.zeros(len(features))
-        for length_scales in product(LENGTH_SCALES, repeat=dimension):
-            chance = math.prod(weight[value] for value in length_scales)
-            whole += chance * features.variances(length_scales, 1.0)
-        assert np.allclose(features.mean_variances(), whole, rtol=1e-9)
-        prior = Likely(Smooth.first(dimension)).prior(features)
-        share = np.mean(SHARES)
-        assert np.allclose(prior.own, (1.0 - share) * whole[prior.used])
-        assert np.allclose(prior.common, share * whole[prior.used])
-        exact = sum(math.log(weight[value]) for value in (0.2, *(FLAT,) * (dimension - 1)))
-        assert Smooth((0.2, *(FLAT,) * (dimension - 1))).log_prior == pytest.approx(exact)
-
-
-def test_the_prior_is_the_mean_over_what_is_likely() -> None:
-    pair = (Smooth((0.2, 3.2), 2.0, level=0.8), Smooth((0.4, 0.8), surface=0.8))
-    prior = Likely(pair[0], pair, (0.75, 0.25)).prior(FEATURES)
-    expected = [
-        0.75 * first + 0.25 * second
-        for first, second in zip(*(smooth.variances(FEATURES) for smooth in pair), strict=True)
-    ]
-    assert np.allclose(prior.own, expected[0][prior.used])
-    assert np.allclose(prior.common, expected[1][prior.used])
+def test_each_column_matters_with_the_probability_that_two_of_d_have() -> None:
+    for dimension, matters in ((1, 0.9), (3, 2 / 3), (6, 1 / 3), (20, 0.1)):
+        smooth = Smooth((0.2, *(FLAT,) * (dimension - 1)))
+        exact = math.log(matters / 3) + (dimension - 1) * math.log(1.0 - matters)
+        assert smooth.log_prior == pytest.approx(exact)
+        rng = np.random.default_rng(0)
+        drawn, shares = Likely(Smooth.first(dimension)).draw(2000, rng)
+        assert np.allclose(shares, 1 / 2000)
+        counts = [sum(value < FLAT for value in each.length_scales) for each in drawn]
+        assert np.mean(counts) == pytest.approx(matters * dimension, abs=0.15)
+        assert {each.level for each in drawn} == {each.surface for each in drawn} == set(SHARES)
 
 
 def test_features_that_hardly_vary_are_left_out() -> None:
     for smooth in (Smooth((0.2, 0.2)), Smooth((0.2, 3.2)), Smooth((3.2, 3.2), 2.0)):
-        prior = Prior.of(*smooth.variances(FEATURES))
+        prior = smooth.prior(FEATURES)
         used, variance = prior.used, prior.own + prior.common
         everything = FEATURES.variances(smooth.length_scales, smooth.scale)
         rest = np.delete(everything, used)
@@ -92,9 +75,7 @@ def test_features_that_hardly_vary_are_left_out() -> None:
         assert (rest < 1e-4 * everything.sum()).all()
         assert used[0] == 0
     assert len(used) < 20
-    counts = [
-        len(Prior.of(*Smooth((value, value)).variances(FEATURES)).used) for value in LENGTH_SCALES
-    ]
+    counts = [len(Smooth((value, value)).prior(FEATURES).used) for value in LENGTH_SCALES]
     assert counts == sorted(counts, reverse=True)
 
 
@@ -176,6 +157,15 @@ def test_what_is_likely_is_ranked_and_adds_up() -> None:
     evidence = evidence_of(FEATURES, random_sums())
     worth = [evidence(smooth) + smooth.log_prior for smooth in found.candidates[:2]]
     assert math.log(found.weights[0] / found.weights[1]) == pytest.approx(worth[0] - worth[1])
+    rng = np.random.default_rng(0)
+    share = 0.0
+    for _ in range(400):
+        smooths, shares = found.draw(3, rng)
+        assert len(set(smooths)) == len(smooths) <= 3
+        assert shares.sum() == pytest.approx(1.0)
+        share += dict(zip(smooths, shares, strict=True)).get(found.best, 0.0) / 400
+    # The likeliest takes its probability of the shares, rounded up or down to thirds each time.
+    assert share == pytest.approx(found.weights[0], abs=0.04)
 
 
 def test_few_of_many_columns_are_found_to_matter() -> None:

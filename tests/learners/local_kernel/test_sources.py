@@ -159,7 +159,7 @@ def test_trust_is_a_ratio_of_evidence() -> None:
     learner = hear(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)
     source, target = learner.source("source 0").sums.information, learner._sums.information
-    prior = learner._likely.prior(learner.features)
+    prior = learner._likely.best.prior(learner.features)
     one, two, both = (
         KernelPosterior.of(learner.features, prior, information).evidence
         for information in (source, target, source + target)
@@ -168,17 +168,22 @@ def test_trust_is_a_ratio_of_evidence() -> None:
     assert learner.source_trust()["source 0"] == pytest.approx(expected)
 
 
-def test_doubt_leaves_functions_to_the_target() -> None:
-    """Before anyone of the target came, the doubt is that of the prior."""
+def test_doubt_is_part_of_what_is_believed() -> None:
+    """Before anyone of the target came, the doubt is that of the prior: with this probability
+    nothing is known."""
     learner = hear(made(4), truth, 600, 6.0, 76)
     learner.policy()
-    assert learner._reviewed.doubt == pytest.approx(1.0 - 1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS)))
-    # Two of 32 functions know nothing yet; the others agree on the best arm.
+    doubt = learner._reviewed.doubt
+    assert doubt == pytest.approx(1.0 - 1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS)))
+    sure, doubting = (learner._mixed(4, np.random.default_rng(0), share) for share in (0.0, doubt))
+    assert np.array_equal(sure.used, doubting.used)
+    assert np.allclose(doubting.mean, (1.0 - doubt) * sure.mean)
+    phi = learner.features(np.random.default_rng(0).random((50, 2)), sure.used)
+    assert (doubting.deviations(phi) > sure.deviations(phi)).all()
+    # What is believed most still decides who gets which arm.
     points = np.random.default_rng(0).random((500, 2))
-    phi = learner.features(points, learner.policy().used)
-    arms = learner.policy().arms_of_all(phi)
-    right = (arms == truth(points).argmax(axis=1)[:, None]).mean(axis=0)
-    assert right[:2].max() < right[2:].mean() - 0.2
+    shares = learner.policy().probabilities(points)
+    assert shares[np.arange(500), truth(points).argmax(axis=1)].mean() > 0.7
 
 
 def test_malformed_policies_are_refused() -> None:

@@ -134,11 +134,6 @@ class CosineFeatures:
         """(M,) prior variances for length scales l (d,) and a scale."""
         return scale * _spectrum(self, tuple(length_scales))
 
-    def mean_variances(self) -> FloatArray:
-        """(M,) prior variances, the mean over all length scales, for scale 1."""
-        axes = [_mean_axis_spectrum(levels_of, self.dimension) for levels_of in self.levels]
-        return _product_spectrum(self, axes)
-
 
 def column_matters(dimension: int) -> float:
     """The prior probability of each of d columns that it matters."""
@@ -167,18 +162,12 @@ def _cosines(x: FloatArray, most: int) -> FloatArray:
 @lru_cache(maxsize=4096)
 def _spectrum(features: CosineFeatures, length_scales: tuple[float, ...]) -> FloatArray:
     """(M,) prior variances for scale 1."""
-    axes = [_axis_spectrum(*pair) for pair in zip(length_scales, features.levels, strict=True)]
-    variance = _product_spectrum(features, axes)
-    variance.flags.writeable = False
-    return variance
-
-
-def _product_spectrum(features: CosineFeatures, axes: Sequence[FloatArray]) -> FloatArray:
-    """(M,) prior variances from the spectrum of each axis."""
     variance = np.full(len(features), VARYING_VARIANCE)
-    for axis, weights in enumerate(axes):
+    for axis, length_scale in enumerate(length_scales):
+        weights = _axis_spectrum(length_scale, features.levels[axis])
         variance = variance * weights[features._index[:, axis]]
     variance[0] += CONSTANT_VARIANCE
+    variance.flags.writeable = False
     return variance
 
 

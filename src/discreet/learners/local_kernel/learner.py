@@ -7,14 +7,14 @@ it costs privacy; a wrong density or prior costs regret, never privacy.
 
 Reports of a source measure the same coefficients. Their sums are kept apart from the target's and
 from each other, and added for as long as the source is believed. With the probability that those
-which are believed contradict the target, functions are drawn as if there were no source.
+which are believed contradict the target, what is believed is what it says alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import Any, ClassVar, Unpack
 
@@ -40,21 +40,22 @@ from discreet.learners.local_kernel.policy import (
     KernelSourcePolicy,
     KernelStatistics,
 )
-from discreet.learners.local_kernel.posterior import (
+from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
+from discreet.learners.local_kernel.prior import Likely, Smooth, likely
+from discreet.learners.local_kernel.questions import (
     CELL_COUNTS,
-    COUNT_EVERY,
-    FUNCTIONS,
     PARTITIONS,
-    KernelPosterior,
+    Hearing,
     Questions,
+    Stakes,
     most_cells,
     next_cells,
 )
-from discreet.learners.local_kernel.prior import Likely, Prior, Smooth, likely
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
+from discreet.privacy.frequency import k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 _LEAST_DOUBT = 0.01
@@ -62,6 +63,8 @@ _LEAST_DOUBT = 0.01
 _REVIEW_EVERY = 4
 # Arms are told apart about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
+# Under so many hyperparameters functions are believed, and are predicted.
+_MIXED, _MIXED_TO_PREDICT = 4, 8
 # Hyperparameters are learnt after so many policies, and then every so many.
 _LEARNING_FIRST, _LEARNING_EVERY = (2, 4, 6, 9, 12, 16, 20), 25
 # A density is moved at most this many times as far as reports say.
@@ -163,10 +166,27 @@ class LocalKernel(
 
     # What is known.
 
-    def _posterior(self, *, alone: bool = False) -> KernelPosterior:
+    def _posterior(self, smooth: Smooth, *, alone: bool = False) -> KernelPosterior:
         """From the reports of the target, and of all sources that are believed unless `alone`."""
         information = self._own if alone else self._joint
-        return KernelPosterior.of(self.features, self._likely.prior(self.features), information)
+        return KernelPosterior.of(self.features, smooth.prior(self.features), information)
+
+    def _mixed(self, count: int, rng: np.random.Generator, doubt: float = 0.0) -> MixedPosterior:
+        """Posteriors under at most so many likely hyperparameters; with the probability `doubt`
+        that the sources do not share the target's functions, from the target's reports alone."""
+        smooths, shares = self._likely.draw(count, rng)
+        parts = [self._posterior(smooth) for smooth in smooths]
+        if doubt > _LEAST_DOUBT:
+            parts += [self._posterior(smooth, alone=True) for smooth in smooths]
+            shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
+        return MixedPosterior.of(parts, shares)
+
+    @property
+    def _left(self) -> int:
+        """How many people are still to come that what is learnt now is good for. Without a horizon
+        as many are expected as came, and a thousand."""
+        expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
+        return longest(self.drift, max(expected, 1), share=1.0 / math.log(2.0))
 
     @property
     def _own(self) -> Information:
@@ -184,7 +204,7 @@ class LocalKernel(
         information = self._joint
 
         def evidence(smooth: Smooth) -> float:
-            prior = Prior.of(*smooth.variances(self.features))
+            prior = smooth.prior(self.features)
             return KernelPosterior.of(self.features, prior, information).evidence
 
         self._likely = likely(self._likely.best, evidence)
@@ -192,7 +212,7 @@ class LocalKernel(
     def _belief(self) -> Belief:
         sources = {name: source.sums.information for name, source in self._heard.items()}
 
-        prior = self._likely.prior(self.features)
+        prior = self._likely.best.prior(self.features)
 
         def evidence(information: Information) -> float:
             return KernelPosterior.of(self.features, prior, information).evidence
@@ -225,7 +245,8 @@ class LocalKernel(
 
         In the units of rewards; for plots, and for whoever decides without exploring.
         """
-        posterior = self._posterior()
+        rng = np.random.default_rng(self.public_seed)
+        posterior = self._mixed(_MIXED_TO_PREDICT, rng)
         phi = self.features(self.domain.to_unit(contexts), posterior.used)
         width = self.reward_bounds.upper - self.reward_bounds.lower
         mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
@@ -244,34 +265,33 @@ class LocalKernel(
         if self.density == "learned":
             density = self._density_of(self._target)
         lost = self._review(version)
-        if _learning_due(version) or lost or (version == 0 and self.source_total):
+        if _learning_due(version) or lost:
             self._learn()
         rng = np.random.default_rng([self.public_seed, version, 2])
-        posterior = self._posterior()
+        posterior = self._mixed(_MIXED, rng, self._reviewed.doubt)
         grid = grid_of(self.public_seed, version, self.features)
-        mass = grid.weights(density)
-        phi = grid.phi[:, posterior.used]
-        questions = Questions.draw(posterior, phi, mass, rng)
-        if self._reviewed.doubt > _LEAST_DOUBT:
-            # As many functions from the target's own posterior as there is doubt.
-            own = Questions.draw(self._posterior(alone=True), phi, mass, rng)
-            questions = questions.beginning_with(own, math.ceil(self._reviewed.doubt * FUNCTIONS))
-        policy = partial(
-            KernelPolicy,
+        mass, phi = grid.weights(density), grid.phi[:, posterior.used]
+        stakes = Stakes.of(posterior, phi, mass, rng)
+
+        def ask(cells: Cells) -> Questions:
+            mechanism = k_ary_response(cells.count, self.budget.epsilon)
+            hearing = Hearing.of(cells, mechanism, grid.points, mass)
+            return stakes.questions(hearing, self._left, rng)
+
+        scales = np.array(self._likely.best.length_scales)
+        cut = _cutting(grid.points, stakes.weights, scales, self.domain.levels, rng)
+        counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.epsilon)]
+        cells = next_cells(self._policies, counts, cut, ask)
+        questions = ask(cells)
+        return KernelPolicy(
             **self.policy_header(),
             used=posterior.used,
             values=questions.values.astype(np.float32),
             directions=questions.directions.astype(np.float32),
+            cells=cells,
             density=density,
             epsilon=self.budget.epsilon,
         )
-        scales = np.array(self._likely.best.length_scales)
-        cut = _cutting(grid.points, questions.weights, scales, self.domain.levels, rng)
-        counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.epsilon)]
-        cells = next_cells(self._policies, counts, cut, policy, posterior)
-        if version % COUNT_EVERY == 0:  # cut anew: the very cells that looked best did so by chance
-            cells = cut(cells.count)
-        return policy(cells=cells)
 
     def _publish_source(
         self, source: Stream[KernelSourcePolicy, KernelStatistics]
@@ -284,29 +304,35 @@ class LocalKernel(
         density = self._density_of(source, stretch)
         if self.people == 0 and self.source_total:  # later the target's policies see to it
             published = sum(len(other.policies) for other in self._sources.values())
-            if published == 0 or _learning_due(published):
+            if _learning_due(published):
                 self._learn()
         place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
-        posterior = self._posterior()
+        posterior = self._mixed(_MIXED, rng)
         grid = grid_of(self.public_seed, version, self.features).with_arms(self.arms)
         share = density[grid.bins].reshape(-1, self.arms)
-        mass = share.sum(axis=1) / share.sum()
-        questions = Questions.draw(posterior, grid.phi[:, posterior.used], mass, rng)
-        policy = partial(
-            KernelSourcePolicy,
-            **self.source_header(source),
-            used=posterior.used,
-            directions=questions.directions.astype(np.float32),
-            density=density,
-        )
+        share = share / share.sum()
+        stakes = Stakes.of(posterior, grid.phi[:, posterior.used], share.sum(axis=1), rng)
+
+        def ask(cells: Cells) -> Questions:
+            mechanism = k_ary_response(cells.count, source.budget.epsilon)
+            hearing = Hearing.of(cells, mechanism, grid.points, share.ravel())
+            return stakes.source_questions(hearing, share, rng)
+
         # Cells are to weigh the same to whom they matter: contexts by their weight, and arms by how
         # often the people of the source there were given them.
-        weights = (questions.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
+        weights = (stakes.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
         scales = np.array([*self._likely.best.length_scales, _ARM_LENGTH_SCALE])
         cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
         counts = source_cell_counts(self.arms, source.budget.epsilon)
-        return policy(cells=next_cells(source.policies, counts, cut, policy, posterior))
+        cells = next_cells(source.policies, counts, cut, ask)
+        return KernelSourcePolicy(
+            **self.source_header(source),
+            used=posterior.used,
+            directions=ask(cells).directions.astype(np.float32),
+            cells=cells,
+            density=density,
+        )
 
 
 def _cutting(

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from discreet.learners.local_kernel.policy import KernelOffer, KernelStatistics
 from discreet.learners.signs import SignedReports
+from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray
 
 # Vectors are rounded to this grid, so sums over millions of reports are exact: they are the same in
@@ -27,6 +28,23 @@ from discreet.validation import FloatArray, IntArray
 _GRID = 2.0**-12
 # A cell in which no integration point lies has at least this mass.
 _LEAST_MASS = 1e-6
+
+
+def cell_probabilities(mechanism: SignedSubsetSelection) -> tuple[float, float]:
+    """2 b, how often a wrong cell is reported, and how much more often the true one is."""
+    wrong = 2.0 * mechanism.other_probability if mechanism.bins > 1 else 0.0
+    return wrong, mechanism.true_probability + mechanism.false_probability - wrong
+
+
+def reported_shares(
+    mechanism: SignedSubsetSelection, cells: IntArray, mass: FloatArray
+) -> FloatArray:
+    """(C, G) how often each cell is reported, for rows of the grid in cells (C, R) that stand for
+    shares of people (R,)."""
+    wrong, gain = cell_probabilities(mechanism)
+    masses = np.stack([np.bincount(row, mass, minlength=mechanism.bins) for row in cells])
+    shown: FloatArray = wrong + gain * np.maximum(masses, _LEAST_MASS)
+    return shown
 
 
 class Measurements:
@@ -48,11 +66,8 @@ class Measurements:
         self._signs = policy.signs_of_all(phi, self._arms)
         self._cells = policy.cells.locate_all(self._grid.points)
         self._weights = self._grid.weights(policy.density)
-        mechanism, count = policy.mechanism, policy.cells.count
-        mass = np.stack([np.bincount(row, self._weights, minlength=count) for row in self._cells])
-        self._wrong = 2.0 * mechanism.other_probability if count > 1 else 0.0
-        self._gain = mechanism.true_probability + mechanism.false_probability - self._wrong
-        self.shown: FloatArray = self._wrong + self._gain * np.maximum(mass, _LEAST_MASS)
+        self._wrong, self._gain = cell_probabilities(policy.mechanism)
+        self.shown = reported_shares(policy.mechanism, self._cells, self._weights)
 
     @property
     def functions(self) -> int:

@@ -1,4 +1,4 @@
-"""The Gaussian posterior of all arms' coefficients, and the questions that follow from it.
+"""The Gaussian posterior of all arms' coefficients, and the evidence for length scales.
 
 A report is one noisy linear measurement t = a' theta + e with E[e^2] = 1, so the sums
 J = sum a a' and b = sum t a say all: precision D^-1 + J and mean (D^-1 + J)^-1 b, where D is the
@@ -10,35 +10,20 @@ prior covariance (prior.py) and L its root. With R R' = I + L J L the log eviden
 | used     | (m,)   | the features that are used, of M                               |
 | mean     | (K, m) | posterior mean of theta                                        |
 
-What the next people are asked follows from it.
-
-*Arm functions* are posterior draws with deviations shrunk by 0.3 or 0.7 (Thompson sampling).
-
-*Sign functions* ask about what is uncertain and matters: delta = S v, with S the posterior
-covariance and v = sum over points x of sqrt(weight(x)) z_x phi(x) on arm A(x), for independent
-normal z. So delta is a draw from N(0, S W S) for W = sum of weight phi phi'. The weight of x is 0.9
-times its importance, how much a draw's best arm beats the arm that is best on average there, and
-0.1 times its share of people.
-
-*Cells* hold equal weight. With more of them a report says more precisely where something was seen,
-and more rarely the truth. Their number is the one with the largest expected information about
-everything that is uncertain, sum_j P_j a_j' S a_j. Information about what was asked alone would
-keep one cell while levels are asked about, and say nothing of where rewards vary.
+Length scales are uncertain for long, and under one that is too long the learner is sure of what is
+wrong. So what is asked and who gets which arm follow from several posteriors mixed by the
+probabilities of their hyperparameters (`MixedPosterior`), of which mean and covariance are taken.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 
-from discreet.learners.local_kernel.cells import MOST_CELLS, Cells
-from discreet.learners.local_kernel.features import CosineFeatures, round_coefficients
-from discreet.learners.local_kernel.measurement import Measurements
-from discreet.learners.local_kernel.policy import KernelOffer
+from discreet.learners.local_kernel.features import CosineFeatures
 from discreet.learners.local_kernel.prior import Prior
 from discreet.learners.sources import Information
 from discreet.validation import FloatArray, IntArray
@@ -109,125 +94,74 @@ class KernelPosterior:
         return np.stack(columns, axis=1)
 
 
-FUNCTIONS, PARTITIONS = 32, 8
-SHRINKING = (0.3, 0.7)
-_IMPORTANCE = 0.9
-# Largest absolute coefficient of a sign function, whose size says nothing.
-_DIRECTION_SIZE = 4.0
-CELL_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
-
-
 @dataclass(frozen=True, eq=False)
-class Questions:
-    """Functions at the integration points, and what they are made of.
+class MixedPosterior:
+    """The mean and the covariance of a mixture of posteriors.
 
-    Attributes:
-        values: (F, K, m) coefficients of arm functions.
-        directions: (F, K, m) coefficients of sign functions.
-        weights: (Q,) how much each point matters; they add up to 1.
+    With weights w_h, means m_h and covariances S_h the mean is m = sum w_h m_h and the covariance
+    sum w_h (S_h + (m_h - m)(m_h - m)').
+
+    | array   | shape    | meaning                                             |
+    |---------|----------|-----------------------------------------------------|
+    | weights | (H,)     | w_h, adding up to 1                                 |
+    | used    | (m,)     | the features that any of the parts uses             |
+    | mean    | (K, m)   | m                                                   |
+    | apart   | (H, K m) | m_h - m                                             |
     """
 
-    values: FloatArray
-    directions: FloatArray
+    parts: tuple[KernelPosterior, ...]
     weights: FloatArray
+    used: IntArray
+    mean: FloatArray
+    apart: FloatArray
 
     @classmethod
-    def draw(
-        cls,
-        posterior: KernelPosterior,
-        phi: FloatArray,
-        mass: FloatArray,
-        rng: np.random.Generator,
-        shrinking: tuple[float, ...] = SHRINKING,
-    ) -> Questions:
-        """New functions, for points with features (Q, m) and shares of people (Q,)."""
-        arms, size = posterior.mean.shape
-        points = len(phi)
-        factors = np.resize(np.array(shrinking), FUNCTIONS)
-        normals = rng.standard_normal((arms * size, FUNCTIONS)) * factors
-        drawn = posterior.mean.ravel()[:, None] + posterior.draws(normals)
-        values = round_coefficients(drawn.T.reshape(FUNCTIONS, arms, size))
-        drawn_values = (phi @ values.reshape(-1, size).T).reshape(points, FUNCTIONS, arms)
-        chosen = drawn_values.argmax(axis=2)  # (Q, F)
-        best = np.take_along_axis(drawn_values, chosen[..., None], axis=2)[..., 0].mean(axis=1)
-        gain = np.maximum(best - (phi @ posterior.mean.T).max(axis=1), 0.0) * mass
-        importance = gain / gain.sum() if gain.sum() > 0.0 else mass
-        weights = _IMPORTANCE * importance + (1.0 - _IMPORTANCE) * mass
+    def of(cls, parts: Sequence[KernelPosterior], weights: FloatArray) -> MixedPosterior:
+        used = np.unique(np.concatenate([part.used for part in parts]))
+        arms = parts[0].arms
+        means = np.zeros((len(parts), arms * len(used)))
+        for part, mean in zip(parts, means, strict=True):
+            mean.reshape(arms, -1)[:, np.searchsorted(used, part.used)] = part.mean
+        mean = weights @ means
+        return cls(tuple(parts), weights, used, mean.reshape(arms, -1), means - mean)
 
-        z = rng.standard_normal((FUNCTIONS, points)) * np.sqrt(weights)
-        sums = np.stack([(z * np.equal(chosen.T, arm)) @ phi for arm in range(arms)], axis=1)
-        delta = posterior.covariance_times(sums.reshape(FUNCTIONS, -1).T).T
-        largest = np.maximum(np.abs(delta).max(axis=1, keepdims=True), 1e-300)
-        directions = round_coefficients(delta * (_DIRECTION_SIZE / largest))
-        return cls(values, directions.reshape(values.shape), weights)
+    @property
+    def arms(self) -> int:
+        return len(self.mean)
 
-    def beginning_with(self, others: Questions, count: int) -> Questions:
-        """The same with the first so many functions of others."""
-        return Questions(
-            values=np.concatenate([others.values[:count], self.values[count:]]),
-            directions=np.concatenate([others.directions[:count], self.directions[count:]]),
-            weights=self.weights,
-        )
+    def _places(self, part: KernelPosterior) -> IntArray:
+        """Where the coefficients of a part are among all K m."""
+        at = np.searchsorted(self.used, part.used)
+        places: IntArray = (np.arange(self.arms)[:, None] * len(self.used) + at).ravel()
+        return places
 
+    def draws(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Deviations from the mean (K m, F): each part gives its share of the draws, in an order
+        without pattern."""
+        drawn = np.zeros((self.mean.size, count))
+        share = (rng.permutation(count) + rng.random()) / count
+        origin = np.searchsorted(np.cumsum(self.weights)[:-1], share, side="right")
+        for number, part in enumerate(self.parts):
+            mine = np.flatnonzero(origin == number)
+            normals = rng.standard_normal((part.mean.size, len(mine)))
+            drawn[:, mine] = self.apart[number][:, None]
+            drawn[np.ix_(self._places(part), mine)] += part.draws(normals)
+        return drawn
 
-def most_cells(epsilon: float) -> int:
-    """Beyond 1.5 times the number with the largest mutual information, more never pay."""
-    usual = 0.5 * math.exp(min(epsilon, 20.0))
-    return min(MOST_CELLS, max(1, int(1.5 * max(1.0, math.floor(usual)))))
+    def covariance_times(self, vectors: FloatArray) -> FloatArray:
+        """S V for the covariance S and V (K m, F)."""
+        product: FloatArray = self.apart.T @ (self.weights[:, None] * (self.apart @ vectors))
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            places = self._places(part)
+            product[places] += weight * part.covariance_times(vectors[places])
+        return product
 
-
-def expected_information(measured: Measurements, posterior: KernelPosterior) -> float:
-    """What reports in these cells are expected to tell: sum_j P_j a_j' S a_j with the posterior
-    covariance S, the mean over every fourth pair of functions."""
-    partitions, count = measured.shown.shape
-    arms, used = posterior.arms, posterior.used
-    total, pairs = 0.0, range(0, measured.functions, 4)
-    for place, function in enumerate(pairs):
-        partition = place % partitions
-        vectors = measured.vectors(
-            np.full(count, function), np.full(count, partition), np.arange(count)
-        )
-        own = vectors.reshape(count, arms, -1)[:, :, used].reshape(count, -1).T
-        variances = (own * posterior.covariance_times(own)).sum(axis=0)
-        total += float(measured.shown[partition] @ variances)
-    return total / len(pairs)
-
-
-# Cells are cut anew for every so many policies, into a number that is chosen every so many, and
-# at first, while most is learnt, whenever they are cut.
-CELLS_EVERY, COUNT_EVERY = 4, 20
-_LATER = 60
-
-
-def next_cells(
-    before: Sequence[KernelOffer],
-    counts: Sequence[int],
-    cut: Callable[[int], Cells],
-    policy: Callable[..., KernelOffer],
-    posterior: KernelPosterior,
-) -> Cells:
-    """The cells of the next policy, those of the last one most of the time.
-
-    When it is time, cells in the number with the largest expected information.
-
-    Args:
-        before: the policies so far.
-        counts: the numbers of cells that are allowed, increasing.
-        cut: makes so many cells.
-        policy: makes the next one, with the `cells` that it is given.
-        posterior: before the next one.
-    """
-    version = len(before)
-    if version % CELLS_EVERY:
-        return before[-1].cells
-    if version > COUNT_EVERY and version % COUNT_EVERY:
-        return cut(before[-1].cells.count)
-    if version > _LATER and before[-1].cells.count in counts:
-        at = counts.index(before[-1].cells.count)
-        counts = counts[max(at - 1, 0) : at + 2]  # the neighbours of the present number
-    candidates = [cut(count) for count in counts]
-    if len(candidates) == 1:
-        return candidates[0]
-    offers = [policy(cells=cells) for cells in candidates]
-    worth = [expected_information(Measurements(offer), posterior) for offer in offers]
-    return candidates[int(np.argmax(worth))]
+    def deviations(self, phi: FloatArray) -> FloatArray:
+        """(n, K) standard deviations of 2 f - 1 at contexts with features (n, m)."""
+        variance = np.zeros((len(phi), self.arms))
+        for part, weight, apart in zip(self.parts, self.weights, self.apart, strict=True):
+            own = part.deviations(phi[:, np.searchsorted(self.used, part.used)])
+            shift = phi @ apart.reshape(self.arms, -1).T
+            variance += weight * (own**2 + shift**2)
+        deviations: FloatArray = np.sqrt(variance)
+        return deviations

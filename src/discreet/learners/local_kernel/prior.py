@@ -18,9 +18,9 @@ say what these variances are:
 * the share of the variance that arms have in common, of their levels and of how they vary;
 * a scale of all variances.
 
-No single one is chosen. The covariance that is used is the mean over those which reports make
-likely (moment matching), so what may matter is asked about, by as much as it is likely to. Before
-there are reports it is the mean over all of them, which is a product over columns as well.
+No single one is chosen: what is believed is a mixture of posteriors under some of those which
+reports make likely (posterior.py), and before there are reports, under some of all. Their mean
+covariance would not do: where each of many columns may matter, it says that none matters much.
 """
 
 from __future__ import annotations
@@ -54,6 +54,27 @@ _SCALE_PENALTY = 0.25
 _TOGETHER = 0.4
 
 
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Variances of the features that are used (see the module's table)."""
+
+    used: IntArray
+    own: FloatArray
+    common: FloatArray
+
+    def root_times(self, vectors: FloatArray, arms: int) -> FloatArray:
+        """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,).
+
+        Over arms, root(own I + common 1 1') = root(own) (I + c 1 1' / K) with
+        c = root(1 + K common / own) - 1.
+        """
+        parts = vectors.reshape(arms, len(self.used), -1)
+        deviation = np.sqrt(self.own)[:, None]
+        excess = (np.sqrt(1.0 + arms * self.common / self.own) - 1.0)[:, None]
+        scaled: FloatArray = deviation * (parts + excess * parts.mean(axis=0))
+        return scaled.reshape(vectors.shape)
+
+
 @dataclass(frozen=True)
 class Smooth:
     """Hyperparameters (see the module).
@@ -73,6 +94,14 @@ class Smooth:
     @classmethod
     def first(cls, dimension: int) -> Smooth:
         return cls((FIRST_LENGTH_SCALE,) * dimension)
+
+    @classmethod
+    def drawn(cls, dimension: int, rng: np.random.Generator) -> Smooth:
+        """From their prior, with scale 1."""
+        matters = rng.random(dimension) < column_matters(dimension)
+        varying = rng.choice(LENGTH_SCALES[:-1], dimension)
+        level, surface = rng.choice(SHARES, 2).tolist()
+        return cls(tuple(np.where(matters, varying, FLAT).tolist()), 1.0, level, surface)
 
     def near(self) -> Iterator[Smooth]:
         """Those that differ in one of the numbers, and those with one length scale for all
@@ -109,41 +138,13 @@ class Smooth:
             - _SCALE_PENALTY * math.log2(self.scale) ** 2
         )
 
-    def variances(self, features: CosineFeatures) -> tuple[FloatArray, FloatArray]:
-        """(M,) own and (M,) common variances."""
-        variance = features.variances(self.length_scales, self.scale)
-        share = np.full(len(variance), self.surface)
-        share[0] = self.level
-        return (1.0 - share) * variance, share * variance
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """Variances of the features that are used (see the module's table)."""
-
-    used: IntArray
-    own: FloatArray
-    common: FloatArray
-
-    @classmethod
-    def of(cls, own: FloatArray, common: FloatArray) -> Prior:
-        """From the variances of all features; those with less than 1e-4 of the whole are left
-        out."""
-        whole = own + common
+    def prior(self, features: CosineFeatures) -> Prior:
+        """The variances of features; those with less than 1e-4 of the whole are left out."""
+        whole = features.variances(self.length_scales, self.scale)
         used = np.flatnonzero(whole >= LEFT_OUT * whole.sum())
-        return cls(used, own[used], common[used])
-
-    def root_times(self, vectors: FloatArray, arms: int) -> FloatArray:
-        """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,).
-
-        Over arms, root(own I + common 1 1') = root(own) (I + c 1 1' / K) with
-        c = root(1 + K common / own) - 1.
-        """
-        parts = vectors.reshape(arms, len(self.used), -1)
-        deviation = np.sqrt(self.own)[:, None]
-        excess = (np.sqrt(1.0 + arms * self.common / self.own) - 1.0)[:, None]
-        scaled: FloatArray = deviation * (parts + excess * parts.mean(axis=0))
-        return scaled.reshape(vectors.shape)
+        share = np.full(len(whole), self.surface)
+        share[0] = self.level
+        return Prior(used, ((1.0 - share) * whole)[used], (share * whole)[used])
 
 
 @dataclass(frozen=True)
@@ -161,17 +162,16 @@ class Likely:
     candidates: tuple[Smooth, ...] = ()
     weights: tuple[Annotated[float, Range(above=0.0)], ...] = ()
 
-    def prior(self, features: CosineFeatures) -> Prior:
-        """The mean covariance."""
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[list[Smooth], FloatArray]:
+        """At most so many of them, drawn evenly by their probabilities, and their shares; before
+        there are reports any of all."""
         if not self.candidates:
-            variance, share = features.mean_variances(), float(np.mean(SHARES))
-            return Prior.of((1.0 - share) * variance, share * variance)
-        variances = [smooth.variances(features) for smooth in self.candidates]
-        own, common = (
-            np.average([pair[i] for pair in variances], axis=0, weights=self.weights)
-            for i in range(2)
-        )
-        return Prior.of(own, common)
+            columns = len(self.best.length_scales)
+            return [Smooth.drawn(columns, rng) for _ in range(count)], np.full(count, 1.0 / count)
+        ends = np.cumsum(self.weights)
+        at = np.searchsorted(ends, (np.arange(count) + rng.random()) * (ends[-1] / count))
+        drawn, times = np.unique(np.minimum(at, len(ends) - 1), return_counts=True)
+        return [self.candidates[place] for place in drawn], times / count
 
 
 def likely(start: Smooth, evidence: Callable[[Smooth], float]) -> Likely:
