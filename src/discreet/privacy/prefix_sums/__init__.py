@@ -3,6 +3,7 @@
     BufferedToeplitz(rows)     prefix sums over a known horizon: the default
     Doubling()                 prefix sums over an unknown horizon
     GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
+    SeparateEpochs(growth)     each epoch's sum alone: nothing of two epochs is mixed
     BinaryTree, Honaker        the published mechanism, and its better decoder
     SquareRootToeplitz(rows)   a reference that keeps every row
     Independent()              fresh noise on every row: the local model's error
@@ -10,7 +11,7 @@
 `PrivateStream` draws the noise; system.py says what is promised and why.
 """
 
-from discreet.privacy.prefix_sums.epochs import GeometricEpochs
+from discreet.privacy.prefix_sums.epochs import GeometricEpochs, SeparateEpochs
 from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
     BinaryTree,
@@ -39,5 +40,6 @@ __all__ = [
     "LinearStream",
     "PrefixMechanism",
     "PrivateStream",
+    "SeparateEpochs",
     "SquareRootToeplitz",
 ]
