@@ -52,6 +52,8 @@ from discreet.validation import FloatArray
 CENTRE = 0.5
 MOST_REWARD_VARIANCE = 0.25
 UNIFORM_VARIANCE = 1.0 / 12.0
+# How plausible length scales are before anyone came, shortest first; a single one is the last.
+SCALE_PRIOR = np.array([1.0, 2.0, 4.0, 4.0])
 # Twice the variance of a uniform number, two thirds of that of 0 or 1: f may be near one end of its
 # range nearly everywhere, and near the other in one place.
 WIDE_LEVEL = 2.0
@@ -420,7 +422,7 @@ def scaled_posterior(
         means.append(centres)
         turns.append(np.hstack([turned, alone / math.sqrt(strength)]))
         spreads.append(np.hstack([spread, np.ones((len(levels), 1))]))
-    log_weights = np.array(logs)
+    log_weights = np.array(logs) + np.log(SCALE_PRIOR[-len(logs) :])[:, None]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     mean = np.einsum("lh,lhp->p", weights, np.array(means))
