@@ -40,7 +40,6 @@ from discreet.kernels import (
     kernel_to_text,
     read_kernel,
 )
-from discreet.kernels.base import OutOfReach
 from discreet.kernels.grid import stretched
 from discreet.learners.base import Common, Learner
 from discreet.learners.calibration import read_options
@@ -379,7 +378,7 @@ def finest_map(kernel: Kernel, domain: Box, error: float, points: PublicSet | No
         try:
             text = kernel_to_text(shorter)
             features = _map_of(text, domain, max(error, _COARSE_ERROR), points)
-        except OutOfReach:
+        except InvalidInput:  # Too many features; what else is wrong is said below.
             continue
         if features.features <= _MOST_FEATURES:
             return features
