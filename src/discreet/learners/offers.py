@@ -17,13 +17,15 @@ a share of the weight of the next longer one, because f may be rougher elsewhere
 
 **Who looks.** A look tells about M(x) points, so N / M(x) people at each do. If that is more than
 the epoch can spare, a price lambda on each person is raised until it is not: then fewer people go
-to each point, down to what the noise makes worth while, and then to fewer points.
+to each point, and then to fewer points. So few that the release's noise hides what they see are
+never sent: counted one by one such looks seem worth while, but of many points the best one then
+owes its place to the noise.
 
 | array  | shape  | meaning                                                           |
 |--------|--------|-------------------------------------------------------------------|
 | psi    | (N, m) | centred features of the points                                    |
 | offers | (N,)   | probabilities of the points, adding up to 1                       |
-| counts | (k,)   | numbers of people that may look at one point, 1, 2, 4, ..         |
+| counts | (k,)   | numbers of people that may look at one point, powers of 2         |
 | gain   | (N, k) | what so many people at each point earn those who come later       |
 """
 
@@ -53,6 +55,8 @@ _MOST_LOOKING = 0.8
 # Of a length scale's weight, what the next shorter one has at least, before both add up to 1.
 _ROUGHER = 0.3
 _LEAST_WEIGHT = 1e-3
+# So many look at a point, if the epoch can spare them, that noise moves what they see by this much.
+_TELLING = 0.15
 # Steps of the bisection for lambda, to 2^-14 of the largest price.
 _BISECTIONS = 14
 # Points over which an epoch of upper bounds is spread, at most.
@@ -126,6 +130,7 @@ def looks(belief: Belief) -> FloatArray:
         return np.zeros(len(belief.psi))
     most = int(np.log2(max(belief.people, 1)))
     counts = np.array([2.0**power for power in range(most + 1)])
+    counts = counts[counts >= min(float(np.sqrt(belief.release_variance)) / _TELLING, counts[-1])]
     mean = belief.psi @ belief.average.mean
     gap = mean.max() - mean
     gain = gains(belief, counts)
@@ -148,6 +153,13 @@ def looks(belief: Belief) -> FloatArray:
             fits = wanted(middle).sum() <= spare
             low, high = (low, middle) if fits else (middle, high)
         looking = wanted(high)
+        # Points that are worth the same all drop out at one price: those that the epoch can still
+        # spare people for are taken in turn.
+        others = np.where(looking > 0.0, 0.0, wanted(low))
+        net = np.max(gain - counts * (gap[:, None] + low), axis=1)
+        order = np.argsort(-net, kind="stable")
+        fits = np.cumsum(others[order]) <= spare - looking.sum()
+        looking[order] += np.where(fits, others[order], 0.0)
     return looking
 
 
