@@ -97,9 +97,13 @@ ROWS = {
     "local_kernel, non-private": Row(
         partial(make, "local_kernel", budget=NonPrivate()), any_sums=True
     ),
+    "local_kernel, drift": Row(
+        partial(make, "local_kernel", budget=Local(1.0), options={"drift": 300}), any_sums=True
+    ),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),
     "partition, non-private": Row(partial(make, "partition", budget=NonPrivate())),
+    "partition, drift": Row(partial(make, "partition", budget=Local(1.0), options={"drift": 300})),
     "published_partition": Row(
         partial(make, "published_partition", budget=Local(4.0), options={"batch_size": 50})
     ),
@@ -117,6 +121,9 @@ ROWS = {
     "gp_ucb, joint box": gp_ucb(BOX, PRIVATE),
     "gp_ucb, joint set": gp_ucb(SET, PRIVATE),
     "gp_ucb, local box": gp_ucb(BOX, Local(2.0)),
+    "gp_ucb, drift": gp_ucb(SETS, PRIVATE, exact=True, drift=300),
+    "gp_ucb, drift without noise": gp_ucb(BOX, NonPrivate(), drift=300),
+    "gp_ucb, drift and local": gp_ucb(SETS, Local(2.0, 1e-5), drift=300),
     "gp_ucb, thompson": gp_ucb(SETS, PRIVATE, exact=True, choose="thompson"),
     "gp_ucb, confidence_width": gp_ucb(
         SETS, PRIVATE, exact=True, calibration="confidence_width", every=50
@@ -127,6 +134,7 @@ ROWS = {
             ("joint arms", ARM, PRIVATE, {}),
             ("local arms", ARM, Local(2.0), {}),
             ("non-private arms", ARM, NonPrivate(), {}),
+            ("drift", ARM, PRIVATE, {"drift": 300}),
             ("joint doses", ArmScene(DOSES), PRIVATE, {}),
             ("thompson doses and levels", DOSED, PRIVATE, {"sampling": "thompson"}),
             ("local doses and levels", DOSED, Local(2.0), {}),

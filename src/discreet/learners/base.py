@@ -40,6 +40,7 @@ import numpy as np
 from discreet.action_space import ActionSpace, ArmPoints
 from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
+from discreet.learners.forgetting import kept
 from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.stream import TARGET_NAME, Stream
@@ -104,6 +105,8 @@ class Learner(ABC, Generic[P, R, S]):
     reports_type: type[R]
     statistics_type: type[S]
     saved: ClassVar[tuple[str, ...]] = ()
+    # After how many people a report counts half; an option of those that forget.
+    drift: float | None = None
 
     def __init__(
         self,
@@ -247,8 +250,14 @@ class Learner(ABC, Generic[P, R, S]):
         """The current public policy; a new one once `batch_size` new reports have come."""
         with self.lock:
             if self._target.due(self.batch_size):
-                self._target.publish(self._publish())
+                policy, before = self._publish(), self._published_at
+                self._target.publish(policy)
+                self._fade(kept(self.drift, self._published_at - before))
             return self._target.policies[-1]
+
+    def _fade(self, share: float) -> None:
+        """What was reported so far counts less by this share."""
+        self._target.fade(share)
 
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""

@@ -407,6 +407,13 @@ class Statistics(Message):
             f"statistics whose {name} differs cannot be added; they come from different learners."
         )
 
+    def faded(self, share: float) -> Self:
+        """The same after people count `share` of what they did (forgetting.py).
+
+        Sums that are yet to be released stay as they are: what fades is what was released of them.
+        """
+        return self
+
     def check_finite(self) -> None:
         """`InvalidInput` where numbers, each finite, add up to more than floats hold."""
         for name in _names(type(self)):

@@ -186,6 +186,11 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
             "epsilon": source.budget.epsilon,
         }
 
+    def _fade(self, share: float) -> None:
+        super()._fade(share)
+        for source in self._sources.values():
+            source.fade(share)
+
     @property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources that were opened."""
@@ -319,6 +324,12 @@ class Information:
     def __add__(self, other: Information) -> Information:
         """What two independent sets of reports say together."""
         return Information(self.precision + other.precision, self.weighted + other.weighted)
+
+    def scaled(self, factor: float) -> Information:
+        """What so many times as many reports of the same mean would say."""
+        if factor == 1.0:
+            return self
+        return Information(factor * self.precision, factor * self.weighted)
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,11 @@ class Stream(Generic[P, S]):
         self.policies.append(policy)
         self.published_at = self.people
 
+    def fade(self, share: float) -> None:
+        """People so far count `share` of what they did (forgetting.py)."""
+        if share < 1.0:
+            self.sums = self.sums.faded(share)
+
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""
         if whole_number(version, "version") >= len(self.policies):

@@ -54,6 +54,7 @@ from discreet.learners.epochs.rows import (
     row_sensitivity,
     whole,
 )
+from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.learners.messages import Observations, Reports
 from discreet.privacy import Budget, Release
@@ -316,15 +317,18 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def information(self) -> ReleasedInformation:
         """What all public sums so far say about the reward function; public."""
-        information = ReleasedInformation.none(self.features.features)
+        information, came = ReleasedInformation.none(self.features.features), 0
         for place, known in enumerate(self.public_sums()):
             if self._informed.get(place, ())[:2] != (known.version, known.people):
                 added = self.expected(known.version).information(
                     known.total, known.people, known.variance
                 )
                 self._informed[place] = known.version, known.people, added
+            came += known.people
+            # Those before count less by now; whoever came together is as old.
+            information = information.scaled(kept(self.drift, known.people))
             information = information + self._informed[place][2]
-        return information
+        return information.scaled(sharpness(self.drift, came))
 
     def last_estimate(self) -> tuple[EpochPolicy, int, FloatArray, FloatArray] | None:
         """Of the last epoch alone: policy, people, (N K,) estimates of f - 1/2, (N K,) chances."""

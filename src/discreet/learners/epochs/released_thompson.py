@@ -38,6 +38,7 @@ from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Offers, Thompson, offers_of, usual_draws
 from discreet.learners.epochs.rows import RowMap
+from discreet.learners.forgetting import half_life, longest
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, positive_number
@@ -60,6 +61,9 @@ _FEWEST = 10
 _GROWTH = 1.5
 _FREE_GROWTH = 1.2
 _MOST_FIRST = 0.1
+# An epoch is at most this share of a half-life, unless the first one had to be longer: each has
+# noise of its own.
+_SHARE = 0.25
 
 
 class ReleasedThompson(EpochLearner):
@@ -70,6 +74,7 @@ class ReleasedThompson(EpochLearner):
             and privacy is not local.
         deviations: how far plausible arms may be behind the best, or draws are spread, in
             posterior deviations; by default 0.8 and 0.7.
+        drift: after how many people a report counts half; None where rewards do not change.
 
     See `EpochLearner` for the others.
     """
@@ -87,9 +92,11 @@ class ReleasedThompson(EpochLearner):
         *,
         sampling: str | None = None,
         deviations: float | None = None,
+        drift: float | None = None,
         **common: Unpack[EpochCommon],
     ) -> None:
         super().__init__(domain, arms, budget, **common)
+        self.drift = half_life(drift)
         self._check_gaussian()
         if self.horizon is not None and self.horizon <= _FEWEST:
             raise InvalidInput(
@@ -131,7 +138,9 @@ class ReleasedThompson(EpochLearner):
     ) -> tuple[Decision, FloatArray]:
         """How arms are sampled, and (N, K) offers of the arms among which the best one may be."""
         deviations = self.deviations
-        if self.horizon is not None and self.people > _LATE * self.horizon:
+        # What is tried under `drift` pays for as long as it is remembered, late or not.
+        late = self.horizon is not None and self.people > _LATE * self.horizon
+        if late and self.drift is None:
             deviations *= _LATE_DEVIATIONS
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
@@ -149,8 +158,10 @@ class ReleasedThompson(EpochLearner):
 
     def _planned_length(self) -> int:
         if self.budget.protects_reports:
-            return max(100, (self.horizon or 0) // 1000, self.people // 15)
+            batch = max(100, (self.horizon or 0) // 1000, self.people // 15)
+            return longest(self.drift, batch, _SHARE)
         if not self._policies:
             return _FEWEST
         growth = _GROWTH if self.budget.protects_releases else _FREE_GROWTH
-        return math.ceil(self._length * growth)
+        length = longest(self.drift, math.ceil(self._length * growth), _SHARE)
+        return max(self._first, length)

@@ -178,6 +178,12 @@ class ReleasedInformation:
     def __add__(self, other: ReleasedInformation) -> ReleasedInformation:
         return ReleasedInformation(self.precision + other.precision, self.shift + other.shift)
 
+    def scaled(self, factor: float) -> ReleasedInformation:
+        """What so many times as many people with the same sums would say."""
+        if factor == 1.0:
+            return self
+        return ReleasedInformation(factor * self.precision, factor * self.shift)
+
 
 def believe(information: ReleasedInformation, bound: float) -> GaussianPosterior:
     """The posterior, from information and the declared bound of |f|."""

@@ -35,9 +35,9 @@ partition of at most 3 (2G - 1) numbers; it evaluates m features and as many mul
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -323,6 +323,11 @@ class KernelStatistics(Statistics):
     def information(self) -> Information:
         """J and b."""
         return Information(self.precision, self.weighted)
+
+    def faded(self, share: float) -> Self:
+        """J and b fade; densities follow the latest reports by themselves (features.py)."""
+        faded = self.information.scaled(share)
+        return replace(self, precision=faded.precision, weighted=faded.weighted)
 
     def check(self, coefficients: int, bins: int, dimension: int) -> None:
         """Refuse sums that no reports to a learner of d columns add up to.

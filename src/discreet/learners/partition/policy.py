@@ -29,8 +29,9 @@ their arms are private too: there T is the number of people, and masses are thos
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar
@@ -119,6 +120,11 @@ class NodeSums:
             return self
         return NodeSums(*(np.pad(array, [(0, more), (0, 0)]) for array in vars(self).values()))
 
+    def faded(self, share: float) -> NodeSums:
+        """After people count `share` of what they did (learners/forgetting.py): an average S / T
+        stays what it was, and its variance R / T^2 grows by 1 / share."""
+        return NodeSums(*(share * array for array in vars(self).values()))
+
     def __add__(self, other: NodeSums) -> NodeSums:
         nodes = max(len(self), len(other))
         pairs = zip(
@@ -156,6 +162,9 @@ class PartitionStatistics(Statistics):
         pairs = zip_longest(self.trees, other.trees)
         trees = (b if a is None else a if b is None else a + b for a, b in pairs)
         return PartitionStatistics(tuple(trees), **self.tally(other))
+
+    def faded(self, share: float) -> PartitionStatistics:
+        return replace(self, trees=tuple(sums.faded(share) for sums in self.trees))
 
     def on(self, place: int, nodes: int) -> NodeSums:
         """The sums on one of the trees, which has so many nodes."""
@@ -323,6 +332,8 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         self.check(reports)
         assert reports.tickets is not None
+        if self.epsilon == math.inf:
+            return self._exact_sums(reports)
         people, arms, leaves = len(reports), self.arms, np.flatnonzero(self.wanted)
         counts, signed = np.zeros((2, self.asked, arms))
         shown = np.zeros((self.asked, 1))
@@ -341,6 +352,22 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
             shown[:, 0] += np.bincount(bins[used], minlength=self.asked)
         shape, at = (len(self.tree), arms), self.tree.leaves[leaves]
         return NodeSums.of(self.mechanism, shape, at, counts, signed, shown, people)
+
+    def _exact_sums(self, reports: SignedReports) -> NodeSums:
+        """Of reports without noise: each names the bin that its person is in, so nobody else's
+        offers are counted there."""
+        assert reports.tickets is not None
+        bins, arms, leaves = reports.places[:, 0], self.arms, np.flatnonzero(self.wanted)
+        used = bins < self.asked
+        own = bins[used]
+        cell = own * arms + self.offered(reports.tickets[used], leaves[own])
+        cells = {"minlength": self.asked * arms}
+        counts = np.bincount(cell, **cells).astype(np.float64).reshape(-1, arms)
+        signs = reports.signs[used, 0].astype(np.float64)
+        signed = np.bincount(cell, signs, **cells).astype(np.float64).reshape(-1, arms)
+        shape, at = (len(self.tree), arms), self.tree.leaves[leaves]
+        shown = counts.sum(axis=1, keepdims=True)
+        return NodeSums.of(self.mechanism, shape, at, counts, signed, shown, len(reports))
 
 
 @dataclass(frozen=True, eq=False)

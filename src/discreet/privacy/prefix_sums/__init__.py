@@ -4,6 +4,7 @@
     Doubling()                 prefix sums over an unknown horizon
     GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
     SeparateEpochs(growth)     each epoch's sum alone: nothing of two epochs is mixed
+    FadingEpochs(half_life)    the same, of which the estimate counts old ones less and less
     BinaryTree, Honaker        the published mechanism, and its better decoder
     SquareRootToeplitz(rows)   a reference that keeps every row
     Independent()              fresh noise on every row: the local model's error
@@ -12,6 +13,7 @@
 """
 
 from discreet.privacy.prefix_sums.epochs import GeometricEpochs, SeparateEpochs
+from discreet.privacy.prefix_sums.fading import FadingEpochs
 from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
     BinaryTree,
@@ -34,6 +36,7 @@ __all__ = [
     "BufferedToeplitz",
     "Doubling",
     "Estimate",
+    "FadingEpochs",
     "GeometricEpochs",
     "Honaker",
     "Independent",

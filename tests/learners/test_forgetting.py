@@ -1,0 +1,174 @@
+"""Forgetting: what sums count with time, what they say then, and that learners find their way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.action_space import PublicBox
+from discreet.codec import encode
+from discreet.domain import unit_cube
+from discreet.experiments.serving import run_learner
+from discreet.learners.base import Learner
+from discreet.learners.forgetting import half_life, kept, longest, sharpness
+from discreet.learners.registry import LEARNERS, learner_class, make_learner
+from discreet.learners.saving import load, save
+from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
+from discreet.problems.base import People
+from discreet.validation import InvalidInput
+
+FORGETFUL = ("local_kernel", "partition", "released_thompson")
+CHANGE = 1500
+
+
+def make(name: str, budget: Budget, drift: float | None) -> Learner[Any, Any, Any]:
+    return make_learner(
+        name,
+        unit_cube(1),
+        2,
+        budget,
+        options={} if drift is None else {"drift": drift},
+        horizon=2 * CHANGE,
+        noise=SimulatedNoise(3) if isinstance(budget, Joint) else None,
+        identity="forgetful",
+    )
+
+
+def crowd(seed: int) -> People:
+    """The second arm is better for the first half of the people, the first for the others."""
+    rng = np.random.default_rng(seed)
+    means = np.tile([0.2, 0.8], (2 * CHANGE, 1))
+    means[CHANGE:] = means[CHANGE:, ::-1]
+    return People.bernoulli(rng.random((2 * CHANGE, 1)), means, rng)
+
+
+def later(name: str, budget: Budget, drift: float | None) -> float:
+    """The regret of the second half; that of choosing at random is 450."""
+    learner = make(name, budget, drift)
+    values = run_learner(learner, crowd(0), np.random.default_rng(3), SimulatedNoise(4))
+    return float(values[CHANGE:].sum())
+
+
+def test_weights_halve_and_multiply() -> None:
+    assert kept(None, 1e9) == 1.0
+    assert kept(200.0, 200) == 0.5
+    assert kept(200.0, 30) * kept(200.0, 70) == pytest.approx(kept(200.0, 100), rel=1e-15)
+    assert longest(None, 700) == 700
+    assert longest(2000.0, 700) == 100
+    assert longest(2000.0, 70) == 70
+
+
+@pytest.mark.parametrize("people", [1, 300, 5000])
+def test_what_a_weighted_mean_says(people: int) -> None:
+    """(sum w)^2 / sum w^2 reports, by brute force."""
+    weights = np.array([kept(1000.0, age) for age in range(people)])
+    reports = weights.sum() ** 2 / (weights**2).sum()
+    assert weights.sum() * sharpness(1000.0, people) == pytest.approx(reports, rel=2e-3)
+    assert sharpness(None, people) == 1.0
+
+
+@pytest.mark.parametrize("drift", [0.0, -5.0, 9.0, np.nan, "long"])
+def test_a_half_life_is_a_number_of_people(drift: object) -> None:
+    with pytest.raises(InvalidInput, match="drift was"):
+        half_life(drift)
+
+
+def test_learners_that_forget_nothing_say_so() -> None:
+    for name in set(LEARNERS) - {*FORGETFUL, "gp_ucb"}:
+        with pytest.raises(InvalidInput, match="got the option 'drift'; its options are"):
+            learner_class(name).read_options({"drift": 100.0})
+
+
+def arrays(sums: Any) -> list[np.ndarray]:
+    if hasattr(sums, "trees"):
+        return [array for tree in sums.trees for array in vars(tree).values()]
+    return [sums.precision, sums.weighted]
+
+
+@pytest.mark.parametrize("name", FORGETFUL[:2])
+def test_sums_fade_by_the_people_who_came(name: str) -> None:
+    """A batch counts half for each half-life from its first person on to the last policy."""
+    learner = make(name, Local(2.0), 400.0)
+    rng, noise, added = np.random.default_rng(0), SimulatedNoise(1), []
+    for people in (300, 500, 250):
+        policy = learner.policy()
+        contexts = rng.random((people, 1))
+        actions, _ = policy.act(contexts, rng)
+        reports = policy.report(contexts, actions, rng.integers(0, 2, people), noise)
+        added.append(learner.statistics(reports))
+        learner.update(reports)
+    expected = added[0].faded(0.5 ** (800 / 400)) + added[1].faded(0.5 ** (500 / 400)) + added[2]
+    assert learner.people == 1050
+    for have, want in zip(arrays(learner._sums), arrays(expected), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -> None:
+    learner = make(name, Local(2.0), 300.0)
+    people = crowd(4)
+    half = People(people.contexts[:1200], people.rewards[:1200], people.means[:1200])
+    run_learner(learner, half, np.random.default_rng(5), SimulatedNoise(6))
+    save(learner, tmp_path / "learner.json")
+    again = load(tmp_path / "learner.json")
+    assert again.drift == 300.0
+    for each in (learner, again):
+        policy = each.policy()
+        rng = np.random.default_rng(7)
+        actions, _ = policy.act(people.contexts[1200:], rng)
+        rewards = people.received(actions, 1200)
+        each.update(policy.report(people.contexts[1200:], actions, rewards, SimulatedNoise(8)))
+    assert encode(again.policy()) == encode(learner.policy())
+    assert again.guarantee() == learner.guarantee()
+    assert learner.guarantee().epsilon == 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [
+        ("local_kernel", Local(4.0)),
+        ("partition", Local(4.0)),
+        ("released_thompson", Joint(4.0, 1e-5)),
+        ("released_thompson", NonPrivate()),
+    ],
+)
+def test_what_changes_is_learnt_again(name: str, budget: Budget) -> None:
+    never, forgetting = (later(name, budget, drift) for drift in (None, 250.0))
+    assert forgetting < 225.0
+    assert forgetting < 0.6 * never
+
+
+def peak(points: Any, late: Any) -> Any:
+    """A hump at 1/4, and later at 3/4."""
+    centre = np.where(late, 0.75, 0.25)
+    return 0.1 + 0.8 * np.exp(-0.5 * ((points[:, 0] - centre) / 0.1) ** 2)
+
+
+@pytest.mark.parametrize("budget", [Joint(4.0, 1e-5), Local(4.0), NonPrivate()], ids=str)
+def test_a_peak_that_moves_is_found_again(budget: Budget) -> None:
+    """At random the second half would lose about 1050."""
+    people = 4000
+    learner = make_learner(
+        "gp_ucb",
+        unit_cube(1),
+        PublicBox(),
+        budget,
+        options={"kernel": "RBF([0.15])", "drift": 250.0},
+        horizon=people,
+        noise=SimulatedNoise(1) if isinstance(budget, Joint) else None,
+        identity="forgetful",
+    )
+    rng, noise, start, regret = np.random.default_rng(2), SimulatedNoise(3), 0, np.zeros(people)
+    while start < people:
+        policy = learner.policy()
+        stop = min(start + learner.batch_size, people)
+        actions, _ = policy.act(np.zeros((stop - start, 0)), rng)
+        means = peak(actions.points, np.arange(start, stop) >= people // 2)
+        rewards = np.clip(means + 0.1 * rng.standard_normal(stop - start), 0.0, 1.0)
+        reports = policy.report(np.zeros((stop - start, 0)), actions, rewards, noise)
+        learner.update(reports)
+        regret[start:stop], start = 0.9 - means, stop
+    assert regret[people // 2 :].sum() < 525.0
+    assert learner.guarantee().epsilon <= budget.epsilon
