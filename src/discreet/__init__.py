@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discreet.learners.epochs.released_thompson import ReleasedThompson as ReleasedThompson
     from discreet.learners.epochs.usca import Usca as Usca
     from discreet.learners.gp_ucb.learner import GPUCB as GPUCB
-    from discreet.learners.gp_ucb.posterior import KernelModel as KernelModel
+    from discreet.learners.gp_ucb.policy import KernelModel as KernelModel
     from discreet.learners.local_kernel.learner import LocalKernel as LocalKernel
     from discreet.learners.messages import Actions as Actions
     from discreet.learners.messages import Policy as Policy
@@ -54,7 +54,7 @@ else:
         "learners.epochs.released_thompson": ("ReleasedThompson",),
         "learners.epochs.usca": ("Usca",),
         "learners.gp_ucb.learner": ("GPUCB",),
-        "learners.gp_ucb.posterior": ("KernelModel",),
+        "learners.gp_ucb.policy": ("KernelModel",),
         "learners.local_kernel.learner": ("LocalKernel",),
         "learners.messages": ("Actions", "Policy", "Reports"),
         "learners.partition.learner": ("Partition",),

@@ -22,7 +22,7 @@ from discreet.kernels import (
 )
 from discreet.learners.gp_ucb.calibration import PosteriorBonus
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.learners.gp_ucb.posterior import KernelModel
+from discreet.learners.gp_ucb.policy import KernelModel
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode

@@ -11,6 +11,7 @@ import pytest
 from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import unit_cube
 from discreet.kernels import feature_map, kernel_from_text
+from discreet.kernels.grid import domain_grid
 from discreet.learners.gp_ucb.calibration import SYMMETRIC, RowWeights
 from discreet.learners.gp_ucb.decision_sets import (
     exact_sums,
@@ -27,7 +28,7 @@ from discreet.learners.gp_ucb.policy import (
     exact_product,
     rounded,
 )
-from discreet.learners.gp_ucb.public_points import domain_grid
+from discreet.learners.gp_ucb.public_points import questions, sent, sent_norm
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import InvalidInput
 
@@ -187,16 +188,19 @@ def test_public_rows_move_no_further_than_they_say(kind: str) -> None:
     places = np.stack([rng.integers(size, size=400) for size in sizes], axis=1)
     y = np.linspace(-0.5, 0.5, 41)
     one, two = (side.ravel() for side in np.meshgrid(y, y))
-    weight = 2.0 * grid.sensitivity
+    bound = sent_norm(grid.size)
+    weight = 2.0 * bound
     for offers in (
         [np.full(size, 1.0 / size) for size in sizes],
         [rng.dirichlet(np.full(size, 0.02)) for size in sizes],
         [np.eye(size)[size // 2] for size in sizes],
         [0.5 * (np.eye(size)[0] + np.eye(size)[-1]) for size in sizes],
     ):
-        s = grid.sent(places, offers) / RESOLUTION
+        wide = np.diag(rng.gamma(1.0, size=grid.size))
+        asked = questions(grid.moments(offers), wide, 50.0, 1.0)
+        s = sent(grid.psi(places), asked) / RESOLUTION
         assert np.isfinite(s).all()
         lengths = (s**2).sum(axis=1)
         moved = lengths[:, None] * (one - two) ** 2 + weight**2 * (one**2 - two**2) ** 2
-        assert np.sqrt(moved.max()) <= grid.sensitivity
-        assert np.sqrt(moved.max()) >= grid.sensitivity * 0.99
+        assert np.sqrt(moved.max()) <= bound
+        assert np.sqrt(moved.max()) >= bound * 0.99

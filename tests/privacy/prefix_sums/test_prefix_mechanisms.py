@@ -21,6 +21,7 @@ from discreet.privacy.prefix_sums import (
     Independent,
     LinearStream,
     PrefixMechanism,
+    SeparateEpochs,
     SquareRootToeplitz,
 )
 from discreet.privacy.prefix_sums.filters import Filter, fitted_filter, log_spans
@@ -334,3 +335,29 @@ def test_bad_settings_are_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(InvalidInput):
         make()
+
+
+def test_separate_epochs_are_released_once_and_alone() -> None:
+    """C is the identity, so one person is in one released vector, with all of the budget."""
+    mechanism = SeparateEpochs(1.5, first=4, horizon=20)
+    stream = LinearStream(mechanism)
+    rows = np.random.default_rng(0).normal(size=(6, 3))
+    held, ends = mechanism.start()[0], []
+    for row in rows:
+        count = stream.due - stream.people
+        held, due = mechanism.encode(held, row, count)
+        assert np.array_equal(due, row[None])
+        estimate = stream.release(row, count)
+        assert np.array_equal(estimate.values, row)
+        assert estimate.variance == 1.0
+        assert estimate.weights.tolist() == [0.0] * (len(estimate.weights) - 1) + [1.0]
+        ends.append(stream.people)
+        if stream.people == 20:
+            break
+    assert ends == [4, 6, 9, 14, 20]
+    assert mechanism.column_norm == mechanism.entries == 1
+    restored = LinearStream(mechanism)
+    restored.restore(stream.to_fields())
+    assert np.array_equal(restored.estimate.values, stream.estimate.values)
+    with pytest.raises(InvalidInput, match="horizon"):
+        stream.release(rows[0], 1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -33,6 +33,7 @@ from discreet.learners.gp_ucb.posterior import (
     gram_posterior,
     positive_part,
 )
+from discreet.learners.offers import Decision
 from discreet.privacy import Budget
 from discreet.privacy.prefix_sums import (
     MECHANISMS,
@@ -41,12 +42,15 @@ from discreet.privacy.prefix_sums import (
     FadingEpochs,
     GeometricEpochs,
     PrefixMechanism,
+    SeparateEpochs,
 )
 from discreet.validation import FloatArray, InvalidInput
 
-Decision = Literal["ucb", "thompson", "matching"]
-
 SYMMETRIC = math.sqrt(2.0)
+# Growth of epochs and of updates: with decision sets, and on public points.
+_SETS, _UPDATES, _PUBLIC = 1.1, 1.02, 1.5
+# The first people on public points tell each place's mean to about this deviation.
+_FIRST_DEVIATION = 0.12
 
 
 @dataclass(frozen=True)
@@ -104,17 +108,19 @@ class KernelCalibration(Calibration):
         """scale / sensitivity of the whole stream (joint) or of one report (local)."""
 
     @abstractmethod
-    def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
+    def mechanism(
+        self, reward_noise: float, horizon: int | None, places: float | None
+    ) -> PrefixMechanism:
         """When releases happen and how their noise is correlated.
 
         Args:
             reward_noise: standard deviation of the noise on u if all were released at once.
             horizon: how many people are expected.
-            public: whether everyone can be given the same points.
+            places: about how many public points have rewards of their own; None with decision sets.
         """
 
     @abstractmethod
-    def next_update(self, people: int) -> int:
+    def next_update(self, people: int, public: bool) -> int:
         """Where releases cost nothing (local reports), the people at the next update."""
 
     @abstractmethod
@@ -135,17 +141,19 @@ class _Shared(KernelCalibration):
     Attributes:
         mechanism_name: `geometric_epochs`, or a prefix sum: `buffered_toeplitz`, `binary_tree`,
             `honaker`, `square_root_toeplitz`.
-        growth: of people from one release to the next, for epochs.
+        growth: of people from one release to the next, for epochs; None for 1.1 with decision
+            sets, and 1.5 on public points, where each epoch is released alone.
         every: people between releases, for prefix sums.
-        update_growth: of people from one update to the next where updates cost nothing.
+        update_growth: of people from one update to the next where updates cost nothing; None for
+            1.02 with decision sets, and 1.5 on public points.
         reward_weight: c, how much of the budget goes to rewards (decision_sets.py).
         choose: `ucb`, `thompson` or `matching`; None for the default of the action space.
     """
 
     mechanism_name: Annotated[str, CheckedBy(_prefix_sum)] = "geometric_epochs"
-    growth: Annotated[float, Range(above=1.0)] = 1.1
+    growth: Annotated[float, Range(above=1.0)] | None = None
     every: Annotated[int, Range(1)] = 1
-    update_growth: Annotated[float, Range(above=1.0)] = 1.02
+    update_growth: Annotated[float, Range(above=1.0)] | None = None
     reward_weight: Annotated[float, Range(above=0.0)] = 2.0
     choose: Decision | None = None
 
@@ -157,21 +165,31 @@ class _Shared(KernelCalibration):
     def noise_multiplier(self, budget: Budget, features: int) -> float:
         return budget.noise_multiplier
 
-    def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
+    def mechanism(
+        self, reward_noise: float, horizon: int | None, places: float | None
+    ) -> PrefixMechanism:
         if self.mechanism_name == GeometricEpochs.name:
+            if places is not None:
+                # So many people at one place tell its mean; if it is known how many come, and they
+                # are enough, every place can have them before the first release.
+                first = max(1, math.ceil(reward_noise / _FIRST_DEVIATION))
+                if horizon is not None:
+                    first = min(math.ceil(places * first), max(1, horizon // 8))
+                return SeparateEpochs(self.growth or _PUBLIC, min(first, 2**40), horizon)
             # Before this many people the noise is larger than what they could tell together.
             first = max(1, math.ceil(2.0 * reward_noise / math.sqrt(MOST_REWARD_VARIANCE)))
             if horizon is not None:
                 first = min(first, max(1, horizon // 8))
-            return GeometricEpochs(self.growth, min(first, 2**40), horizon)
+            return GeometricEpochs(self.growth or _SETS, min(first, 2**40), horizon)
         kind: Any = MECHANISMS[self.mechanism_name]
         if horizon is None:
             return Doubling(kind=self.mechanism_name, first_rows=64, every=self.every)
         mechanism: PrefixMechanism = kind(rows=-(-horizon // self.every), every=self.every)
         return mechanism
 
-    def next_update(self, people: int) -> int:
-        return max(people + 1, math.ceil(self.update_growth * people))
+    def next_update(self, people: int, public: bool) -> int:
+        growth = self.update_growth or (_PUBLIC if public else _UPDATES)
+        return max(people + 1, math.ceil(growth * people))
 
     def decision(self, public: bool) -> Decision:
         return self.choose or ("matching" if public else "ucb")

@@ -45,6 +45,7 @@ from discreet.learners.gp_ucb.calibration import SYMMETRIC, KernelCalibration, R
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
     UNIT,
+    Ahead,
     GPPolicy,
     Mode,
     NoisyRows,
@@ -53,7 +54,7 @@ from discreet.learners.gp_ucb.policy import (
     exact_product,
     rounded,
 )
-from discreet.learners.gp_ucb.posterior import CENTRE, GramAxes, NoisySums, gram_axes
+from discreet.learners.gp_ucb.posterior import CENTRE, Evidence, GramAxes, NoisySums, gram_axes
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
@@ -278,7 +279,10 @@ class OwnSets(Mode):
         row: FloatArray = counted * UNIT * self._part
         return row
 
-    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
+    def policy(
+        self, header: dict[str, Any], totals: ReleasedSums | Evidence | None, ahead: Ahead
+    ) -> GPPolicy:
+        assert not isinstance(totals, Evidence)
         totals = totals or ReleasedSums(np.zeros(self.size), np.zeros(0), 0.0, 0, 0.0, 0.0)
         count = self.features.features
         triangle = count * (count + 1) // 2

@@ -21,6 +21,7 @@ releases and a public ticket, so nothing but the reward is anybody's data (publi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Unpack
@@ -40,6 +41,7 @@ from discreet.kernels import (
     kernel_to_text,
     read_kernel,
 )
+from discreet.kernels.grid import stretched
 from discreet.learners.base import Common, Learner
 from discreet.learners.calibration import read_options
 from discreet.learners.forgetting import half_life, longest
@@ -48,23 +50,35 @@ from discreet.learners.gp_ucb.decision_sets import OwnSets
 from discreet.learners.gp_ucb.policy import (
     MOST_PEOPLE,
     UNIT,
+    Ahead,
     GPPolicy,
     GramStatistics,
+    KernelModel,
     Mode,
     NoisyRows,
     PointObservations,
     ReleasedSums,
 )
-from discreet.learners.gp_ucb.posterior import KernelModel
+from discreet.learners.gp_ucb.posterior import Evidence
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.prefix_sums import FadingEpochs, LinearStream, PrivateStream
+from discreet.privacy.prefix_sums import (
+    FadingEpochs,
+    LinearStream,
+    PrivateStream,
+    SeparateEpochs,
+)
 from discreet.validation import InvalidInput, positive_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
 # because axes that carry little are shrunk away, and what is left out shows as a bias.
 _ERROR = 1e-3
+# Length scales that are thought possible on public points, as shares of the kernel's; the error of
+# their maps, which only need to resolve them; and so many features at most.
+_SHORTER = (0.25, 0.5)
+_COARSE_ERROR = 1e-2
+_MOST_FEATURES = 250
 # Length scale, as a share of each column's width, of a kernel that nobody chose.
 _SHARE = 0.3
 
@@ -106,10 +120,11 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
     reports_type = Reports
     statistics_type = GramStatistics
-    saved = ("_released", "_counts")
-    # What was released so far, and the people of each release.
+    saved = ("_released", "_counts", "_evidence")
+    # What was released so far, the people of each release, and what releases say of public points.
     _released: GramStatistics
     _counts: tuple[Annotated[int, Range(1)], ...]
+    _evidence: Evidence
 
     def __init__(
         self,
@@ -138,11 +153,17 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
                 "on the learner's domain, or a kernel, not both."
             )
         if features is None:
-            text = kernel_to_text(usual_kernel(domain) if kernel is None else read_kernel(kernel))
-            features = _map_of(text, domain, positive_number(error, "error"), self._points)
+            chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
+            error = positive_number(error, "error")
+            features = (
+                _map_of(kernel_to_text(chosen), domain, error, self._points)
+                if isinstance(self.space, DecisionSets)
+                else finest_map(chosen, domain, error, self._points)
+            )
         self.features: FeatureMap = features
         self._released = self._sums
         self._counts = ()
+        self._evidence = Evidence.none(self.mode.coefficients)
         # Without a stream policies follow from the sums of everybody.
         self._stream: LinearStream | None = None
         self._design: LinearStream | None = None
@@ -154,7 +175,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             mode = self.mode
             multiplier = self.calibration.noise_multiplier(budget, features.features)
             reward_noise = multiplier * mode.sensitivity / mode.reward_weight
-            mechanism = self.calibration.mechanism(reward_noise, self.horizon, mode.public)
+            mechanism = self.calibration.mechanism(reward_noise, self.horizon, mode.places)
             if self.drift is not None:
                 mechanism = FadingEpochs(self.drift, mechanism.due(0), self.horizon)
             size, moved = mode.size, mode.sensitivity
@@ -180,8 +201,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     @property
     def batch_size(self) -> int:
         if not isinstance(self._stream, PrivateStream):
-            until = self.calibration.next_update(self._published_at) - self._published_at
-            return longest(self.drift, until)
+            end = self.calibration.next_update(self._published_at, self.mode.public)
+            return longest(self.drift, end - self._published_at)
         if self.horizon is not None and self._published_at >= self.horizon:
             return 2**53
         return self._stream.due - self._published_at
@@ -240,7 +261,34 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             totals = self._plain() if self.people else None
         elif self._stream.estimate is not None or self.people >= self._stream.due:
             totals = self._release(self._stream)
-        return self.mode.policy(self.policy_header(), totals)
+        return self.mode.policy(self.policy_header(), self._said(totals), self._ahead())
+
+    def _said(self, totals: ReleasedSums | None) -> ReleasedSums | Evidence | None:
+        """What a policy follows from."""
+        if totals is None or not self.mode.public:
+            return totals
+        if self._separate:
+            return self._evidence
+        return self.mode.evidence(Evidence.none(self.mode.coefficients), totals)
+
+    @property
+    def _separate(self) -> bool:
+        """Whether each release holds one epoch alone."""
+        return self._stream is not None and isinstance(self._stream.mechanism, SeparateEpochs)
+
+    def _ahead(self) -> Ahead:
+        """What is known of the people who are still to come."""
+        stream, came = self._stream, self.people
+        if isinstance(stream, PrivateStream):
+            end, noise = stream.mechanism.due(came), stream.scale**2
+        else:
+            next_update = self.calibration.next_update(came, self.mode.public)
+            end, noise = came + longest(self.drift, next_update - came), 0.0
+        remaining = max(came, 1) if self.horizon is None else max(self.horizon - came, 0)
+        remaining = longest(self.drift, remaining, 1.0 / math.log(2.0))
+        if self.horizon is not None:
+            end = min(end, self.horizon)
+        return Ahead(max(end - came, 1), remaining, noise, self._separate)
 
     def _plain(self) -> ReleasedSums:
         """Sums that need no further noise."""
@@ -273,6 +321,13 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             self._counts = (*self._counts, new)
             # The design is public: the same weights, without noise.
             self._design.release(design, new)
+            if self._separate:
+                self._evidence = self.mode.evidence(self._evidence, self._latest(stream, new))
+        return self._latest(stream, self.people)
+
+    def _latest(self, stream: LinearStream, came: int) -> ReleasedSums:
+        """What the stream says now, of so many people."""
+        assert self._design is not None
         estimate, weighted = stream.estimate, self._design.estimate
         assert estimate is not None
         assert weighted is not None
@@ -285,7 +340,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             values=estimate.values,
             design=weighted.values,
             people=people,
-            came=self.people,
+            came=came,
             **noise,
         )
 
@@ -341,6 +396,22 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         if not sum(self._counts) == people == self._released.reports:
             raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
         self._target.check_released(people)
+
+
+def finest_map(kernel: Kernel, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
+    """A map for public points that tells length scales down to a quarter of the kernel's; if that
+    takes too many features, a half, or none shorter."""
+    for share in _SHORTER:
+        if (shorter := stretched(kernel, share)) is None:
+            break
+        try:
+            text = kernel_to_text(shorter)
+            features = _map_of(text, domain, max(error, _COARSE_ERROR), points)
+        except InvalidInput:  # Too many features; what else is wrong is said below.
+            continue
+        if features.features <= _MOST_FEATURES:
+            return features
+    return _map_of(kernel_to_text(kernel), domain, error, points)
 
 
 @lru_cache(maxsize=16)

@@ -10,6 +10,9 @@ add up to, and which policy follows from released sums.
 | design         | in the row, noisy                    | known exactly                        |
 | local report   | the row with Gaussian noise          | y with Gaussian or Laplace noise     |
 
+**Prediction.** f(x) = 1/2 + (1, phi(x))' theta on the scale [0, 1] of the reward bounds (Dubey
+2021, Remark 1: the parameters are private already, so they can be given away).
+
 | array   | shape     | meaning                                                                    |
 |---------|-----------|----------------------------------------------------------------------------|
 | points  | (n, d)    | the points given; (n, 0) where the tickets determine them                  |
@@ -33,10 +36,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Range, Shape
+from discreet.domain import RewardBounds
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.calibration import KernelCalibration
-from discreet.learners.gp_ucb.posterior import KernelModel
-from discreet.learners.messages import TICKETS, Reports, Statistics
+from discreet.learners.gp_ucb.posterior import CENTRE, Evidence
+from discreet.learners.messages import TICKETS, Message, Reports, Statistics
 from discreet.learners.points import PointPolicy
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise
@@ -134,6 +138,81 @@ class ReleasedSums:
 
 
 @dataclass(frozen=True, eq=False)
+class KernelModel(Message):
+    """The released posterior of a reward function; public.
+
+    Attributes:
+        features: the feature map, on the public domain.
+        norm: what its features are divided by, so that their norm is at most 1.
+        mean: (m + 1,) posterior mean of theta; the first entry belongs to a constant.
+        root: (m + 1, r) a square root of its covariance.
+        reward_bounds: the units of rewards.
+    """
+
+    kind: ClassVar[str] = "kernel-model"
+
+    features: FeatureMap
+    norm: Annotated[float, Range(above=0.0)]
+    mean: Annotated[FloatArray, Shape("size")]
+    root: Annotated[FloatArray, Shape("size", "r")]
+    reward_bounds: RewardBounds
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        bound = self.features.norm_bound
+        if bound is None or not bound * (1.0 - 1e-12) <= self.norm:
+            raise InvalidInput(
+                f"a kernel model divides features by {self.norm}, but their norm may be {bound}; "
+                "noise is sized for a norm of at most 1."
+            )
+
+    @property
+    def size(self) -> int:
+        """m + 1, the number of coefficients."""
+        return self.features.features + 1
+
+    def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        """Mean reward and its standard deviation at points of the domain.
+
+        Args:
+            X: (n, d), in the units of the domain.
+
+        Returns:
+            (n,) posterior means and (n,) posterior standard deviations, in units of rewards. The
+            deviation speaks of f, not of a single reward.
+
+        Raises:
+            InvalidInput: for a wrong shape, NaN, or a point outside the domain.
+        """
+        mean, deviation = self.unit(self.features.transform(X))
+        width = self.reward_bounds.upper - self.reward_bounds.lower
+        return self.reward_bounds.lower + width * mean, width * deviation
+
+    def unit(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and deviations on the scale [0, 1], from features (n, m) of the map."""
+        scaled = phi / self.norm
+        mean: FloatArray = CENTRE + self.mean[0] + scaled @ self.mean[1:]
+        return mean, np.sqrt(np.sum((self.root[0] + scaled @ self.root[1:]) ** 2, axis=1))
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What is known of the people who are still to come.
+
+    Attributes:
+        people: of the next epoch.
+        remaining: all of them; without a horizon as many as came.
+        noise: variance of the noise on each number of the next release.
+        separate: whether that release holds the next epoch alone.
+    """
+
+    people: int
+    remaining: int
+    noise: float
+    separate: bool
+
+
+@dataclass(frozen=True, eq=False)
 class GPPolicy(PointPolicy):
     """What both kinds of kernel policies share.
 
@@ -200,6 +279,8 @@ class Mode(ABC):
         squares: places in a row of whole numbers of sums that are never negative.
         local: the noise on each report; None where people trust the learner.
         noisy_sums: whether sums of reports carry the noise of each person's row.
+        places: about how many public points have rewards of their own; None with decision sets.
+        coefficients: p, that releases of public points say something of.
     """
 
     size: int
@@ -213,6 +294,8 @@ class Mode(ABC):
     squares: IntArray
     local: AdditiveNoise | None = None
     noisy_sums: bool = False
+    places: float | None = None
+    coefficients: int = 0
 
     def __init__(
         self,
@@ -240,9 +323,16 @@ class Mode(ABC):
     def row(self, counted: NDArray[Any]) -> FloatArray:
         """(size,) the row of a sum, in the units in which `sensitivity` is measured."""
 
+    def evidence(self, before: Evidence, totals: ReleasedSums) -> Evidence:
+        """What releases of public points say, with one more."""
+        return before
+
     @abstractmethod
-    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
-        """The policy that follows from public sums; None before any release."""
+    def policy(
+        self, header: dict[str, Any], totals: ReleasedSums | Evidence | None, ahead: Ahead
+    ) -> GPPolicy:
+        """The policy that follows from public sums (decision sets) or from what they say (public
+        points); None before any release."""
 
     def header(self, header: dict[str, Any], mean: FloatArray, root: FloatArray) -> dict[str, Any]:
         """Keyword arguments of every policy, with the public posterior."""

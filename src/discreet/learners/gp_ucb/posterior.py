@@ -16,15 +16,12 @@ and the leftover error E = sum_k eps_k A_k turns theta into E theta. With the de
 
 **Public points.** D = sum w s(x) psi(x)' is known exactly; with psi = (1, features of each group)
 
-    u | beta ~ N(D beta, rho^2 sum w s s' + s_u^2 I),   beta ~ N(0, t diag(d, 1, .., 1)),
+    u | beta ~ N(D beta, rho^2 sum w s s' + s_u^2 I),   beta ~ N(0, p e_0 e_0' + t R_l R_l'),
 
-and t is averaged over a grid by its marginal likelihood.
+and length scales l (kernels/grid.py) and t are averaged over grids by their marginal likelihood.
 
 The variance rho^2 of a reward about its mean is at most 1/4. A sum of y^2 is released beside u,
 which costs nothing (decision_sets.py), and tells more: what y^2 leaves over the fitted function.
-
-**Prediction.** f(x) = 1/2 + (1, phi(x))' theta on the scale [0, 1] of the reward bounds (Dubey
-2021, Remark 1: the parameters are private already, so they can be given away).
 
 | name  | shape      | meaning                                                            |
 |-------|------------|--------------------------------------------------------------------|
@@ -41,23 +38,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from discreet.codec import Range, Shape
-from discreet.domain import RewardBounds
+from discreet.codec import Coded, Range, Shape
 from discreet.kernels import FeatureMap, public_points
-from discreet.learners.messages import Message
-from discreet.validation import FloatArray, InvalidInput
+from discreet.validation import FloatArray
 
 CENTRE = 0.5
 MOST_REWARD_VARIANCE = 0.25
 UNIFORM_VARIANCE = 1.0 / 12.0
+# How plausible length scales are before anyone came, shortest first; a single one is the last.
+SCALE_PRIOR = np.array([1.0, 2.0, 4.0, 4.0])
+# Twice the variance of a uniform number, two thirds of that of 0 or 1: f may be near one end of its
+# range nearly everywhere, and near the other in one place.
+WIDE_LEVEL = 2.0
 # Below this no reward's variance is believed to be: it keeps posteriors from collapsing.
 _LEAST_REWARD_VARIANCE = 1e-4
 # Keeps covariances invertible where there is no noise; far below any noise that protects.
@@ -66,6 +65,8 @@ _JITTER = 1e-9
 _LEAST_SHARE = 1e-7
 # Up to this many features the principal axes of m (m + 1)/2 coordinates are worth their time.
 _MOST_FEATURES = 100
+# Length scales of less weight are left out of the average's covariance.
+_LEAST_WEIGHT = 1e-4
 # Numbers kept for the squares of axes; beyond, neighbouring axes share one.
 _MOST_NUMBERS = 2_000_000
 
@@ -228,30 +229,30 @@ class NoisySums:
 
 
 def with_reward_variance(
-    sums: NoisySums, fit: Callable[[float], tuple[GaussianPosterior, float]], least: float = 0.0
+    sums: NoisySums, fit: Callable[[float], tuple[GaussianPosterior, float]]
 ) -> GaussianPosterior:
     """The posterior with the reward variance that the squares tell.
 
     Args:
         sums: with the sum of squares.
         fit: rho^2 -> the posterior, and how much of sum y^2 its mean explains.
-        least: variance of noise that people added to their own rewards.
 
     Returns:
-        The posterior under the variance that is left over, one deviation of the noise on the
-        squares added: too large a variance learns slowly, too small a one is sure of noise.
+        The posterior under the variance that is left over.
     """
     if sums.squares is None or sums.people <= 0.0:
-        return fit(MOST_REWARD_VARIANCE + least)[0]
-    doubt = math.sqrt(sums.squares_variance)
+        return fit(MOST_REWARD_VARIANCE)[0]
+    doubt = sums.squares_variance
+    _, explained = fit(left_over(sums.squares, doubt, sums.people))
+    return fit(left_over(sums.squares - explained, doubt, sums.people))[0]
 
-    def variance(left: float) -> float:
-        # Few people tell little: one more of the largest variance is counted among them.
-        mean = (left + doubt + MOST_REWARD_VARIANCE) / (sums.people + 1.0)
-        return min(max(mean, _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE) + least
 
-    _, explained = fit(variance(sums.squares))
-    return fit(variance(sums.squares - explained))[0]
+def left_over(squares: float, variance: float, people: float) -> float:
+    """rho^2 from what the fit leaves of sum y^2, one deviation of the noise on it added: too large
+    a variance learns slowly, too small a one is sure of noise."""
+    # Few people tell little: one more of the largest variance is counted among them.
+    mean = (squares + math.sqrt(variance) + MOST_REWARD_VARIANCE) / (people + 1.0)
+    return min(max(mean, _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
 
 
 def gram_posterior(
@@ -278,104 +279,162 @@ def gram_posterior(
     return with_reward_variance(sums, fit)
 
 
-def design_posterior(
-    design: FloatArray,
-    rewards: FloatArray,
-    sums: NoisySums,
-    shape: FloatArray,
-    levels: FloatArray,
-    extra: float = 0.0,
-) -> GaussianPosterior:
-    """The posterior from a design that is known exactly.
+@dataclass(frozen=True, eq=False)
+class Evidence(Coded):
+    """What releases about public points say of the coefficients beta; public, and adds up.
 
-    Args:
-        design: (3, p, p) how points were spread: sums of w s psi', of w s s' and of w psi psi'.
-        rewards: (p,) sum of w y s, with noise.
-        sums: about that noise.
-        shape: (p,) prior variances of beta up to a factor.
-        levels: (h,) the factors that are averaged over.
-        extra: variance of the noise that people add to their own rewards.
+    Given beta, every released sum is u ~ N(D beta, rho^2 S + s_u^2 I), independent of the others,
+    with D = sum w s psi' and S = sum w s s' known exactly.
+
+    Attributes:
+        information: (p, p) sum of D' (rho^2 S + s_u^2 I)^-1 D.
+        projected: (p,) sum of D' (rho^2 S + s_u^2 I)^-1 u.
+        spread: (p, p) sum of w psi psi', of all people.
+        people: how many people they stand for.
+        came: how many people came.
+        squares, squares_variance: sum of y^2, with noise, and the variance of that noise.
+        reward_variance: rho^2, with the noise that people put on their own rewards.
+        release_variance: s_u^2, of the last release.
     """
-    size = len(rewards)
-    regressors, sent, squares = design
-    wide = np.sqrt(shape)
-    noise = (sums.reward_variance + _JITTER) * np.eye(size)
 
-    def fit(variance: float) -> tuple[GaussianPosterior, float]:
-        factor = cho_factor(variance * sent + noise)
-        solved = cho_solve(factor, np.column_stack([regressors, rewards]))
-        seen = regressors.T @ solved
-        information = wide[:, None] * seen[:, :-1] * wide
-        values, vectors = np.linalg.eigh(0.5 * (information + information.T))
-        values = np.maximum(values, 0.0)
-        along = vectors.T @ (wide * seen[:, -1])
-        # For each factor t: N(u; 0, t D P D' + noise) by the lemmas of determinant and inverse.
-        spread = 1.0 / (1.0 / levels[:, None] + values)
-        evidence = 0.5 * (spread @ along**2 - np.log1p(levels[:, None] * values).sum(axis=1))
-        weights = np.exp(evidence - evidence.max())
-        weights /= weights.sum()
-        turned = wide[:, None] * vectors
-        means = (spread * along) @ turned.T
-        mean = weights @ means
-        away = (means - mean).T * np.sqrt(weights)
-        root = np.hstack([turned * np.sqrt(weights @ spread), away])
-        return GaussianPosterior(mean, root), float(mean @ squares @ mean)
+    information: Annotated[FloatArray, Shape("p", "p")]
+    projected: Annotated[FloatArray, Shape("p")]
+    spread: Annotated[FloatArray, Shape("p", "p")]
+    people: Annotated[float, Range(0.0)]
+    came: Annotated[int, Range(0)]
+    squares: float
+    squares_variance: Annotated[float, Range(0.0)]
+    reward_variance: Annotated[float, Range(above=0.0)]
+    release_variance: Annotated[float, Range(0.0)]
 
-    return with_reward_variance(sums, fit, extra)
+    @staticmethod
+    def none(size: int) -> Evidence:
+        """Before anything was released."""
+        square = np.zeros((size, size))
+        start = MOST_REWARD_VARIANCE
+        return Evidence(square, np.zeros(size), square, 0.0, 0, 0.0, 0.0, start, 0.0)
+
+    def after(
+        self,
+        design: FloatArray,
+        rewards: FloatArray,
+        sums: NoisySums,
+        root: FloatArray,
+        extra: float = 0.0,
+    ) -> Evidence:
+        """With one more release.
+
+        Args:
+            design: (3, p, p) how points were spread: D, S and sum of w psi psi'.
+            rewards: (p,) u = sum of w y s, with noise.
+            sums: about that noise, and the sum of squares.
+            root: (p, r) of a prior that takes what y^2 tells of f away from it.
+            extra: variance of the noise that people add to their own rewards.
+        """
+        regressors, sent, spread = design
+        spread = self.spread + spread
+        people = self.people + sums.people
+        squares = self.squares + (sums.squares or 0.0)
+        doubt = self.squares_variance + sums.squares_variance
+        noise = sums.reward_variance
+
+        def told(variance: float) -> tuple[FloatArray, FloatArray]:
+            if noise == 0.0:
+                # Then s = psi, and u is sufficient.
+                return self.information + sent / variance, self.projected + rewards / variance
+            asked = np.flatnonzero(np.diag(sent))
+            covariance = variance * sent[np.ix_(asked, asked)] + noise * np.eye(len(asked))
+            columns = np.column_stack([regressors[asked], rewards[asked]])
+            seen = regressors[asked].T @ cho_solve(cho_factor(covariance), columns)
+            return self.information + seen[:, :-1], self.projected + seen[:, -1]
+
+        def remaining(information: FloatArray, projected: FloatArray) -> float:
+            # The sum of two independent functions: a constant, and what varies.
+            constant = math.sqrt(UNIFORM_VARIANCE) * np.eye(len(root), 1)
+            both = np.hstack([constant, root])
+            inside = np.eye(both.shape[1]) + both.T @ information @ both
+            mean = both @ cho_solve(cho_factor(inside), both.T @ projected)
+            return left_over(squares - float(mean @ spread @ mean), doubt, people) + extra
+
+        variance = self.reward_variance
+        if self.people == 0.0:
+            variance = left_over(squares, doubt, people) + extra
+            variance = remaining(*told(variance))
+        information, projected = told(variance)
+        if self.people > 0.0:
+            # Earlier releases keep the variance that was believed when they came.
+            variance = remaining(information, projected)
+        came = self.came + sums.came
+        return Evidence(
+            information, projected, spread, people, came, squares, doubt, variance, noise
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class KernelModel(Message):
-    """The released posterior of a reward function; public.
+class ScaledPosterior:
+    """Posteriors under several length scales and levels, and their average.
 
     Attributes:
-        features: the feature map, on the public domain.
-        norm: what its features are divided by, so that their norm is at most 1.
-        mean, root: see the module's table.
-        reward_bounds: the units of rewards.
+        average: of mean and covariance as of the whole mixture.
+        weights: (L,) posterior probabilities of the length scales.
+        wide: for each length scale the posterior at `WIDE_LEVEL`.
     """
 
-    kind: ClassVar[str] = "kernel-model"
+    average: GaussianPosterior
+    weights: FloatArray
+    wide: tuple[GaussianPosterior, ...]
 
-    features: FeatureMap
-    norm: Annotated[float, Range(above=0.0)]
-    mean: Annotated[FloatArray, Shape("size")]
-    root: Annotated[FloatArray, Shape("size", "r")]
-    reward_bounds: RewardBounds
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        bound = self.features.norm_bound
-        if bound is None or not bound * (1.0 - 1e-12) <= self.norm:
-            raise InvalidInput(
-                f"a kernel model divides features by {self.norm}, but their norm may be {bound}; "
-                "noise is sized for a norm of at most 1."
-            )
+def scaled_posterior(
+    evidence: Evidence, roots: Sequence[FloatArray], levels: FloatArray
+) -> ScaledPosterior:
+    """The posterior of beta ~ N(0, p e_0 e_0' + t R_l R_l') averaged over length scales l and
+    levels t. The constant's variance has no part in the levels: a mean reward in the middle of its
+    range does not tell that f is flat.
 
-    @property
-    def size(self) -> int:
-        """m + 1, the number of coefficients."""
-        return self.features.features + 1
-
-    def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:  # noqa: N803
-        """Mean reward and its standard deviation at points of the domain.
-
-        Args:
-            X: (n, d), in the units of the domain.
-
-        Returns:
-            (n,) posterior means and (n,) posterior standard deviations, in units of rewards. The
-            deviation speaks of f, not of a single reward.
-
-        Raises:
-            InvalidInput: for a wrong shape, NaN, or a point outside the domain.
-        """
-        mean, deviation = self.unit(self.features.transform(X))
-        width = self.reward_bounds.upper - self.reward_bounds.lower
-        return self.reward_bounds.lower + width * mean, width * deviation
-
-    def unit(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means and deviations on the scale [0, 1], from features (n, m) of the map."""
-        scaled = phi / self.norm
-        mean: FloatArray = CENTRE + self.mean[0] + scaled @ self.mean[1:]
-        return mean, np.sqrt(np.sum((self.root[0] + scaled @ self.root[1:]) ** 2, axis=1))
+    Args:
+        evidence: what releases say.
+        roots: for each length scale (p, r_l) the root R_l at level 1, its first row 0.
+        levels: (h,) the factors t; one of them is `WIDE_LEVEL`.
+    """
+    wide_level = int(np.flatnonzero(levels == WIDE_LEVEL)[0])
+    logs, means, turns, spreads = [], [], [], []
+    # The constant given the rest is N((h_0 - L_0' beta) / a, 1 / a).
+    shared = evidence.information[0].copy()
+    strength = float(shared[0]) + 1.0 / UNIFORM_VARIANCE
+    shared[0] = 0.0
+    known = evidence.information - np.outer(shared, shared) / strength
+    start = float(evidence.projected[0])
+    told = evidence.projected - shared * start / strength
+    alone = np.eye(len(shared), 1)
+    for root in roots:
+        information = root.T @ known @ root
+        values, vectors = np.linalg.eigh(0.5 * (information + information.T))
+        values = np.maximum(values, 0.0)
+        along = vectors.T @ (root.T @ told)
+        # For each factor t: N(u; 0, t D R R' D' + noise) by the lemmas of determinant and inverse.
+        spread = 1.0 / (1.0 / levels[:, None] + values)
+        logs.append(0.5 * (spread @ along**2 - np.log1p(levels[:, None] * values).sum(axis=1)))
+        turned = root @ vectors
+        turned[0] = -(shared @ turned) / strength
+        centres = (spread * along) @ turned.T
+        centres[:, 0] += start / strength
+        means.append(centres)
+        turns.append(np.hstack([turned, alone / math.sqrt(strength)]))
+        spreads.append(np.hstack([spread, np.ones((len(levels), 1))]))
+    log_weights = np.array(logs) + np.log(SCALE_PRIOR[-len(logs) :])[:, None]
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    mean = np.einsum("lh,lhp->p", weights, np.array(means))
+    away = (np.concatenate(means) - mean).T * np.sqrt(weights.ravel())
+    inside = [
+        turned * np.sqrt(own @ spread)
+        for turned, own, spread in zip(turns, weights, spreads, strict=True)
+        if own.sum() > _LEAST_WEIGHT
+    ]
+    average = GaussianPosterior(mean, np.hstack([*inside, away]))
+    wide = tuple(
+        GaussianPosterior(centres[wide_level], turned * np.sqrt(spread[wide_level]))
+        for centres, turned, spread in zip(means, turns, spreads, strict=True)
+    )
+    return ScaledPosterior(average, weights.sum(axis=1), wide)

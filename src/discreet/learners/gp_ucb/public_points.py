@@ -5,13 +5,13 @@ coordinate group the probability of each point of a public grid. The ticket draw
 group; context and reward of the person play no part. The learner draws it again from the ticket,
 so a report cannot smuggle another point in. What is released is sum s(x) y with
 
-    s(x) = (1, a_1(x_1), .., a_d(x_d)) / ||..||,
+    s(x) = Q' psi(x) / ||Q' psi(x)||,    psi = (1, psi_1, .., psi_d),
 
-a_g the features of group g, centred over what the policy offers, with the covariance S_g that they
-have there multiplied by S_g^(-1/4) (half of the whitening that would favour rough axes), and scaled
-to mean square 1. So no part of the budget is spent on d copies of a constant, everybody uses all
-of it, and once a policy has narrowed down, it is the differences between the points left that are
-measured. s may be any function of x and of what is public, because sum s(x) psi(x)' is known.
+Q the policy's questions: what its offers and the belief let a release tell most about
+(`questions`). Everybody uses the whole budget, and once a policy has narrowed down, it is the
+differences between the points left that are measured. s may be any function of x and of what is
+public, because sum s(x) psi(x)' is known. Every epoch is released alone (`SeparateEpochs`), so each
+asks questions of its own, and an epoch that went to one point tells that point's value.
 
 With f = constant + sum of one function a group, the best point is found group by group.
 
@@ -19,29 +19,30 @@ With f = constant + sum of one function a group, the best point is found group b
 |--------|------------|------------------------------------------------------------|--------|
 | grid   | (N_g, d_g) | public points of group g, in the units of the domain       | x_g    |
 | psi    | (N_g, m_g) | features minus their mean over the grid                    | psi_g  |
+| measured | (p, r)   | the questions                                              | Q      |
 | offers | (N_g,)     | probabilities of the points of group g, adding up to 1     |        |
 | places | (n, G)     | places of chosen points in the grids of the G groups       |        |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Coded, Range, Shape
-from discreet.kernels import FeatureMap, public_points
-from discreet.learners.gp_ucb.calibration import Decision, KernelCalibration
+from discreet.kernels import FeatureMap
+from discreet.kernels.grid import DomainGrid, domain_grid
+from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
     UNIT,
+    Ahead,
     GPPolicy,
     Mode,
     NoisyRows,
@@ -53,11 +54,15 @@ from discreet.learners.gp_ucb.policy import (
 from discreet.learners.gp_ucb.posterior import (
     CENTRE,
     UNIFORM_VARIANCE,
+    WIDE_LEVEL,
+    Evidence,
     GaussianPosterior,
     NoisySums,
-    design_posterior,
+    ScaledPosterior,
+    scaled_posterior,
 )
 from discreet.learners.messages import Actions, Reports
+from discreet.learners.offers import OFFERS, Belief, rougher
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import Budget, NoiseSource
@@ -65,217 +70,65 @@ from discreet.privacy.calibration import AdditiveNoise
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
-# Grid points of a group of one and of two columns; more columns share low-discrepancy points.
-_POINTS = {1: 201, 2: 41 * 41}
-_SCATTERED = 4096
-# Directions with less than this share of a policy's largest variance are not whitened further.
-_LEAST_SPREAD = 1e-6
-# Prior standard deviations of f stand in ratios of 2; the middle one spans the reward range.
-PRIOR_LEVELS = 4.0 ** np.arange(-3.0, 3.0)
-# Draws of theta that a released Thompson policy averages over.
-_DRAWS = 64
-# How strongly points that look worse are avoided: offers go with Phi(3 q)^2.
-_SHARPNESS = 3.0
-# The share of people for whom offers go with Phi(q)^2: a run that was unlucky early would otherwise
-# stay with the second-best point for good.
-_DOUBT = 0.1
+# Prior variances of f, in units of that of a uniform number over the range of rewards.
+PRIOR_LEVELS = np.array([1.0 / 16.0, 1.0 / 4.0, 1.0, WIDE_LEVEL, 4.0])
+# Directions below this share of the largest one are rounding.
+_JITTER = 1e-9
+# For prefix sums questions stay the same: those that so many people would answer.
+_MANY = 1000.0
 
 
-@dataclass(frozen=True, eq=False)
-class GridGroup:
-    """One coordinate group (see the module's table).
+def prior_roots(grid: DomainGrid) -> list[FloatArray]:
+    """For each length scale (p, r) a root of the prior covariance: rewards spread over [0, 1]."""
+    return [np.sqrt(UNIFORM_VARIANCE) * root for root in grid.roots]
 
-    Attributes:
-        columns: the columns of the domain that it reads.
-        features: its features within the whole map.
-        grid, psi: see the module's table.
-        mean: (m_g,) the mean feature over the grid.
+
+def questions(moments: FloatArray, wide: FloatArray, people: float, noise: float) -> FloatArray:
+    """(p, r) what a release asks: s(x) = questions' psi(x), scaled to norm 1.
+
+    With E psi psi' = M under the offers and a belief of covariance C = K K', the eigenvectors of
+    K'M K are functions g_i that vary independently by b_i under the offers. n people whose share
+    a_i of the norm goes to g_i tell log(1 + a_i b_i n^2 / s_u^2) about them, which is largest where
+    a_i = max(level - s_u^2 / (n^2 b_i), 0), adding up to 1 (water-filling: Cover and Thomas 2006,
+    section 9.4). So little is spent on what would drown in noise, and nothing on what is known.
+
+    Args:
+        moments: (p, p) M.
+        wide: (p, p) C.
+        people: n.
+        noise: s_u^2.
     """
+    size = len(wide)
+    factor = np.linalg.cholesky(wide + _JITTER * np.trace(wide) / size * np.eye(size))
+    values, vectors = np.linalg.eigh(factor.T @ moments @ factor)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = values > _JITTER * values[0]
+    values, vectors = values[kept], vectors[:, kept]
+    drowned = noise / (people**2 * values)
+    levels = (1.0 + np.cumsum(drowned)) / np.arange(1, len(values) + 1)
+    asked = int(np.flatnonzero(levels > drowned)[-1]) + 1
+    shares = levels[asked - 1] - drowned[:asked]
+    return np.asarray(factor @ vectors[:, :asked] * np.sqrt(shares / values[:asked]))
 
-    columns: tuple[int, ...]
-    features: slice
-    grid: FloatArray
-    psi: FloatArray
-    mean: FloatArray
 
+def sent(psi: FloatArray, measured: FloatArray) -> FloatArray:
+    """(n, p) s(x) in units of 2^-18, its norm 1 before rounding; places that are not asked are 0.
 
-@dataclass(frozen=True, eq=False)
-class DomainGrid:
-    """All groups of a feature map on a public domain.
-
-    Attributes:
-        groups: the groups.
-        size: the number p of coefficients: one, and m_g for each group.
-        features: the number of features m of the whole map.
+    Args:
+        psi: (n, p) regressors.
+        measured: (p, r) the questions of a policy.
     """
-
-    groups: tuple[GridGroup, ...]
-    features: int
-
-    @property
-    def size(self) -> int:
-        return 1 + sum(int(group.psi.shape[1]) for group in self.groups)
-
-    @cached_property
-    def _places(self) -> tuple[slice, ...]:
-        ends = np.cumsum([1, *(group.psi.shape[1] for group in self.groups)])
-        return tuple(slice(a, b) for a, b in pairwise(ends.tolist()))
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest ||s(x)||: how far u moves when a reward moves by 1."""
-        # s(x) has norm 1 before it is rounded, which moves each entry by half a unit at most.
-        return 1.0 + float(np.sqrt(self.size)) / (2.0 * RESOLUTION)
-
-    def sent(self, places: IntArray, offers: Sequence[FloatArray]) -> FloatArray:
-        """(n, p) s(x) in units of 2^-18.
-
-        Args:
-            places: (n, groups) places of the points in the grids.
-            offers: for each group (N_g,) the probabilities with which its points were offered.
-        """
-        parts = [
-            _whitened(group.psi, offered)[places[:, g]]
-            for g, (group, offered) in enumerate(zip(self.groups, offers, strict=True))
-        ]
-        joined = np.hstack([np.ones((len(places), 1)), *parts])
-        return rounded(joined / np.linalg.norm(joined, axis=1, keepdims=True))
-
-    def psi(self, places: IntArray) -> FloatArray:
-        """(n, p) the regressors (1, psi_1, .., psi_d)."""
-        parts = [group.psi[places[:, g]] for g, group in enumerate(self.groups)]
-        return np.hstack([np.ones((len(places), 1)), *parts])
-
-    @cached_property
-    def prior_shape(self) -> FloatArray:
-        """(p,) prior variances up to a factor: the groups share the spread of f equally."""
-        shape = np.full(self.size, UNIFORM_VARIANCE / len(self.groups))
-        shape[0] = UNIFORM_VARIANCE
-        return shape
-
-    def of_group(self, posterior: GaussianPosterior, group: int) -> GaussianPosterior:
-        """What is believed of one group's coefficients."""
-        place = self._places[group]
-        return GaussianPosterior(posterior.mean[place], posterior.root[place])
-
-    def in_features(self, posterior: GaussianPosterior) -> GaussianPosterior:
-        """What is believed of theta (m + 1,) in f = 1/2 + (1, phi)' theta (posterior.py)."""
-        turn = np.zeros((self.features + 1, self.size))
-        turn[0, 0] = 1.0
-        for group, place in zip(self.groups, self._places, strict=True):
-            turn[1 + group.features.start : 1 + group.features.stop, place] = np.eye(
-                len(group.mean)
-            )
-            turn[0, place] = -group.mean
-        return GaussianPosterior(turn @ posterior.mean, turn @ posterior.root)
+    asked = psi @ measured
+    shown = np.zeros_like(psi)
+    norms = np.linalg.norm(asked, axis=1, keepdims=True)
+    shown[:, : asked.shape[1]] = asked / np.maximum(norms, 1e-300)
+    return rounded(shown)
 
 
-@lru_cache(maxsize=8)
-def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox) -> DomainGrid:
-    """The grid of a feature map; kept, because several learners may share it."""
-    if isinstance(space, PublicSet):
-        everything = slice(0, features.features)
-        columns = tuple(range(features.domain.dimension))
-        parts = [(columns, everything, space.array, features.transform(space.array))]
-    else:
-        parts = [
-            (group.columns, group.features, grid, group.map.transform(grid))
-            for group in features.groups
-            for grid in [_grid(group.map)]
-        ]
-        read = [column for columns, *_ in parts for column in columns]
-        if sorted(read) != list(range(features.domain.dimension)):
-            raise InvalidInput(
-                f"the groups of the kernel read the columns {sorted(read)}; to search a box, every "
-                f"one of its {features.domain.dimension} columns must be in exactly one group: use "
-                "one kernel on all columns, or Additive(kernel, groups)."
-            )
-    groups = []
-    for columns, place, grid, phi in parts:
-        mean = phi.mean(axis=0) / norm
-        groups.append(GridGroup(tuple(columns), place, grid, phi / norm - mean, mean))
-    return DomainGrid(tuple(groups), features.features)
-
-
-def _grid(features: FeatureMap) -> FloatArray:
-    """A public grid of a group's box: equally spaced, with the levels of columns that have them."""
-    domain = features.domain
-    columns = domain.dimension
-    if columns not in _POINTS:
-        return public_points(domain, _SCATTERED)
-    steps = round(_POINTS[columns] ** (1.0 / columns))
-    axes = [np.linspace(0.0, 1.0, min(levels or steps, steps)) for levels in domain.levels]
-    for axis, levels in enumerate(domain.levels):
-        if levels is not None:
-            axes[axis] = np.round(axes[axis] * (levels - 1)) / (levels - 1)
-    mesh = np.meshgrid(*axes, indexing="ij")
-    return domain.from_unit(np.stack(mesh, axis=-1).reshape(-1, columns))
-
-
-def _whitened(psi: FloatArray, offers: FloatArray) -> FloatArray:
-    """(N_g, m_g) a_g at the points of a group, from the probabilities of being offered."""
-    centred = psi - offers @ psi
-    values, vectors = np.linalg.eigh((centred * offers[:, None]).T @ centred)
-    if not len(values) or values[-1] <= 0.0:
-        return np.zeros_like(psi)
-    # A symmetric power keeps the meaning of coordinates from policy to policy, so sums build up.
-    powers = np.maximum(values, _LEAST_SPREAD * values[-1]) ** -0.25
-    shown = centred @ (vectors * powers) @ vectors.T
-    spread = float(offers @ np.sum(shown**2, axis=1))
-    whitened: FloatArray = shown / np.sqrt(spread)
-    return whitened
-
-
-def matching(
-    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
-) -> FloatArray:
-    """(N,) offers by q = (m(x) - m(x*)) / sd(f(x) - f(x*)), x* the greedy point.
-
-    Nine people in ten get points in proportion to Phi(3 q)^2, the tenth to Phi(q)^2: a point that
-    is as good as the greedy one for all that is known gets its share, one that is surely worse
-    nothing, and one that may be better is not forgotten. Upper confidence bounds run to the
-    boundary of a box, where little is known, and Thompson sampling spends too long on points that
-    are hardly ever best.
-    """
-    mean = psi @ posterior.mean
-    away = psi - psi[int(mean.argmax())]
-    gap = mean - mean.max()
-    spread = np.sqrt(np.maximum(np.sum((away @ posterior.root) ** 2, axis=1), 1e-300))
-    q = gap / spread
-    q[int(mean.argmax())] = 0.0
-    offers = np.zeros(len(psi))
-    for sharpness, share in ((_SHARPNESS, 1.0 - _DOUBT), (1.0, _DOUBT)):
-        weight = ndtr(sharpness * q) ** 2
-        offers += share * weight / weight.sum()
-    return offers
-
-
-def upper_bound(
-    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
-) -> FloatArray:
-    """(N,) everything on the point with the largest mean plus `confidence` deviations."""
-    spread = np.sqrt(np.sum((psi @ posterior.root) ** 2, axis=1))
-    offers = np.zeros(len(psi))
-    offers[int((psi @ posterior.mean + confidence * spread).argmax())] = 1.0
-    return offers
-
-
-def thompson(
-    psi: FloatArray, posterior: GaussianPosterior, confidence: float, rng: np.random.Generator
-) -> FloatArray:
-    """(N,) how often each point is best under theta drawn from the posterior (public draws)."""
-    normal = rng.standard_normal((_DRAWS, posterior.root.shape[1]))
-    theta = posterior.mean + confidence * normal @ posterior.root.T
-    best = (psi @ theta.T).argmax(axis=0)
-    offers: FloatArray = np.bincount(best, minlength=len(psi)) / _DRAWS
-    return offers
-
-
-OFFERS: dict[Decision, Callable[..., FloatArray]] = {
-    "ucb": upper_bound,
-    "thompson": thompson,
-    "matching": matching,
-}
+def sent_norm(size: int) -> float:
+    """The largest ||s(x)||: how far u moves when a reward moves by 1."""
+    # s(x) has norm 1 before it is rounded, which moves each entry by half a unit at most.
+    return 1.0 + float(np.sqrt(size)) / (2.0 * RESOLUTION)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +167,7 @@ class PublicPolicy(GPPolicy):
 
     Attributes:
         groups: for each coordinate group its points and their probabilities.
+        measured: what the release of its people asks (`questions`).
     """
 
     kind: ClassVar[str] = "gp-public-policy"
@@ -322,6 +176,7 @@ class PublicPolicy(GPPolicy):
     report_size = 1
 
     groups: tuple[OfferedGroup, ...]
+    measured: Annotated[FloatArray, Shape("size", "r")]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -406,12 +261,23 @@ class PublicPoints(Mode):
             )
         self.noiseless = not budget.protects_releases
         self.grid: DomainGrid = domain_grid(features, self.norm, space)
+        self.coefficients = self.grid.size
         self.size = self.grid.size + 1
         self.design_size = 3 * self.grid.size**2
         # Two rewards y, y' of one person at x move the row by |y - y'| sqrt(|s|^2 + g^2 (y + y')^2)
         # with |y|, |y'| <= 1/2: at g = 2 |s| no more than the |s| that y - y' = 1 gives.
-        self.sensitivity = self.grid.sensitivity
-        self._square_weight = 2.0 * self.grid.sensitivity
+        self.sensitivity = sent_norm(self.grid.size)
+        self._square_weight = 2.0 * self.sensitivity
+
+    @cached_property
+    def places(self) -> float:  # type: ignore[override]
+        """How many points of a group differ from each other under the second shortest length
+        scale; times the root of the number of groups, which share the noise."""
+        unlike = [
+            len(group.grid) / float(group.alike[min(1, len(group.alike) - 1)].max())
+            for group in self.grid.groups
+        ]
+        return max(unlike) * float(np.sqrt(len(unlike)))
 
     def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
         assert isinstance(policy, PublicPolicy)
@@ -422,19 +288,17 @@ class PublicPoints(Mode):
                 f"reports had tickets of shape {reports.tickets.shape} and rows of {columns} "
                 f"numbers for {len(reports)} people; send one of each for each person."
             )
-        places = policy.places(reports.tickets)
-        psi = self.grid.psi(places)
+        psi = self.grid.psi(policy.places(reports.tickets))
         # Without noise to come, the regressors themselves lose nothing.
-        offers = [group.offers for group in policy.groups]
-        sent = rounded(psi) if self.noiseless else self.grid.sent(places, offers)
-        weight = sent * np.sqrt(UNIT)
+        shown = rounded(psi) if self.noiseless else sent(psi, policy.measured)
+        weight = shown * np.sqrt(UNIT)
         if isinstance(reports, NoisyRows):
             rewards = reports.rows[:, 0]
             squares = self._square_weight * (rewards @ rewards)
-            values: NDArray[Any] = np.append(np.sqrt(UNIT) * (sent.T @ rewards), squares)
+            values: NDArray[Any] = np.append(np.sqrt(UNIT) * (shown.T @ rewards), squares)
         else:
             rewards = rounded(reports.rewards - CENTRE)
-            values = exact_product(np.column_stack([sent, rewards]), rewards[:, None])[:, 0]
+            values = exact_product(np.column_stack([shown, rewards]), rewards[:, None])[:, 0]
         return values, np.stack([weight.T @ psi, weight.T @ weight, psi.T @ psi]).ravel()
 
     def row(self, counted: NDArray[Any]) -> FloatArray:
@@ -444,37 +308,92 @@ class PublicPoints(Mode):
         row[-1] *= self._square_weight
         return row
 
-    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
-        groups = self.grid.groups
-        if totals is None or totals.came == 0:
-            prior = np.diag(np.sqrt(self.grid.prior_shape))
-            posterior = GaussianPosterior(np.zeros(self.grid.size), prior)
-            offers = [np.full(len(group.grid), 1.0 / len(group.grid)) for group in groups]
-        else:
-            posterior = self._believed(totals)
-            choose = OFFERS[self.calibration.decision(True)]
-            rng = np.random.default_rng([header["public_seed"], header["version"]])
-            spread = self.calibration.confidence_multiplier
-            offers = [
-                choose(group.psi, self.grid.of_group(posterior, number), spread, rng)
-                for number, group in enumerate(groups)
-            ]
-        known = self.grid.in_features(posterior)
-        return PublicPolicy(
-            **self.header(header, known.mean, known.root),
-            groups=tuple(
-                OfferedGroup(group.columns, group.grid, offered)
-                for group, offered in zip(groups, offers, strict=True)
-            ),
-        )
-
-    def _believed(self, totals: ReleasedSums) -> GaussianPosterior:
+    def evidence(self, before: Evidence, totals: ReleasedSums) -> Evidence:
         size = self.grid.size
         # Noise on each person's own reward spreads over u as the reward's own variance does.
         extra = 0.0 if self.local is None else self.local.variance
-        noise = totals.variance * totals.scale**2
+        noise = 0.0 if self.noiseless else totals.variance * totals.scale**2
         doubt = noise / self._square_weight**2 + 2.0 * extra**2 * totals.people
         squares = float(totals.values[-1]) / self._square_weight - extra * totals.people
-        sums = NoisySums(totals.people, 0.0, noise, squares, doubt)
-        design, shape = totals.design.reshape(3, size, size), self.grid.prior_shape
-        return design_posterior(design, totals.values[:-1], sums, shape, PRIOR_LEVELS, extra)
+        sums = NoisySums(totals.people, 0.0, noise, squares, doubt, totals.came)
+        design, root = totals.design.reshape(3, size, size), prior_roots(self.grid)[0]
+        return before.after(design, totals.values[:-1], sums, root, extra)
+
+    def policy(
+        self, header: dict[str, Any], totals: ReleasedSums | Evidence | None, ahead: Ahead
+    ) -> GPPolicy:
+        assert not isinstance(totals, ReleasedSums)
+        evidence = totals or Evidence.none(self.grid.size)
+        believed = scaled_posterior(evidence, prior_roots(self.grid), PRIOR_LEVELS)
+        if evidence.came:
+            rng = np.random.default_rng([header["public_seed"], header["version"]])
+            choose = OFFERS[self.calibration.decision(True)]
+            spread = self.calibration.confidence_multiplier
+            offers = [
+                choose(belief, spread, rng) for belief in self._groups(evidence, believed, ahead)
+            ]
+        else:
+            offers = [np.full(len(group.grid), 1.0 / len(group.grid)) for group in self.grid.groups]
+        turn = self.grid.to_features
+        average = believed.average
+        return PublicPolicy(
+            **self.header(header, turn @ average.mean, turn @ average.root),
+            groups=tuple(
+                OfferedGroup(group.columns, group.grid, offered)
+                for group, offered in zip(self.grid.groups, offers, strict=True)
+            ),
+            measured=self._measured(offers, believed, ahead),
+        )
+
+    def _groups(
+        self, evidence: Evidence, believed: ScaledPosterior, ahead: Ahead
+    ) -> Iterator[Belief]:
+        """What is believed of each group."""
+        grid, average = self.grid, believed.average
+        tops = [
+            float((group.psi @ average.mean[place]).max())
+            for group, place in zip(grid.groups, grid.places, strict=True)
+        ]
+        room = max(1.0 - CENTRE - float(average.mean[0]) - sum(tops), 0.0)
+        for group, place in zip(grid.groups, grid.places, strict=True):
+            yield Belief(
+                group.psi,
+                _part(average, place),
+                tuple(_part(wide, place) for wide in believed.wide),
+                believed.weights,
+                np.array(group.alike),
+                room,
+                ahead.people,
+                ahead.remaining,
+                evidence.reward_variance,
+                (1.0 + len(grid.groups)) * evidence.release_variance,
+            )
+
+    def _measured(
+        self, offers: Sequence[FloatArray], believed: ScaledPosterior, ahead: Ahead
+    ) -> FloatArray:
+        """What the next release asks; nothing where no noise is to be outweighed."""
+        if self.noiseless:
+            return np.zeros((self.grid.size, 0))
+        if not ahead.separate:
+            return self._usual
+        weights = rougher(believed.weights)
+        roots = [
+            np.sqrt(weight) * wide.root for weight, wide in zip(weights, believed.wide, strict=True)
+        ]
+        wide = sum(root @ root.T for root in roots)
+        moments = self.grid.moments(offers)
+        return questions(moments, np.asarray(wide), ahead.people, ahead.noise)
+
+    @cached_property
+    def _usual(self) -> FloatArray:
+        """Questions of prefix sums, which add up the answers of all epochs."""
+        uniform = [np.full(len(group.grid), 1.0 / len(group.grid)) for group in self.grid.groups]
+        wide = np.sum([root @ root.T for root in prior_roots(self.grid)], axis=0)
+        wide[0, 0] = UNIFORM_VARIANCE
+        return questions(self.grid.moments(uniform), wide, _MANY, 1.0)
+
+
+def _part(posterior: GaussianPosterior, place: slice) -> GaussianPosterior:
+    """What is believed of some of the coefficients."""
+    return GaussianPosterior(posterior.mean[place], posterior.root[place])

@@ -3,7 +3,8 @@
     BufferedToeplitz(rows)     prefix sums over a known horizon: the default
     Doubling()                 prefix sums over an unknown horizon
     GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
-    FadingEpochs(half_life)    a weighted sum in which old rows count less and less
+    SeparateEpochs(growth)     each epoch's sum alone: nothing of two epochs is mixed
+    FadingEpochs(half_life)    the same, of which the estimate counts old ones less and less
     BinaryTree, Honaker        the published mechanism, and its better decoder
     SquareRootToeplitz(rows)   a reference that keeps every row
     Independent()              fresh noise on every row: the local model's error
@@ -11,7 +12,7 @@
 `PrivateStream` draws the noise; system.py says what is promised and why.
 """
 
-from discreet.privacy.prefix_sums.epochs import GeometricEpochs
+from discreet.privacy.prefix_sums.epochs import GeometricEpochs, SeparateEpochs
 from discreet.privacy.prefix_sums.fading import FadingEpochs
 from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
@@ -42,5 +43,6 @@ __all__ = [
     "LinearStream",
     "PrefixMechanism",
     "PrivateStream",
+    "SeparateEpochs",
     "SquareRootToeplitz",
 ]

@@ -28,7 +28,6 @@ import numpy as np
 from discreet.codec import Range
 from discreet.learners.gp_ucb.calibration import (
     SYMMETRIC,
-    Decision,
     KernelCalibration,
     RowWeights,
 )
@@ -39,6 +38,7 @@ from discreet.learners.gp_ucb.posterior import (
     GramAxes,
     NoisySums,
 )
+from discreet.learners.offers import Decision
 from discreet.privacy import (
     Budget,
     Joint,
@@ -71,7 +71,7 @@ class _Published(KernelCalibration):
     failure_probability: Annotated[float, Range(above=0.0, below=1.0)] = 0.1
     regulariser: Annotated[float, Range(above=0.0)] = 1.0
 
-    def next_update(self, people: int) -> int:
+    def next_update(self, people: int, public: bool) -> int:
         return people + 1
 
     def decision(self, public: bool) -> Decision:
@@ -157,8 +157,10 @@ class PublishedJoint(_Published):
         sensitivity = row_sensitivity(features, self.weights) * tree.column_norm
         return SYMMETRIC * self.sigma(budget) / sensitivity
 
-    def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
-        self.decision(public)
+    def mechanism(
+        self, reward_noise: float, horizon: int | None, places: float | None
+    ) -> PrefixMechanism:
+        self.decision(places is not None)
         if horizon != self.horizon:
             raise InvalidInput(
                 f"the learner's horizon was {horizon}, the calibration's {self.horizon}; give both "
@@ -223,7 +225,9 @@ class PublishedLocal(_Published):
         """What makes the standard deviation on the upper triangle sigma_X."""
         return self.sigma_gram(budget) / row_sensitivity(features, self.weights)
 
-    def mechanism(self, reward_noise: float, horizon: int | None, public: bool) -> PrefixMechanism:
+    def mechanism(
+        self, reward_noise: float, horizon: int | None, places: float | None
+    ) -> PrefixMechanism:
         return Independent()
 
     def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:

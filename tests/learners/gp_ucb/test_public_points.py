@@ -1,0 +1,171 @@
+"""What releases of public points say, what the next one asks, and what is learnt with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from discreet.domain import Box
+from discreet.experiments import Setting, simulate
+from discreet.kernels import kernel_from_text
+from discreet.learners.gp_ucb.learner import finest_map
+from discreet.learners.gp_ucb.policy import RESOLUTION
+from discreet.learners.gp_ucb.posterior import (
+    SCALE_PRIOR,
+    UNIFORM_VARIANCE,
+    Evidence,
+    NoisySums,
+    scaled_posterior,
+)
+from discreet.learners.gp_ucb.public_points import PRIOR_LEVELS, questions, sent
+from discreet.privacy import Joint, NonPrivate
+from discreet.problems.functions import FunctionProblem
+
+P, REWARD, NOISE = 5, 0.09, 0.5
+BOX = Box((0.0, -5.0), (10.0, 5.0))
+
+
+def release(rng: np.random.Generator, people: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Regressors (n, p), questions' answers' weights s (n, p), and noisy sums (p,)."""
+    psi = np.hstack([np.ones((people, 1)), rng.normal(size=(people, P - 1))])
+    s = rng.normal(size=(people, P))
+    s /= np.linalg.norm(s, axis=1, keepdims=True)
+    return psi, s, rng.normal(size=P)
+
+
+def design(psi: np.ndarray, s: np.ndarray) -> np.ndarray:
+    return np.stack([s.T @ psi, s.T @ s, psi.T @ psi])
+
+
+def roots() -> list[np.ndarray]:
+    rng = np.random.default_rng(4)
+    made = [np.vstack([np.zeros((1, r)), rng.normal(size=(P - 1, r))]) for r in (4, 4, 3, 2)]
+    return [0.3 * root for root in made]
+
+
+def test_releases_add_up_to_what_they_say_together() -> None:
+    """Two releases one after the other tell what one regression on both tells."""
+    rng = np.random.default_rng(0)
+    parts = [release(rng, 30), release(rng, 50)]
+    evidence = Evidence.none(P)
+    precision, projected = np.zeros((P, P)), np.zeros(P)
+    for psi, s, u in parts:
+        sums = NoisySums(float(len(psi)), 0.0, NOISE, 1e3, 0.0, len(psi))
+        before = evidence
+        evidence = evidence.after(design(psi, s), u, sums, roots()[0])
+        variance = evidence.reward_variance if before.people == 0.0 else before.reward_variance
+        covariance = variance * s.T @ s + NOISE * np.eye(P)
+        inverse = np.linalg.inv(covariance)
+        precision += psi.T @ s @ inverse @ s.T @ psi
+        projected += psi.T @ s @ inverse @ u
+    assert np.allclose(evidence.information, precision)
+    assert np.allclose(evidence.projected, projected)
+    assert evidence.came == 80
+
+
+def test_the_posterior_is_that_of_all_length_scales_and_levels() -> None:
+    """Mean, covariance and weights against the densities of u under each prior."""
+    rng = np.random.default_rng(1)
+    psi, s, u = release(rng, 40)
+    regressors = s.T @ psi
+    covariance = REWARD * s.T @ s + NOISE * np.eye(P)
+    inverse = np.linalg.inv(covariance)
+    evidence = Evidence(
+        regressors.T @ inverse @ regressors,
+        regressors.T @ inverse @ u,
+        psi.T @ psi,
+        40.0,
+        40,
+        0.0,
+        0.0,
+        REWARD,
+        NOISE,
+    )
+    found = scaled_posterior(evidence, roots(), PRIOR_LEVELS)
+    weights, means, seconds = [], [], []
+    for plausible, root in zip(SCALE_PRIOR, roots(), strict=True):
+        for level in PRIOR_LEVELS:
+            prior = level * root @ root.T
+            prior[0, 0] = UNIFORM_VARIANCE
+            marginal = regressors @ prior @ regressors.T + covariance
+            weights.append(plausible * multivariate_normal(cov=marginal).pdf(u))
+            gain = prior @ regressors.T @ np.linalg.inv(marginal)
+            means.append(gain @ u)
+            seconds.append(prior - gain @ regressors @ prior + np.outer(means[-1], means[-1]))
+    shares = np.array(weights) / np.sum(weights)
+    mean = shares @ np.array(means)
+    spread = np.tensordot(shares, np.array(seconds), axes=1) - np.outer(mean, mean)
+    by_scale = shares.reshape(len(roots()), -1).sum(axis=1)
+    assert np.allclose(found.average.mean, mean)
+    assert np.allclose(found.weights, by_scale)
+    assert np.allclose(found.average.root @ found.average.root.T, spread, atol=1e-3)
+
+
+def told(asked: np.ndarray, wide: np.ndarray, moments: np.ndarray, people: float) -> float:
+    """log det (I + C D' D / s_u^2) with D = n E s psi', s = asked' psi as long as it is."""
+    seen = people * asked.T @ moments
+    values = np.linalg.slogdet(np.eye(len(wide)) + wide @ seen.T @ seen / NOISE)
+    return float(values[1])
+
+
+def test_no_other_questions_of_the_same_length_tell_more() -> None:
+    rng = np.random.default_rng(2)
+    root = rng.normal(size=(P, P)) * 2.0 ** -np.arange(P)
+    wide = root @ root.T
+    psi = rng.normal(size=(200, P))
+    moments = psi.T @ psi / len(psi)
+    for people in (2.0, 20.0, 1e4):
+        best = questions(moments, wide, people, NOISE)
+        assert np.trace(best.T @ moments @ best) == pytest.approx(1.0, rel=1e-6)
+        most = told(best, wide, moments, people)
+        for _ in range(50):
+            other = best @ np.linalg.qr(rng.normal(size=(best.shape[1],) * 2))[0]
+            other = np.hstack([other, 0.3 * rng.normal(size=(P, 2))])
+            other /= np.sqrt(np.trace(other.T @ moments @ other))
+            assert told(other, wide, moments, people) <= most + 1e-6
+    few, many = (questions(moments, wide, people, NOISE).shape[1] for people in (1.0, 1e4))
+    assert few < many
+
+
+def test_an_epoch_at_one_point_tells_its_value() -> None:
+    psi = np.array([[1.0, 0.4, -0.2]])
+    asked = questions(psi.T @ psi, np.eye(3), 10.0, 1.0)
+    shown = sent(np.repeat(psi, 10, axis=0), asked) / RESOLUTION
+    assert np.allclose(np.abs(shown.sum(axis=0)[0]), 10.0, atol=1e-4)
+
+
+def test_maps_of_public_points_tell_shorter_length_scales() -> None:
+    usual = kernel_from_text("RBF(length_scale=3.0)")
+    finest = finest_map(usual, BOX, 1e-3, None)
+    assert finest.kernel.length_scale == pytest.approx(0.75)
+    # Shorter ones would take too many features; a line has no length scale at all.
+    many = Box((0.0,) * 20, (1.0,) * 20)
+    additive = kernel_from_text("Additive(RBF(length_scale=0.06))")
+    assert finest_map(additive, many, 1e-2, None).features > 200
+    assert finest_map(kernel_from_text("DotProduct(1.0)"), BOX, 1e-3, None).features == 3
+
+
+def four_humps(points: np.ndarray) -> np.ndarray:
+    """Values (n,) in [0, 1]: the best of four humps, at (2, 2), is the narrowest."""
+    centres = np.array([[2.0, 2.0], [7.5, 3.0], [3.0, -3.0], [7.5, -2.0]])
+    heights, widths = np.array([0.9, 0.7, 0.6, 0.65]), np.array([0.8, 1.5, 1.2, 1.8])
+    squared = ((points[:, None, :] - centres) ** 2).sum(axis=-1)
+    return np.asarray(0.05 + (heights * np.exp(-squared / (2.0 * widths**2))).max(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("budget", "options", "most"),
+    [
+        (NonPrivate(), {}, 300.0),
+        (Joint(10.0, 1e-6), {}, 800.0),
+        (Joint(10.0, 1e-6), {"choose": "ucb", "confidence_multiplier": 1.0}, 2000.0),
+    ],
+)
+def test_the_narrow_hump_is_found_with_a_kernel_that_is_too_wide(
+    budget: Joint | NonPrivate, options: dict[str, object], most: float
+) -> None:
+    """Uniform choice loses 3,600, a run that stays with another hump 1,000 and more."""
+    problem = FunctionProblem(four_humps, BOX, 0.95)
+    setting = Setting("gp_ucb", "gp_ucb", budget, {"kernel": "RBF(length_scale=3.0)", **options})
+    assert simulate(problem, setting, 5000, 61, 0).record.value < most
