@@ -4,8 +4,9 @@
     python benchmarks/zoo.py --jobs 2 --out zoo                   a night
     python benchmarks/zoo.py --only targets --rows corner waves   rows with a figure to reach
 
-writes `zoo.csv` (a row for each run), `zoo.png` (a page of maps) and a table on the terminal. A run
-with seed s meets the people of `simulate(problem, setting, people, s, 0)`.
+writes `zoo.jsonl` (a row for each run, as they finish), `zoo.png` (a page of maps) and a table on
+the terminal; `--show zoo.jsonl` shows what there is of an earlier one. A run with seed s meets the
+people of `simulate(problem, setting, people, s, 0)`.
 
 | column         | meaning                                                                       |
 |----------------|-------------------------------------------------------------------------------|
@@ -27,6 +28,7 @@ range of rewards.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -84,18 +86,29 @@ def trial(seed: Seed, cell: Cell, measure: str = "all") -> list[dict[str, Any]]:
 
 
 def run(settings: Sequence[dict[str, Any]], asked: argparse.Namespace, runs: int) -> pd.DataFrame:
-    """All runs of some cells, as one frame."""
+    """All runs of some cells, as one frame; each is written to the file as soon as it is there."""
     facts = [each["cell"].facts() for each in settings]
     done = run_trials(trial, settings, runs, asked.seed, asked.jobs, "setting by setting")
-    return frame_of(_counted(done, len(settings) * runs), facts)
+    return frame_of(_kept(done, facts, asked.out, len(settings) * runs), facts)
 
 
-def _counted(done: Iterable[Done[Any]], total: int) -> Iterator[Done[Any]]:
-    """The same, with how many there were on the terminal."""
+def _kept(
+    done: Iterable[Done[Any]], facts: Sequence[dict[str, Any]], out: str | None, total: int
+) -> Iterator[Done[Any]]:
+    """The same, each with a line in the file, and how many there were on the terminal."""
     for number, each in enumerate(done, 1):
         if sys.stderr.isatty() or number % 100 == 0:
             print(f"{number:,} of {total:,} runs", end="\r", file=sys.stderr, flush=True)
+        if out:
+            with Path(f"{out}.jsonl").open("a", encoding="utf-8") as file:
+                for row in each.result:
+                    file.write(json.dumps(facts[each.case] | row) + "\n")
         yield each
+
+
+def read_runs(path: Path) -> pd.DataFrame:
+    """The frame of a file of runs, complete or not."""
+    return pd.DataFrame([json.loads(line) for line in path.read_text().splitlines()])
 
 
 def summary(frame: pd.DataFrame) -> pd.DataFrame:
@@ -189,8 +202,10 @@ def usual_table(table: pd.DataFrame, settings: Sequence[dict[str, Any]]) -> pd.D
         declared = Declared(model, problem.space, problem.domain.dimension, people)
         mean = own.set_index("learner")["mean"]
         usual, best = usual_learner(declared).learner, mean.idxmin()
+        if usual not in mean:
+            continue
         # Where nothing can be lost, learners do not differ.
-        ratio = mean.get(usual, math.nan) / mean[best] if mean[best] > 0 else 1.0
+        ratio = mean[usual] / mean[best] if mean[best] > 0 else 1.0
         names = ("problem", "people", "model", "epsilon", "usual", "best", "ratio")
         rows.append(dict(zip(names, (*keys, usual, best, ratio), strict=True)))
     return pd.DataFrame(rows)
@@ -198,14 +213,14 @@ def usual_table(table: pd.DataFrame, settings: Sequence[dict[str, Any]]) -> pd.D
 
 def print_usual(table: pd.DataFrame) -> None:
     """Where the usual learner lost more than a tenth more than another, and the share by budget."""
-    behind = table[~(table["ratio"] <= 1.0 + _TENTH)]
+    behind = table[table["ratio"] > 1.0 + _TENTH]
     for row in behind.to_dict("records"):
         print(
             f"usual learner behind: {row['problem']}, {row['people']:,} people, {row['model']} "
             f"{row['epsilon']:g}: {row['usual']} lost {row['ratio']:.2f} of {row['best']}"
         )
     for (model, epsilon), own in table.groupby(["model", "epsilon"], sort=False):
-        share = (~(own["ratio"] <= 1.0 + _TENTH)).mean()
+        share = (own["ratio"] > 1.0 + _TENTH).mean()
         print(f"usual learner, {model} {epsilon:g}: behind on {share:.0%} of {len(own)} problems")
 
 
@@ -231,7 +246,7 @@ def print_target(target: Target, frame: pd.DataFrame, asked: dict[str, float]) -
 
 def run_targets(given: argparse.Namespace) -> None:
     """Run and print the rows that were chosen, each as soon as it is there."""
-    frames, known = [], {}
+    known: dict[str, tuple[Cell, pd.DataFrame]] = {}
     for target in TARGETS:
         if given.rows and not any(target.name.startswith(row) for row in given.rows):
             continue
@@ -247,14 +262,9 @@ def run_targets(given: argparse.Namespace) -> None:
         frame = run([{"cell": target.cell, "measure": target.measure}], given, runs)
         own = uniform[["seed", "lost", "late"]]
         names = {"lost": "lost uniform", "late": "late uniform"}
-        frame = frame.merge(own.rename(columns=names), on="seed", how="left").assign(
-            row=target.name
-        )
-        frames.append(frame)
+        frame = frame.merge(own.rename(columns=names), on="seed", how="left")
         asked = {"mean": target.mean, "worst": target.worst, "stuck": target.stuck}
         print_target(target, frame, {name: f for name, f in asked.items() if f is not None})
-    if given.out and frames:
-        pd.concat(frames, ignore_index=True).to_csv(f"{given.out}.csv", index=False)
 
 
 def chosen(given: argparse.Namespace) -> Iterable[Cell]:
@@ -285,13 +295,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="3,000 people, 2 runs, wide kernels")
     parser.add_argument("--seed", type=int, default=5000, help="of the first run")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", help="FILE of FILE.csv and FILE.png")
+    parser.add_argument("--out", help="FILE of FILE.jsonl, which grows, and FILE.png")
+    parser.add_argument("--show", type=Path, help="a file of runs that is to be shown again")
     given = parser.parse_args()
     if given.only == "targets":
         run_targets(given)
         return
     settings = [{"cell": cell} for cell in chosen(given)]
-    frame = run(settings, given, given.replicates or (2 if given.quick else 20))
+    if given.show:
+        frame = read_runs(given.show)
+    else:
+        frame = run(settings, given, given.replicates or (2 if given.quick else 20))
     table = summary(frame)
     print_zoo(table)
     usual = usual_table(table, settings)
@@ -300,7 +314,6 @@ def main() -> None:
     if given.out:
         from zoo_page import page
 
-        frame.to_csv(f"{given.out}.csv", index=False)
         page(table).savefig(Path(f"{given.out}.png"), dpi=150)
 
 

@@ -45,14 +45,16 @@ def page(table: pd.DataFrame) -> Figure:
     )
     rows, columns = list(dict.fromkeys(named["row"])), sorted(dict.fromkeys(named["column"]))
     figure, grid = sheet(2, 2, width=13.0)
-    for axes, (value, (title, top)) in zip(grid.flat, _MAPS.items(), strict=True):
+    for place, (value, (title, top)) in enumerate(_MAPS.items()):
+        axes = grid.flat[place]
         shown = named.pivot_table(index="row", columns="column", values=value)
         shown = shown.reindex(index=rows[::-1], columns=columns)
         across, down = np.arange(len(columns)), np.arange(len(rows))
         values = shown.to_numpy(dtype=float).T
         colors = heat(axes, across, down, np.clip(values, 0.0, top), (0.0, top))
         axes.set_xticks(across, [name for _, _, name in columns], rotation=90, fontsize=SMALL - 2)
-        axes.set_yticks(down, rows[::-1], fontsize=SMALL - 2)
+        names = [""] * len(rows) if place % 2 else rows[::-1]
+        axes.set_yticks(down, names, fontsize=SMALL - 2)
         entitle(axes, title)
         ruler(figure, colors, [axes], extend="max")
         flagged = named[named["flags"] != ""]
@@ -68,7 +70,7 @@ def page(table: pd.DataFrame) -> Figure:
 
 
 def _row(problem: str, people: int, kernel: str) -> str:
-    return f"{problem}, {people:,}" + (f", {kernel} kernel" if kernel else "")
+    return f"{problem}, {people:,}" + (f", {kernel}" if kernel else "")
 
 
 def _column(learner: str, model: str, epsilon: float) -> tuple[str, float, str]:

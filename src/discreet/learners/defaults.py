@@ -52,34 +52,37 @@ class _Rule:
     choice: Choice
 
 
+_MANY_COLUMNS = 6
 _RULES = (
     _Rule(
         lambda declared: declared.arms is None,
-        Choice("gp_ucb", "actions are points, among which it compares by a kernel"),
+        Choice("gp_ucb", "actions are points, which it compares by a kernel"),
     ),
     _Rule(
         lambda declared: isinstance(declared.space, ArmPoints) or declared.kernel,
         Choice(
             "released_thompson",
-            "a kernel says how alike contexts and arms are, so that a reward tells about others",
+            "a kernel says how alike contexts and arms are, so a reward tells about its neighbours",
         ),
     ),
     _Rule(
         lambda declared: declared.trust_model == "joint",
         Choice(
             "released_thompson",
-            "under joint privacy one noisy sum an epoch tells more than a tree of counts",
+            "of the learners of arms under joint privacy it loses least, because an arm that was "
+            "unlucky can come back",
         ),
     ),
     _Rule(
-        lambda declared: declared.columns > 3 or declared.trust_model == "none",
-        Choice("partition", "it cuts only the columns that matter, and takes any surface"),
+        lambda declared: declared.columns > _MANY_COLUMNS,
+        Choice("partition", "of many columns it cuts those that matter, in little time"),
     ),
     _Rule(
         lambda declared: True,
         Choice(
             "local_kernel",
-            "for few columns under local privacy a report tells more about a smooth function",
+            "it learns most surfaces from the fewest people; try partition as well where arms "
+            "change places within a tenth of a column",
         ),
     ),
 )
