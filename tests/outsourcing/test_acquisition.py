@@ -12,6 +12,7 @@ from discreet.outsourcing.modeler import (
     ACQUISITIONS,
     Acquisition,
     ExpectedImprovement,
+    Portfolio,
     PublishedUCB,
     UpperConfidence,
 )
@@ -105,15 +106,17 @@ def test_what_every_rule_prefers(name: str) -> None:
     np.testing.assert_array_equal((mean, deviation), before)
 
 
-def test_confidence_bounds_look_at_what_rows_share_every_other_time() -> None:
-    assert [UpperConfidence().shared(question) for question in (1, 2, 3, 4)] == [
-        False,
-        True,
-        False,
-        True,
-    ]
+def test_rules_of_a_portfolio_take_turns() -> None:
+    mean, deviation = np.array([0.9, 0.0, 0.3]), np.array([0.3, 0.6, 0.5])
+    turns = [(1, UpperConfidence(), True), (2, UpperConfidence(), False)]
+    for question, rule, shared in [*turns, (3, ExpectedImprovement(), True)]:
+        for later in (question, question + 3):
+            score = Portfolio().scores(mean, deviation, 0.8, later)
+            np.testing.assert_array_equal(score, rule.scores(mean, deviation, 0.8, later))
+            assert Portfolio().shared(later) == shared
     assert ExpectedImprovement().shared(1)
-    assert not PublishedUCB().shared(2)
+    assert not UpperConfidence().shared(1)
+    assert not PublishedUCB().shared(1)
 
 
 def test_which_row_is_chosen() -> None:

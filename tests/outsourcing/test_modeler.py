@@ -14,8 +14,8 @@ from discreet.outsourcing.modeler import (
     ACQUISITIONS,
     Acquisition,
     AcquisitionName,
-    ExpectedImprovement,
     Modeler,
+    Portfolio,
     PublishedUCB,
     UpperConfidence,
 )
@@ -200,7 +200,7 @@ def test_it_finds_the_top_of_a_hill(
 def test_it_finds_the_top_through_noise() -> None:
     """Rows off by a twelfth of the box and noisy answers: better than the same at random."""
     reached = []
-    for seed in range(4):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         noisy = RowBeliefs.within(
             POINTS + rng.normal(0.0, 0.08, POINTS.shape), 0.08, np.zeros(2), np.ones(2)
@@ -309,7 +309,7 @@ def long_tailed(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def left_undiscovered(rule: Acquisition, scale: float) -> float:
-    """How far the best of 40 answers is from the highest outcome, on average over 8 tables."""
+    """How far the best of 40 answers is from the highest outcome: the median of 8 tables."""
     regrets = []
     for seed in range(8):
         rows, outcomes = long_tailed(seed)
@@ -323,12 +323,11 @@ def left_undiscovered(rule: Acquisition, scale: float) -> float:
         best = modeler.best()
         assert best is not None
         regrets.append(float(outcomes.max()) - best.answer)
-    return float(np.mean(regrets))
+    return float(np.median(regrets))
 
 
 def test_noise_on_rows_does_not_make_a_search_better() -> None:
     """The highest outcome lies 3 to 10 deviations above the mean."""
-    noisy, exact = (left_undiscovered(UpperConfidence(), scale) for scale in (0.5, 0.0))
-    assert exact < 0.2
+    noisy, exact = (left_undiscovered(Portfolio(), scale) for scale in (0.5, 0.0))
+    assert exact < 0.1
     assert exact < noisy
-    assert noisy < left_undiscovered(ExpectedImprovement(), 0.5)

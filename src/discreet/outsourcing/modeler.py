@@ -38,7 +38,7 @@ from discreet.validation import (
     whole_vector,
 )
 
-AcquisitionName = Literal["expected_improvement", "upper_confidence", "gp_ucb"]
+AcquisitionName = Literal["portfolio", "expected_improvement", "upper_confidence", "gp_ucb"]
 # A prior is learnt anew when this many times as many answers have come.
 _GROWTH = 1.25
 # Squares of answers must not overflow.
@@ -118,27 +118,16 @@ class PublishedUCB(Acquisition):
 
 @dataclass(frozen=True)
 class UpperConfidence(Acquisition):
-    """mean + multiplier x deviation; of noisy rows what they share and the whole, in turn.
-
-    Judged by the whole alone, all rows that were not asked look promising, and questions are spent
-    on their luck. Judged by what they share alone, rows that share next to nothing leave nothing to
-    look for but neighbours of the first high answer, while luck is what there is to find. Where
-    rows are known the two are the same.
-
-    Outcomes often have long tails, the highest many deviations above what a prior learnt from a few
-    ordinary answers expects. Expected improvement trusts that prior; this rule asks until no row
-    can be as high as the best by as many deviations as n rows may lie away.
+    """mean + multiplier x deviation.
 
     Attributes:
         multiplier: None for sqrt(2 log n), about the largest of n independent standard normal
-            numbers; a smaller one spends many questions on neighbours of the first high answer.
+            numbers. With noisy rows each row has some luck of its own; a smaller multiplier spends
+            many questions on neighbours of the first high answer.
     """
 
     multiplier: Annotated[float | None, Range(above=0.0)] = None
     name: ClassVar[AcquisitionName] = "upper_confidence"
-
-    def shared(self, question: int) -> bool:
-        return question % 2 == 0
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -150,8 +139,33 @@ class UpperConfidence(Acquisition):
         return score
 
 
+@dataclass(frozen=True)
+class Portfolio(Acquisition):
+    """Upper bounds of what rows share, expected improvement, and upper bounds of all, in turn.
+
+    Each has outcomes on which it stays far behind: expected improvement where the highest lie many
+    deviations above what a prior learnt from a few ordinary answers expects; upper bounds where
+    fifty questions are too few to rule out the rest; of all, where rows are noisy, because all that
+    were not asked look promising for luck of their own; of what they share, where that is next to
+    nothing. In turn each gets a third of the questions, and all learn from every answer (a
+    portfolio: Hoffman, Brochu and de Freitas 2011, who weigh rules by how their choices fared; 50
+    answers tell too little of that).
+    """
+
+    name: ClassVar[AcquisitionName] = "portfolio"
+
+    def shared(self, question: int) -> bool:
+        return question % 3 != 2
+
+    def scores(
+        self, mean: FloatArray, deviation: FloatArray, best: float, question: int
+    ) -> FloatArray:
+        rule = ExpectedImprovement() if question % 3 == 0 else UpperConfidence()
+        return rule.scores(mean, deviation, best, question)
+
+
 ACQUISITIONS: dict[AcquisitionName, type[Acquisition]] = {
-    kind.name: kind for kind in (ExpectedImprovement, UpperConfidence, PublishedUCB)
+    kind.name: kind for kind in (Portfolio, ExpectedImprovement, UpperConfidence, PublishedUCB)
 }
 
 
@@ -194,7 +208,7 @@ class Modeler:
     Args:
         beliefs: what is known of the rows.
         prior: of the outcomes; None to learn it from the answers.
-        acquisition: the rule that chooses; None for `UpperConfidence()`.
+        acquisition: the rule that chooses; None for `Portfolio()`.
         repeats: how often one row may be asked for.
         family: of the kernel, where the prior is learnt.
         known_noise: variance of the noise that the curator adds to answers.
@@ -218,7 +232,7 @@ class Modeler:
         seed: int = 0,
     ) -> None:
         self.beliefs = beliefs
-        self.acquisition = UpperConfidence() if acquisition is None else acquisition
+        self.acquisition = Portfolio() if acquisition is None else acquisition
         self.repeats = whole_number(repeats, "repeats", minimum=1)
         self.family = one_of(family, "the kernel family", FAMILIES)
         self.known_noise = number_from(known_noise, "known_noise", 0.0)
