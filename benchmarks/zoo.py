@@ -270,7 +270,7 @@ def run_targets(given: argparse.Namespace) -> None:
 def chosen(given: argparse.Namespace) -> Iterable[Cell]:
     """The cells that the command line asks for."""
     epsilons = [NO_PRIVACY if e == "none" else float(e) for e in given.epsilons]
-    people = given.people or (3000 if given.quick else 1_000_000)
+    people = given.people or (2000 if given.quick else 1_000_000)
     kernels = ("wide",) if given.quick else ("wide", "right", "narrow")
     for cell in cells(epsilons, people, kernels, given.models):
         if given.problems and cell.problem not in given.problems:
@@ -292,7 +292,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=["none", "local", "joint"])
     parser.add_argument("--people", type=int, help="of a run at most")
     parser.add_argument("--replicates", type=int, help="runs of a cell; 20, of targets as asked")
-    parser.add_argument("--quick", action="store_true", help="3,000 people, 2 runs, wide kernels")
+    parser.add_argument("--quick", action="store_true", help="2,000 people, 2 runs, wide kernels")
     parser.add_argument("--seed", type=int, default=5000, help="of the first run")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", help="FILE of FILE.jsonl, which grows, and FILE.png")

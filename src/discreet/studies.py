@@ -117,13 +117,15 @@ class Study:
     def choices(self) -> tuple[str, ...]:
         """Which learners were chosen because the file names none, each with the reason in one
         sentence."""
-        sentences = (
-            f"{each.learner} was chosen, as the study names no learner "
-            f"({_trusted(each.budget)}): {each.reason}."
-            for each in self.settings
-            if each.reason
+        under: dict[tuple[str, str], list[str]] = {}
+        for each in self.settings:
+            if each.reason:
+                under.setdefault((each.learner, each.reason), []).append(_trusted(each.budget))
+        return tuple(
+            f"{learner} was chosen, as the study names no learner "
+            f"({' and '.join(dict.fromkeys(budgets))}): {reason}."
+            for (learner, reason), budgets in under.items()
         )
-        return tuple(dict.fromkeys(sentences))
 
 
 def _trusted(budget: Budget) -> str:
