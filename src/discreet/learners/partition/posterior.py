@@ -154,6 +154,8 @@ TEMPER = 1.12
 # Length scales are sought among these, relative to edges of length 1, starting from the first.
 FIRST_LENGTH_SCALE = 0.8
 _LENGTH_SCALES = (0.05, 0.1, 0.2, 0.4, 0.8, 3.2)
+# Those that two columns are given at once, and how many nats more evidence they must then have.
+_SHORT_SCALES, _DECISIVE = (0.05, 0.1, 0.2), 4.0
 # Those less likely than the best by a factor e^4 are left out of the average, as are all but six.
 _LOG_RATIO = 4.0
 _MOST_SCALES = 6
@@ -448,8 +450,8 @@ def likely_length_scales(
 ) -> tuple[tuple[float, ...], ...]:
     """Length scales that the observations make likely, the most likely first.
 
-    Climbs from `start`, changing one axis at a time, so the work grows with d and not with the
-    number of combinations.
+    Climbs from `start`, changing one axis at a time, and then two, so the work grows with the
+    square of d and not with the number of combinations.
     """
     evidence: dict[tuple[float, ...], float] = {}
 
@@ -459,22 +461,27 @@ def likely_length_scales(
             evidence[scales] = log_evidence(prior, information) + prior.log_prior
         return evidence[scales]
 
-    best, climbing = start, True
-    while climbing:
-        near = [
-            (*best[:axis], scale, *best[axis + 1 :])
-            for axis in range(len(best))
-            for scale in _LENGTH_SCALES
-        ]
-        # Where columns matter only together, one by itself shows nothing.
-        near += [
-            tuple(scale if axis in pair else other for axis, other in enumerate(best))
-            for pair in combinations(range(len(best)), 2)
-            for scale in _LENGTH_SCALES[:4]
-        ]
-        top = max(near, key=evidence_of)
-        climbing = evidence_of(top) > evidence_of(best)
-        best = top if climbing else best
+    def climbed(best: tuple[float, ...]) -> tuple[float, ...]:
+        while True:
+            near = [
+                (*best[:axis], scale, *best[axis + 1 :])
+                for axis in range(len(best))
+                for scale in _LENGTH_SCALES
+            ]
+            top = max(near, key=evidence_of)
+            if evidence_of(top) <= evidence_of(best):
+                return best
+            best = top
+
+    best = climbed(start)
+    # Where columns matter only together, one by itself shows nothing. Of so many pairs some look
+    # better by chance.
+    for pair in combinations(range(len(best)), 2):
+        for scale in _SHORT_SCALES:
+            both = tuple(scale if axis in pair else other for axis, other in enumerate(best))
+            prior = smoothness(ranked, both)
+            if log_evidence(prior, information) + prior.log_prior > evidence_of(best) + _DECISIVE:
+                best = climbed(both)
     order = sorted(evidence, key=evidence_of, reverse=True)
     kept = [scales for scales in order if evidence[scales] > evidence[best] - _LOG_RATIO]
     return tuple(kept[:_MOST_SCALES])

@@ -82,7 +82,7 @@ _FREE_BINS, _MOST_FREE_BINS = 0.06, 64
 # Where cutting is free, a bin is halved that holds so many people an arm, whatever they say: halves
 # that look alike may hide what is beneath them. Beyond 64 bins as many are asked for as are needed
 # to tell ever smaller differences.
-_CROWD = 8.0
+_CROWD = 4.0
 
 # Ranks are worked out anew when one of them moved by more.
 _RANK_SHIFT = 0.03
