@@ -122,6 +122,25 @@ def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     assert weight.sum() == pytest.approx(1.0)
 
 
+def test_masses_of_the_same_boxes_of_an_earlier_tree_count() -> None:
+    old, new = random_tree(9, 2, 0), three_leaves()
+    rng = np.random.default_rng(1)
+    theirs, ours = (NodeSums.zeros(len(tree), 2) for tree in (old, new))
+    for sums in (theirs, ours):
+        sums.mass_weight[:] = 100.0 + rng.random(sums.mass_weight.shape)
+        sums.mass_sum[:] = 30.0 * rng.random(sums.mass_sum.shape)
+    both = ours + NodeSums.zeros(len(new), 2)
+    for i in range(len(old)):
+        for j in range(len(new)):
+            corners = [np.hstack([t.lower[n], t.upper[n]]) for t, n in ((old, i), (new, j))]
+            if np.array_equal(*corners):
+                both.mass_weight[j] += theirs.mass_weight[i]
+                both.mass_sum[j] += theirs.mass_sum[i]
+    assert (both.mass_weight[1:] > ours.mass_weight[1:]).any()
+    expected = node_masses(new, both)
+    assert np.array_equal(node_masses(new, ours, [(old, theirs)]).mass, expected.mass)
+
+
 def test_a_low_rank_root_leaves_out_little() -> None:
     tree = random_tree(60, 2, 1)
     prior = box_covariance(tree.lower[tree.leaves], tree.upper[tree.leaves], np.array([0.8, 0.4]))

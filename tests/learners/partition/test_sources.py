@@ -18,13 +18,12 @@ from discreet.learners.partition.policy import (
 from discreet.learners.partition.posterior import (
     cell_masses,
     log_evidence,
-    overlaps,
     projected,
     smoothness,
     source_information,
 )
 from discreet.learners.partition.rules import badly_cut
-from discreet.learners.partition.tree import Bins, Ranked, Tree
+from discreet.learners.partition.tree import Bins, Ranked, Tree, overlaps
 from discreet.learners.saving import load, save
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, Information, believe

@@ -40,7 +40,6 @@ from discreet.learners.partition.posterior import (
     leaf_information,
     node_masses,
     observations,
-    overlaps,
     projected,
     source_information,
 )
@@ -60,6 +59,7 @@ from discreet.learners.partition.tree import (
     NEARLY_ALL,
     Bins,
     Tree,
+    overlaps,
     same_boxes,
     splittable,
     trimmed,

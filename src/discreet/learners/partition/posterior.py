@@ -43,7 +43,15 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from discreet.learners.partition.policy import NodeSums
-from discreet.learners.partition.tree import Masses, Ranked, Tree, downwards, same_boxes, upwards
+from discreet.learners.partition.tree import (
+    Masses,
+    Ranked,
+    Tree,
+    downwards,
+    overlaps,
+    same_boxes,
+    upwards,
+)
 from discreet.learners.sources import Information
 from discreet.validation import FloatArray, IntArray
 
@@ -327,22 +335,6 @@ def _without_scale(
         weighted[arm] -= strength * float(mean[arm] @ weighted[arm]) * along
         precision[arm] -= strength * np.outer(along, along)
     return Information(precision, weighted)
-
-
-@lru_cache(maxsize=16)
-def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
-    """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
-    part of the latter's that lies in the former; volumes are those of ranks."""
-    low, high = old.lower[old.tree.leaves], old.upper[old.tree.leaves]
-    lower, upper = new.lower[new.tree.leaves], new.upper[new.tree.leaves]
-    both = np.ones((len(low), len(lower)))
-    for axis in range(low.shape[1]):
-        length = np.minimum(high[:, axis][:, None], upper[:, axis][None]) - np.maximum(
-            low[:, axis][:, None], lower[:, axis][None]
-        )
-        both *= np.maximum(length, 0.0)
-    shares = both / np.prod(high - low, axis=1)[:, None]
-    return shares, both / np.prod(upper - lower, axis=1)[None]
 
 
 def projected(

@@ -352,6 +352,22 @@ def same_boxes(old: Tree, new: Tree) -> tuple[IntArray, IntArray]:
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
 
+@lru_cache(maxsize=16)
+def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
+    """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
+    part of the latter's that lies in the former; volumes are those of ranks."""
+    low, high = old.lower[old.tree.leaves], old.upper[old.tree.leaves]
+    lower, upper = new.lower[new.tree.leaves], new.upper[new.tree.leaves]
+    both = np.ones((len(low), len(lower)))
+    for axis in range(low.shape[1]):
+        length = np.minimum(high[:, axis][:, None], upper[:, axis][None]) - np.maximum(
+            low[:, axis][:, None], lower[:, axis][None]
+        )
+        both *= np.maximum(length, 0.0)
+    shares = both / np.prod(high - low, axis=1)[:, None]
+    return shares, both / np.prod(upper - lower, axis=1)[None]
+
+
 def splittable(tree: Tree, nodes: IntArray, levels: tuple[int | None, ...]) -> BoolArray:
     """(len(nodes), d) whether halving along an axis leaves a possible value on both sides.
 
