@@ -16,6 +16,7 @@ from discreet.learners.partition.policy import (
     PartitionStatistics,
 )
 from discreet.learners.partition.posterior import (
+    SHARED_VARIANCE,
     cell_masses,
     log_evidence,
     projected,
@@ -104,7 +105,7 @@ def test_projection_is_that_of_a_linear_gaussian_model() -> None:
 def test_trust_is_a_ratio_of_evidence() -> None:
     """Against the densities of all observations under one function or two."""
     prior = smoothness(Ranked.plain(three_leaves()), (0.4, 0.4))
-    covariance = prior.root @ prior.root.T
+    covariance = prior.root @ prior.root.T + SHARED_VARIANCE
 
     def log_density(seen: list[np.ndarray], noise: list[float], shared: bool) -> float:
         blocks = np.kron(np.ones((2, 2)) if shared else np.eye(2), covariance)

@@ -32,7 +32,6 @@ from discreet.learners.partition.policy import (
     selection,
 )
 from discreet.learners.partition.posterior import (
-    FIRST_LENGTH_SCALE,
     TreePosterior,
     cell_masses,
     dense,
@@ -44,6 +43,7 @@ from discreet.learners.partition.posterior import (
     source_information,
 )
 from discreet.learners.partition.rules import (
+    FIRST_LENGTH_SCALE,
     Decisions,
     Rules,
     ScaledBins,

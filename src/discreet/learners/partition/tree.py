@@ -352,6 +352,27 @@ def same_boxes(old: Tree, new: Tree) -> tuple[IntArray, IntArray]:
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
 
+def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
+    """(N, ...) how far a node's average may lie from the mixture of its leaves, as a variance.
+
+    The mixture takes shares that are only estimated. A share that is off by e moves the average of
+    a split node by e times the difference of its halves, whose square is at most 4 times the
+    variation (N, ...) `roughness` within the node.
+    """
+    total = masses.split_variance * 4.0 * roughness * masses.mass**2
+    for parent in reversed(tree.generations):
+        total[parent] += total[tree.left[parent]] + total[tree.left[parent] + 1]
+    spread: FloatArray = total / masses.mass**2
+    return spread
+
+
+def mixing(tree: Tree, mass: FloatArray, nodes: IntArray) -> FloatArray:
+    """(M, L) the share of the mass (N,) of each of `nodes` (M,) that lies in each leaf."""
+    inside = tree.within[nodes] * mass[tree.leaves]
+    shares: FloatArray = inside / inside.sum(axis=1, keepdims=True)
+    return shares
+
+
 @lru_cache(maxsize=16)
 def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
     """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
