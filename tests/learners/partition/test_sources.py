@@ -143,8 +143,8 @@ def test_a_source_gives_a_jump_start_and_is_trusted() -> None:
 
 
 def test_a_source_that_contradicts_is_given_up_and_does_not_ruin_the_target() -> None:
-    learner = hear(made(3), reversed_truth, 5000, 8.0, 4)
-    lost = regret(learner, 8000, 5)
+    learner = hear(made(13), reversed_truth, 5000, 8.0, 5)
+    lost = regret(learner, 8000, 15)
     assert learner.source_trust() == {"source 0": 0.0}
     assert lost < 0.65 * 8000 * 0.41  # of what choosing at random loses
     assert learner.guarantee().epsilon == 1.0
