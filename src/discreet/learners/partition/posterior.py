@@ -1,7 +1,8 @@
 """What the sums say: masses of bins, and a Gaussian posterior of every arm's reward on every leaf.
 
 Model, for each arm k: 2 f_k - 1 averaged over leaves is a Gaussian vector with covariance
-`box_covariance`. A node of the tree (a leaf, or one that was split since) was observed as
+`box_covariance`, in ranks (tree.py), around a mean that all arms share and nobody knows.
+A node of the tree (a leaf, or one that was split since) was observed as
 y = S / (T mass), which has mean sum_l w_l (2 f_k - 1)_l over the leaves l in it, w_l their share
 of its mass, and variance R / (T mass)^2 + min(y^2, 1) var(mass) / mass^2 + what the shares w may
 be off by (`mixture_variance`).
@@ -15,7 +16,8 @@ their own; what they say there is then expressed on the target's leaves (`projec
 |-------------|------------------|-------------------------------------------------------------|
 | mass        | (N,), or (N, K)  | share of people in each node, or of a source's in each cell |
 | deviation   | the same         | its standard deviation                                      |
-| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py)|
+| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py);|
+|             |                  | precisions are (K, L) where they are diagonal               |
 | mean        | (L, K)           | posterior mean of 2 f_k - 1 on each leaf                    |
 | variance    | (L, K)           | its posterior variance                                      |
 | roughness   | (L,)             | prior variance of 2 f_k - 1 within a leaf around its average|

@@ -28,7 +28,7 @@ from discreet.learners.partition.tree import Bins, Ranked, Tree, splittable
 from discreet.learners.sources import Information
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
-# Deeper than this the closed form of the prior has lost its digits (posterior.py).
+# Less than the deepest tree that policies allow (tree.py).
 _DEEPEST = 30
 Count = Annotated[int, Range(1)]
 Factor = Annotated[float, Range(above=0.0)]

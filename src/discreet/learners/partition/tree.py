@@ -30,7 +30,7 @@ import numpy as np
 from discreet.codec import Coded, Range, Shape
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
-# Twice what any learner's rules allow.
+# Deeper, and with more splits, than any learner's rules allow.
 MOST_DEPTH = 32
 MOST_SPLITS = 50_000
 # This share of people is taken to be anywhere in the domain when ranks are worked out.
