@@ -109,6 +109,7 @@ def test_bounds_that_are_far_too_wide_cost_depth_and_not_learning() -> None:
         return ExponentialMeans(3)(20.0 * contexts)
 
     assert lost(means, corner, 6_000, NonPrivate()) < 0.5
+    assert lost(means, corner, 12_000, Local(4.0)) < 0.5
 
 
 def test_structure_under_halves_that_look_alike_is_found() -> None:

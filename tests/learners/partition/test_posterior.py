@@ -12,6 +12,7 @@ from discreet.learners.partition.policy import NodeSums
 from discreet.learners.partition.posterior import (
     CONSTANT_VARIANCE,
     PRIOR_VARIANCE,
+    SHARED_VARIANCE,
     TEMPER,
     VARYING_VARIANCE,
     average,
@@ -21,7 +22,6 @@ from discreet.learners.partition.posterior import (
     exact_information,
     interval_covariance,
     leaf_information,
-    likely_length_scales,
     low_rank_root,
     mixing,
     mixture_variance,
@@ -29,7 +29,7 @@ from discreet.learners.partition.posterior import (
     observations,
     smoothness,
 )
-from discreet.learners.partition.rules import thompson_probabilities
+from discreet.learners.partition.rules import likely_length_scales, thompson_probabilities
 from discreet.learners.partition.tree import Ranked, Tree
 from discreet.learners.sources import Information
 
@@ -94,14 +94,14 @@ def test_conditioning_agrees_with_the_textbook() -> None:
         mean, variance, evidence = condition(
             prior, leaf_information(tree, mass, 1.0 / noise, y / noise)
         )
-        dense_evidence = 0.0
-        for k in range(2):
-            covariance = prior.root @ prior.root.T
-            exact = dense_posterior(covariance, shares, y[:, k], noise[:, k])
-            assert np.allclose(mean[:, k], exact[0], atol=1e-6)
-            assert np.allclose(variance[:, k], exact[1], atol=1e-6)
-            dense_evidence += exact[2]
-        evidences.append((evidence, dense_evidence))
+        # Both arms at once: they share a level.
+        covariance = np.kron(np.eye(2), prior.root @ prior.root.T) + SHARED_VARIANCE
+        exact = dense_posterior(
+            covariance, np.kron(np.eye(2), shares), y.T.ravel(), noise.T.ravel()
+        )
+        assert np.allclose(mean.T.ravel(), exact[0], atol=1e-6)
+        assert np.allclose(variance.T.ravel(), exact[1], atol=1e-6)
+        evidences.append((evidence, exact[2]))
     # The evidence is known up to a constant that all priors share.
     (one, exact_one), (two, exact_two) = evidences
     assert one - two == pytest.approx(exact_one - exact_two, abs=1e-5)
@@ -120,6 +120,25 @@ def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     assert np.allclose(state.mean, mean)
     assert np.allclose(state.variance, second - mean**2)
     assert weight.sum() == pytest.approx(1.0)
+
+
+def test_masses_of_the_same_boxes_of_an_earlier_tree_count() -> None:
+    old, new = random_tree(9, 2, 0), three_leaves()
+    rng = np.random.default_rng(1)
+    theirs, ours = (NodeSums.zeros(len(tree), 2) for tree in (old, new))
+    for sums in (theirs, ours):
+        sums.mass_weight[:] = 100.0 + rng.random(sums.mass_weight.shape)
+        sums.mass_sum[:] = 30.0 * rng.random(sums.mass_sum.shape)
+    both = ours + NodeSums.zeros(len(new), 2)
+    for i in range(len(old)):
+        for j in range(len(new)):
+            corners = [np.hstack([t.lower[n], t.upper[n]]) for t, n in ((old, i), (new, j))]
+            if np.array_equal(*corners):
+                both.mass_weight[j] += theirs.mass_weight[i]
+                both.mass_sum[j] += theirs.mass_sum[i]
+    assert (both.mass_weight[1:] > ours.mass_weight[1:]).any()
+    expected = node_masses(new, both)
+    assert np.array_equal(node_masses(new, ours, [(old, theirs)]).mass, expected.mass)
 
 
 def test_a_low_rank_root_leaves_out_little() -> None:

@@ -16,15 +16,15 @@ from discreet.learners.partition.policy import (
     PartitionStatistics,
 )
 from discreet.learners.partition.posterior import (
+    SHARED_VARIANCE,
     cell_masses,
     log_evidence,
-    overlaps,
     projected,
     smoothness,
     source_information,
 )
 from discreet.learners.partition.rules import badly_cut
-from discreet.learners.partition.tree import Bins, Ranked, Tree
+from discreet.learners.partition.tree import Bins, Ranked, Tree, overlaps
 from discreet.learners.saving import load, save
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, Information, believe
@@ -105,7 +105,7 @@ def test_projection_is_that_of_a_linear_gaussian_model() -> None:
 def test_trust_is_a_ratio_of_evidence() -> None:
     """Against the densities of all observations under one function or two."""
     prior = smoothness(Ranked.plain(three_leaves()), (0.4, 0.4))
-    covariance = prior.root @ prior.root.T
+    covariance = prior.root @ prior.root.T + SHARED_VARIANCE
 
     def log_density(seen: list[np.ndarray], noise: list[float], shared: bool) -> float:
         blocks = np.kron(np.ones((2, 2)) if shared else np.eye(2), covariance)
@@ -143,8 +143,8 @@ def test_a_source_gives_a_jump_start_and_is_trusted() -> None:
 
 
 def test_a_source_that_contradicts_is_given_up_and_does_not_ruin_the_target() -> None:
-    learner = hear(made(3), reversed_truth, 5000, 8.0, 4)
-    lost = regret(learner, 8000, 5)
+    learner = hear(made(13), reversed_truth, 5000, 8.0, 5)
+    lost = regret(learner, 8000, 15)
     assert learner.source_trust() == {"source 0": 0.0}
     assert lost < 0.65 * 8000 * 0.41  # of what choosing at random loses
     assert learner.guarantee().epsilon == 1.0

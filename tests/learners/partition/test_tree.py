@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.codec import from_json, to_json
-from discreet.learners.partition.tree import Bins, Ranked, Tree, splittable
+from discreet.learners.partition.tree import Bins, Ranked, Tree, same_boxes, splittable, trimmed
 from discreet.validation import InvalidInput
 
 from .scene import random_tree, three_leaves
@@ -135,3 +135,30 @@ def test_ranks_are_shares_of_people_below() -> None:
     for corner, ranks in [(tree.lower, ranked.lower), (tree.upper, ranked.upper)]:
         below = (people[None] < corner[:, None]).mean(axis=1)
         assert np.allclose(ranks, 0.95 * below + 0.05 * corner, atol=0.005)
+
+
+def test_cuts_that_left_nearly_all_people_on_one_side_are_kept() -> None:
+    tree = Tree.root(2)
+    for axis in (0, 1, 0, 1):  # the lower left corner, again and again
+        tree = tree.split(np.array([len(tree) - 2 if len(tree) > 1 else 0]), np.array([axis]))
+    left = [0, *tree.left[tree.nodes]]
+    mass = np.zeros(len(tree))
+    mass[left] = [1.0, 0.99, 0.98, 0.6, 0.59]  # from the third on people are in both halves
+    mass[np.array(left[1:]) + 1] = [0.01, 0.01, 0.38, 0.01]
+    kept = trimmed(tree, mass)
+    assert len(kept) == 5
+    old, new = same_boxes(tree, kept)
+    assert new.tolist() == list(range(5))
+    assert np.array_equal(tree.lower[old], kept.lower)
+    assert np.array_equal(tree.upper[old], kept.upper)
+
+
+def test_same_boxes_of_trees_that_were_cut_in_another_order() -> None:
+    one = Tree.root(2).split(np.array([0]), np.array([0])).split(np.array([1, 2]), np.array([1, 1]))
+    two = Tree.root(2).split(np.array([0]), np.array([1])).split(np.array([1]), np.array([0]))
+    pairs = set(zip(*(nodes.tolist() for nodes in same_boxes(one, two)), strict=True))
+    corners = [np.hstack([tree.lower, tree.upper]).tolist() for tree in (one, two)]
+    assert pairs == {
+        (i, j) for i, a in enumerate(corners[0]) for j, b in enumerate(corners[1]) if a == b
+    }
+    assert len(pairs) == 3

@@ -32,7 +32,6 @@ from discreet.learners.partition.policy import (
     selection,
 )
 from discreet.learners.partition.posterior import (
-    FIRST_LENGTH_SCALE,
     TreePosterior,
     cell_masses,
     dense,
@@ -40,11 +39,11 @@ from discreet.learners.partition.posterior import (
     leaf_information,
     node_masses,
     observations,
-    overlaps,
     projected,
     source_information,
 )
 from discreet.learners.partition.rules import (
+    FIRST_LENGTH_SCALE,
     Decisions,
     Rules,
     ScaledBins,
@@ -60,6 +59,7 @@ from discreet.learners.partition.tree import (
     NEARLY_ALL,
     Bins,
     Tree,
+    overlaps,
     same_boxes,
     splittable,
     trimmed,

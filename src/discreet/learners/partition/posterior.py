@@ -1,7 +1,8 @@
 """What the sums say: masses of bins, and a Gaussian posterior of every arm's reward on every leaf.
 
 Model, for each arm k: 2 f_k - 1 averaged over leaves is a Gaussian vector with covariance
-`box_covariance`. A node of the tree (a leaf, or one that was split since) was observed as
+`box_covariance`, in ranks (tree.py), around a mean that all arms share and nobody knows.
+A node of the tree (a leaf, or one that was split since) was observed as
 y = S / (T mass), which has mean sum_l w_l (2 f_k - 1)_l over the leaves l in it, w_l their share
 of its mass, and variance R / (T mass)^2 + min(y^2, 1) var(mass) / mass^2 + what the shares w may
 be off by (`mixture_variance`).
@@ -15,7 +16,8 @@ their own; what they say there is then expressed on the target's leaves (`projec
 |-------------|------------------|-------------------------------------------------------------|
 | mass        | (N,), or (N, K)  | share of people in each node, or of a source's in each cell |
 | deviation   | the same         | its standard deviation                                      |
-| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py)|
+| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py);|
+|             |                  | precisions are (K, L) where they are diagonal               |
 | mean        | (L, K)           | posterior mean of 2 f_k - 1 on each leaf                    |
 | variance    | (L, K)           | its posterior variance                                      |
 | roughness   | (L,)             | prior variance of 2 f_k - 1 within a leaf around its average|
@@ -36,18 +38,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from discreet.learners.partition.policy import NodeSums
-from discreet.learners.partition.tree import Masses, Ranked, Tree, downwards, same_boxes, upwards
+from discreet.learners.partition.tree import (
+    Masses,
+    Ranked,
+    Tree,
+    downwards,
+    mixing,
+    mixture_variance,
+    overlaps,
+    same_boxes,
+    upwards,
+)
 from discreet.learners.sources import Information
-from discreet.validation import FloatArray, IntArray
+from discreet.validation import FloatArray
 
-# Prior variance of 2 f - 1 for one arm: a constant, and a part that varies with the context.
+# Prior variance of 2 f - 1: of the mean that all arms share, and for one arm of a constant, and of
+# a part that varies with the context.
+SHARED_VARIANCE = 0.3
 CONSTANT_VARIANCE = 0.2
 VARYING_VARIANCE = 0.3
 PRIOR_VARIANCE = CONSTANT_VARIANCE + VARYING_VARIANCE
@@ -151,12 +164,6 @@ def smoothness(ranked: Ranked, length_scales: tuple[float, ...]) -> Smoothness:
 # Offers follow earlier reports, so what looked bad by chance is looked at less, and formulas for
 # fixed designs are overconfident (z-scores of 1.17 at epsilon 1). Noise counts for so much more.
 TEMPER = 1.12
-# Length scales are sought among these, relative to edges of length 1, starting from the first.
-FIRST_LENGTH_SCALE = 0.8
-_LENGTH_SCALES = (0.05, 0.1, 0.2, 0.4, 0.8, 3.2)
-# Those less likely than the best by a factor e^4 are left out of the average, as are all but six.
-_LOG_RATIO = 4.0
-_MOST_SCALES = 6
 # One call for all arms is faster than one for each that knows of triangles, up to this many leaves.
 _FEW_LEAVES = 24
 # Where so many times as many people came since, those before a split are left out.
@@ -202,20 +209,6 @@ def cell_masses(tree: Tree, sums: NodeSums) -> tuple[Masses, FloatArray]:
     return downwards(tree, weight, total, root), left / root**2
 
 
-def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
-    """(N, ...) how far a node's average may lie from the mixture of its leaves, as a variance.
-
-    The mixture takes shares that are only estimated. A share that is off by e moves the average of
-    a split node by e times the difference of its halves, whose square is at most 4 times the
-    variation (N, ...) `roughness` within the node.
-    """
-    total = masses.split_variance * 4.0 * roughness * masses.mass**2
-    for parent in reversed(tree.generations):
-        total[parent] += total[tree.left[parent]] + total[tree.left[parent] + 1]
-    spread: FloatArray = total / masses.mass**2
-    return spread
-
-
 def readings(
     sums: NodeSums, mass: FloatArray | float, deviation: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
@@ -236,13 +229,6 @@ def observations(
     variance += mixture_variance(tree, masses, roughness)[:, None]
     worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
     return worth, worth * y
-
-
-def mixing(tree: Tree, mass: FloatArray, nodes: IntArray) -> FloatArray:
-    """(M, L) the share of the mass (N,) of each of `nodes` (M,) that lies in each leaf."""
-    inside = tree.within[nodes] * mass[tree.leaves]
-    shares: FloatArray = inside / inside.sum(axis=1, keepdims=True)
-    return shares
 
 
 def leaf_information(
@@ -327,22 +313,6 @@ def _without_scale(
     return Information(precision, weighted)
 
 
-@lru_cache(maxsize=16)
-def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
-    """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
-    part of the latter's that lies in the former; volumes are those of ranks."""
-    low, high = old.lower[old.tree.leaves], old.upper[old.tree.leaves]
-    lower, upper = new.lower[new.tree.leaves], new.upper[new.tree.leaves]
-    both = np.ones((len(low), len(lower)))
-    for axis in range(low.shape[1]):
-        length = np.minimum(high[:, axis][:, None], upper[:, axis][None]) - np.maximum(
-            low[:, axis][:, None], lower[:, axis][None]
-        )
-        both *= np.maximum(length, 0.0)
-    shares = both / np.prod(high - low, axis=1)[:, None]
-    return shares, both / np.prod(upper - lower, axis=1)[None]
-
-
 def projected(
     information: Information, old: Ranked, new: Ranked, roughness: FloatArray
 ) -> Information:
@@ -379,21 +349,46 @@ class TreePosterior:
     roughness: FloatArray
 
 
-def _factor(prior: Smoothness, information: Information) -> tuple[FloatArray, FloatArray, float]:
-    """For prior covariance C C' and information (A, t): the Cholesky factors R of I + C' A C
-    (K, r, r), R^-1 C' t (K, r), and the log evidence for the prior up to what it does not change,
-    which is |R^-1 C' t|^2 / 2 - log det R."""
-    root = prior.root
-    precision = information.precision
-    if precision.ndim == 2:
-        inner = (root.T * precision[:, None, :]) @ root
-    else:
-        inner = root.T @ precision @ root
-    inner = inner + np.eye(root.shape[1])
-    factor: FloatArray = np.asarray(np.linalg.cholesky(inner), dtype=np.float64)
-    projected = _solved(factor, (information.weighted @ root)[..., None])[..., 0]
-    log_det = float(np.log(np.diagonal(factor, axis1=1, axis2=2)).sum())
-    return factor, projected, 0.5 * float((projected**2).sum()) - log_det
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """What follows from information (A, t) for prior covariance C C' of each arm.
+
+    Attributes:
+        factor: (K, r, r) the Cholesky factors R of I + C' A C.
+        seen: (K, r, 2) R^-1 C' t and R^-1 C' A 1, what a mean of 1 would have shown.
+        level: the posterior mean of the mean m that all arms share,
+        level_variance: and its variance.
+        evidence: the log evidence for the prior, up to what it does not change.
+
+    Given m, the evidence is |R^-1 C' t|^2 / 2 - log det R + m u - m^2 w / 2 with
+
+        u = sum 1't - (C' A 1)' (R R')^-1 C' t,   w = sum 1'A 1 - |R^-1 C' A 1|^2  (over arms),
+
+    so m ~ N(0, s^2) has posterior precision w + 1 / s^2.
+    """
+
+    factor: FloatArray
+    seen: FloatArray
+    level: float
+    level_variance: float
+    evidence: float
+
+    @classmethod
+    def of(cls, prior: Smoothness, information: Information) -> _Solution:
+        root, precision = prior.root, information.precision
+        if precision.ndim == 2:
+            inner, ones = (root.T * precision[:, None, :]) @ root, precision
+        else:
+            inner, ones = root.T @ precision @ root, precision.sum(axis=2)
+        factor = np.linalg.cholesky(inner + np.eye(root.shape[1])).astype(np.float64, copy=False)
+        seen = _solved(factor, np.stack([information.weighted @ root, ones @ root], axis=2))
+        explained = np.einsum("kri,krj->ij", seen, seen)
+        slope = float(information.weighted.sum() - explained[0, 1])
+        variance = 1.0 / (float(ones.sum() - explained[1, 1]) + 1.0 / SHARED_VARIANCE)
+        log_det = float(np.log(np.diagonal(factor, axis1=1, axis2=2)).sum())
+        log_det -= 0.5 * math.log(variance / SHARED_VARIANCE)
+        evidence = 0.5 * (float(explained[0, 0]) + slope**2 * variance) - log_det
+        return cls(factor, seen, slope * variance, variance, evidence)
 
 
 def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
@@ -407,20 +402,22 @@ def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
 
 def log_evidence(prior: Smoothness, information: Information) -> float:
     """How likely the observations are under the prior, up to a constant that all priors share."""
-    return _factor(prior, information)[2]
+    return _Solution.of(prior, information).evidence
 
 
 def condition(prior: Smoothness, information: Information) -> tuple[FloatArray, FloatArray, float]:
     """Posterior mean (L, K) and variance (L, K), and the log evidence of the prior.
 
-    The posterior covariance is H' H with H = R^-1 C' (see `_factor`), and the mean H' R^-1 C' t.
+    Given the mean m that arms share, with H = R^-1 C' the posterior covariance is H' H, and the
+    mean is H' R^-1 C' t + m g, g = 1 - H' R^-1 C' A 1 (see `_Solution`).
     """
-    factor, projected, evidence = _factor(prior, information)
-    shape = (len(factor), *prior.root.T.shape)
-    halves = _solved(factor, np.broadcast_to(prior.root.T, shape))
-    mean = (projected[:, None, :] @ halves)[:, 0].T
-    variance: FloatArray = (halves**2).sum(axis=1).T
-    return mean, variance, evidence
+    known = _Solution.of(prior, information)
+    shape = (len(known.factor), *prior.root.T.shape)
+    halves = _solved(known.factor, np.broadcast_to(prior.root.T, shape))
+    own, ones = np.moveaxis(known.seen.transpose(0, 2, 1) @ halves, 1, 0)  # (K, L) each
+    mean = own + known.level * (1.0 - ones)
+    variance = (halves**2).sum(axis=1) + known.level_variance * (1.0 - ones) ** 2
+    return mean.T, variance.T, known.evidence
 
 
 def average(
@@ -441,40 +438,3 @@ def average(
     variance = np.tensordot(weight, variances + (means - mean) ** 2, axes=1)
     roughness = weight @ np.stack([prior.roughness for prior in priors])
     return TreePosterior(mean, variance, roughness), weight
-
-
-def likely_length_scales(
-    start: tuple[float, ...], ranked: Ranked, information: Information
-) -> tuple[tuple[float, ...], ...]:
-    """Length scales that the observations make likely, the most likely first.
-
-    Climbs from `start`, changing one axis at a time, so the work grows with d and not with the
-    number of combinations.
-    """
-    evidence: dict[tuple[float, ...], float] = {}
-
-    def evidence_of(scales: tuple[float, ...]) -> float:
-        if scales not in evidence:
-            prior = smoothness(ranked, scales)
-            evidence[scales] = log_evidence(prior, information) + prior.log_prior
-        return evidence[scales]
-
-    best, climbing = start, True
-    while climbing:
-        near = [
-            (*best[:axis], scale, *best[axis + 1 :])
-            for axis in range(len(best))
-            for scale in _LENGTH_SCALES
-        ]
-        # Where columns matter only together, one by itself shows nothing.
-        near += [
-            tuple(scale if axis in pair else other for axis, other in enumerate(best))
-            for pair in combinations(range(len(best)), 2)
-            for scale in _LENGTH_SCALES[:4]
-        ]
-        top = max(near, key=evidence_of)
-        climbing = evidence_of(top) > evidence_of(best)
-        best = top if climbing else best
-    order = sorted(evidence, key=evidence_of, reverse=True)
-    kept = [scales for scales in order if evidence[scales] > evidence[best] - _LOG_RATIO]
-    return tuple(kept[:_MOST_SCALES])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Annotated, Self
 
 import numpy as np
@@ -17,11 +18,9 @@ from scipy.special import ndtr
 
 from discreet.codec import Coded, Range, Shape
 from discreet.learners.partition.posterior import (
-    FIRST_LENGTH_SCALE,
     TreePosterior,
     average,
     box_roughness,
-    likely_length_scales,
     log_evidence,
     smoothness,
 )
@@ -29,7 +28,7 @@ from discreet.learners.partition.tree import Bins, Ranked, Tree, splittable
 from discreet.learners.sources import Information
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
-# Deeper than this the closed form of the prior has lost its digits (posterior.py).
+# Less than the deepest tree that policies allow (tree.py).
 _DEEPEST = 30
 Count = Annotated[int, Range(1)]
 Factor = Annotated[float, Range(above=0.0)]
@@ -82,8 +81,16 @@ _FREE_BINS, _MOST_FREE_BINS = 0.06, 64
 # Where cutting is free, a bin is halved that holds so many people an arm, whatever they say: halves
 # that look alike may hide what is beneath them. Beyond 64 bins as many are asked for as are needed
 # to tell ever smaller differences.
-_CROWD = 8.0
+_CROWD = 4.0
 
+# Length scales are sought among these, relative to edges of length 1, starting from the first.
+FIRST_LENGTH_SCALE = 0.8
+_LENGTH_SCALES = (0.05, 0.1, 0.2, 0.4, 0.8, 3.2)
+# Those that two columns are given at once, and how many nats more evidence they must then have.
+_SHORT_SCALES, _DECISIVE = (0.05, 0.1, 0.2), 4.0
+# Those less likely than the best by a factor e^4 are left out of the average, as are all but six.
+_LOG_RATIO = 4.0
+_MOST_SCALES = 6
 # Ranks are worked out anew when one of them moved by more.
 _RANK_SHIFT = 0.03
 # Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
@@ -173,6 +180,48 @@ class Decisions:
     may_restart_at: int
     learn_at: int
     believed: bool
+
+
+def likely_length_scales(
+    start: tuple[float, ...], ranked: Ranked, information: Information
+) -> tuple[tuple[float, ...], ...]:
+    """Length scales that the observations make likely, the most likely first.
+
+    Climbs from `start`, changing one axis at a time, and then two, so the work grows with the
+    square of d and not with the number of combinations.
+    """
+    evidence: dict[tuple[float, ...], float] = {}
+
+    def evidence_of(scales: tuple[float, ...]) -> float:
+        if scales not in evidence:
+            prior = smoothness(ranked, scales)
+            evidence[scales] = log_evidence(prior, information) + prior.log_prior
+        return evidence[scales]
+
+    def climbed(best: tuple[float, ...]) -> tuple[float, ...]:
+        while True:
+            near = [
+                (*best[:axis], scale, *best[axis + 1 :])
+                for axis in range(len(best))
+                for scale in _LENGTH_SCALES
+            ]
+            top = max(near, key=evidence_of)
+            if evidence_of(top) <= evidence_of(best):
+                return best
+            best = top
+
+    best = climbed(start)
+    # Where columns matter only together, one by itself shows nothing. Of so many pairs some look
+    # better by chance.
+    for pair in combinations(range(len(best)), 2):
+        for scale in _SHORT_SCALES:
+            both = tuple(scale if axis in pair else other for axis, other in enumerate(best))
+            prior = smoothness(ranked, both)
+            if log_evidence(prior, information) + prior.log_prior > evidence_of(best) + _DECISIVE:
+                best = climbed(both)
+    order = sorted(evidence, key=evidence_of, reverse=True)
+    kept = [scales for scales in order if evidence[scales] > evidence[best] - _LOG_RATIO]
+    return tuple(kept[:_MOST_SCALES])
 
 
 def thompson_probabilities(

@@ -30,7 +30,7 @@ import numpy as np
 from discreet.codec import Coded, Range, Shape
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
-# Twice what any learner's rules allow.
+# Deeper, and with more splits, than any learner's rules allow.
 MOST_DEPTH = 32
 MOST_SPLITS = 50_000
 # This share of people is taken to be anywhere in the domain when ranks are worked out.
@@ -350,6 +350,43 @@ def same_boxes(old: Tree, new: Tree) -> tuple[IntArray, IntArray]:
     ]
     pairs = [(boxes[0][box], boxes[1][box]) for box in boxes[1] if box in boxes[0]]
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+
+
+def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
+    """(N, ...) how far a node's average may lie from the mixture of its leaves, as a variance.
+
+    The mixture takes shares that are only estimated. A share that is off by e moves the average of
+    a split node by e times the difference of its halves, whose square is at most 4 times the
+    variation (N, ...) `roughness` within the node.
+    """
+    total = masses.split_variance * 4.0 * roughness * masses.mass**2
+    for parent in reversed(tree.generations):
+        total[parent] += total[tree.left[parent]] + total[tree.left[parent] + 1]
+    spread: FloatArray = total / masses.mass**2
+    return spread
+
+
+def mixing(tree: Tree, mass: FloatArray, nodes: IntArray) -> FloatArray:
+    """(M, L) the share of the mass (N,) of each of `nodes` (M,) that lies in each leaf."""
+    inside = tree.within[nodes] * mass[tree.leaves]
+    shares: FloatArray = inside / inside.sum(axis=1, keepdims=True)
+    return shares
+
+
+@lru_cache(maxsize=16)
+def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
+    """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
+    part of the latter's that lies in the former; volumes are those of ranks."""
+    low, high = old.lower[old.tree.leaves], old.upper[old.tree.leaves]
+    lower, upper = new.lower[new.tree.leaves], new.upper[new.tree.leaves]
+    both = np.ones((len(low), len(lower)))
+    for axis in range(low.shape[1]):
+        length = np.minimum(high[:, axis][:, None], upper[:, axis][None]) - np.maximum(
+            low[:, axis][:, None], lower[:, axis][None]
+        )
+        both *= np.maximum(length, 0.0)
+    shares = both / np.prod(high - low, axis=1)[:, None]
+    return shares, both / np.prod(upper - lower, axis=1)[None]
 
 
 def splittable(tree: Tree, nodes: IntArray, levels: tuple[int | None, ...]) -> BoolArray:
