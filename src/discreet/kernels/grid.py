@@ -172,7 +172,8 @@ def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox)
                 f"one of its {features.domain.dimension} columns must be in exactly one group: use "
                 "one kernel on all columns, or Additive(kernel, groups)."
             )
-    return DomainGrid(tuple(_group(*part, norm) for part in parts), features.features)
+    alone = len(parts) == 1
+    return DomainGrid(tuple(_group(*part, norm, alone) for part in parts), features.features)
 
 
 def _grid(features: FeatureMap) -> FloatArray:
@@ -191,15 +192,21 @@ def _grid(features: FeatureMap) -> FloatArray:
 
 
 def _group(
-    columns: tuple[int, ...], place: slice, features: FeatureMap, grid: FloatArray, norm: float
+    columns: tuple[int, ...],
+    place: slice,
+    features: FeatureMap,
+    grid: FloatArray,
+    norm: float,
+    alone: bool,
 ) -> GridGroup:
     phi = features.transform(grid) / norm
     mean = phi.mean(axis=0)
-    kernels = [] if features.kernel is None else [features.kernel]
+    kernels = [features.kernel] if alone and features.kernel is not None else []
     longer = [stretched(features.kernel, scale) for scale in LENGTH_SCALES[1:] if kernels]
     kernels += [kernel for kernel in longer if kernel is not None]
     if len(kernels) < len(LENGTH_SCALES):
-        # Without length scales that are known there is the map's own kernel only.
+        # Without length scales that are known, or for one of several groups, there is the map's own
+        # kernel only.
         roots, alike = [np.eye(phi.shape[1])], [_alike(phi @ phi.T, np.sum(phi**2, axis=1))]
     else:
         step = -(-len(grid) // _MOST_KNOWN)

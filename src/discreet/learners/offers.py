@@ -4,9 +4,9 @@ Offers are probabilities of the points of one coordinate group. They follow from
 of the group's coefficients alone, and people of one epoch are served by the same offers.
 
 **What a look is worth.** x* is the best point by the mean, gap(x) = m(x*) - m(x). N people at x
-measure f(x) - f(x*) with variance v_N = rho^2 / N + (1 + G) s_u^2 / N^2 (s_u^2: the noise of a
-release, G groups share it). Under length scale l and a wide level the belief then moves by
-s = s_l^2 / sqrt(s_l^2 + v_N), s_l = sd(f(x) - f(x*)), and everyone who still comes gains
+measure f(x) - f(x*) with variance v_N = rho^2 / N + 2 s_u^2 / N^2 (s_u^2: the noise of a release).
+Under length scale l and a wide level the belief then moves by s = s_l^2 / sqrt(s_l^2 + v_N),
+s_l = sd(f(x) - f(x*)), and everyone who still comes gains
 
     gain_N(x) = 2 remaining sum over l of w_l s (h(z) - h(z + c / s)),   h(z) = pdf(z) - z cdf(-z),
 
@@ -77,7 +77,8 @@ class Belief:
         people: of the next epoch.
         remaining: people who come in all after that.
         reward_variance: rho^2.
-        release_variance: (1 + G) s_u^2.
+        release_variance: 2 s_u^2, of one look beside another.
+        alone: whether this is the only group; nobody looks for one of several.
     """
 
     psi: FloatArray
@@ -90,6 +91,7 @@ class Belief:
     remaining: int
     reward_variance: float
     release_variance: float
+    alone: bool = True
 
 
 def rougher(weights: FloatArray) -> FloatArray:
@@ -126,7 +128,7 @@ def matching(belief: Belief, confidence: float, rng: np.random.Generator) -> Flo
 
 def looks(belief: Belief) -> FloatArray:
     """(N,) how many of the next epoch's people should look at each point."""
-    if belief.remaining <= 0:
+    if belief.remaining <= 0 or not belief.alone:
         return np.zeros(len(belief.psi))
     most = int(np.log2(max(belief.people, 1)))
     counts = np.array([2.0**power for power in range(most + 1)])

@@ -201,7 +201,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     @property
     def batch_size(self) -> int:
         if not isinstance(self._stream, PrivateStream):
-            end = self.calibration.next_update(self._published_at, self.mode.public)
+            end = self.calibration.next_update(self._published_at, self._alone)
             return longest(self.drift, end - self._published_at)
         if self.horizon is not None and self._published_at >= self.horizon:
             return 2**53
@@ -272,6 +272,11 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         return self.mode.evidence(Evidence.none(self.mode.coefficients), totals)
 
     @property
+    def _alone(self) -> bool:
+        """Whether points are public and searched together, not group by group."""
+        return self.mode.places is not None
+
+    @property
     def _separate(self) -> bool:
         """Whether each release holds one epoch alone."""
         return self._stream is not None and isinstance(self._stream.mechanism, SeparateEpochs)
@@ -282,7 +287,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         if isinstance(stream, PrivateStream):
             end, noise = stream.mechanism.due(came), stream.scale**2
         else:
-            next_update = self.calibration.next_update(came, self.mode.public)
+            next_update = self.calibration.next_update(came, self._alone)
             end, noise = came + longest(self.drift, next_update - came), 0.0
         remaining = max(came, 1) if self.horizon is None else max(self.horizon - came, 0)
         remaining = longest(self.drift, remaining, 1.0 / math.log(2.0))
@@ -400,18 +405,21 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
 
 def finest_map(kernel: Kernel, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
     """A map for public points that tells length scales down to a quarter of the kernel's; if that
-    takes too many features, a half, or none shorter."""
+    takes too many features, a half, or none shorter. Each of several groups keeps its own."""
+    usual = _map_of(kernel_to_text(kernel), domain, error, points)
     for share in _SHORTER:
+        if len(usual.groups) > 1:
+            break
         if (shorter := stretched(kernel, share)) is None:
             break
         try:
             text = kernel_to_text(shorter)
             features = _map_of(text, domain, max(error, _COARSE_ERROR), points)
-        except InvalidInput:  # Too many features; what else is wrong is said below.
+        except InvalidInput:  # It takes too many features.
             continue
         if features.features <= _MOST_FEATURES:
             return features
-    return _map_of(kernel_to_text(kernel), domain, error, points)
+    return usual
 
 
 @lru_cache(maxsize=16)

@@ -74,8 +74,8 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 PRIOR_LEVELS = np.array([1.0 / 16.0, 1.0 / 4.0, 1.0, WIDE_LEVEL, 4.0])
 # Directions below this share of the largest one are rounding.
 _JITTER = 1e-9
-# For prefix sums questions stay the same: those that so many people would answer.
-_MANY = 1000.0
+# Directions with less than this share of a policy's largest variance are not whitened further.
+_LEAST_SPREAD = 1e-6
 
 
 def prior_roots(grid: DomainGrid) -> list[FloatArray]:
@@ -109,6 +109,30 @@ def questions(moments: FloatArray, wide: FloatArray, people: float, noise: float
     asked = int(np.flatnonzero(levels > drowned)[-1]) + 1
     shares = levels[asked - 1] - drowned[:asked]
     return np.asarray(factor @ vectors[:, :asked] * np.sqrt(shares / values[:asked]))
+
+
+def steady_questions(grid: DomainGrid, offers: Sequence[FloatArray]) -> FloatArray:
+    """(p, p) what a release asks that is added up with those before: s = (1, a_1, .., a_d) / norm.
+
+    a_g are the features of group g, centred over what the policy offers, with the covariance S_g
+    that they have there multiplied by S_g^(-1/4) (half of the whitening that would favour rough
+    axes), and scaled to mean square 1. A symmetric power keeps the meaning of coordinates from
+    policy to policy, so sums build up.
+    """
+    asked = np.zeros((grid.size, grid.size))
+    asked[0, 0] = 1.0
+    for group, shares, place in zip(grid.groups, offers, grid.places, strict=True):
+        mean = shares @ group.psi
+        centred = group.psi - mean
+        values, vectors = np.linalg.eigh((centred * shares[:, None]).T @ centred)
+        if not len(values) or values[-1] <= 0.0:
+            continue
+        powers = np.maximum(values, _LEAST_SPREAD * values[-1]) ** -0.25
+        shown = (vectors * powers) @ vectors.T
+        shown /= np.sqrt(float(shares @ np.sum((centred @ shown) ** 2, axis=1)))
+        asked[place, place] = shown
+        asked[0, place] = -mean @ shown
+    return asked
 
 
 def sent(psi: FloatArray, measured: FloatArray) -> FloatArray:
@@ -270,14 +294,13 @@ class PublicPoints(Mode):
         self._square_weight = 2.0 * self.sensitivity
 
     @cached_property
-    def places(self) -> float:  # type: ignore[override]
-        """How many points of a group differ from each other under the second shortest length
-        scale; times the root of the number of groups, which share the noise."""
-        unlike = [
-            len(group.grid) / float(group.alike[min(1, len(group.alike) - 1)].max())
-            for group in self.grid.groups
-        ]
-        return max(unlike) * float(np.sqrt(len(unlike)))
+    def places(self) -> float | None:  # type: ignore[override]
+        """How many points differ from each other under the second shortest length scale; None for
+        several groups, which ask of each other's people what they ask, again and again."""
+        if len(self.grid.groups) > 1:
+            return None
+        group = self.grid.groups[0]
+        return len(group.grid) / float(group.alike[min(1, len(group.alike) - 1)].max())
 
     def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
         assert isinstance(policy, PublicPolicy)
@@ -366,7 +389,8 @@ class PublicPoints(Mode):
                 ahead.people,
                 ahead.remaining,
                 evidence.reward_variance,
-                (1.0 + len(grid.groups)) * evidence.release_variance,
+                2.0 * evidence.release_variance,
+                len(grid.groups) == 1,
             )
 
     def _measured(
@@ -376,7 +400,7 @@ class PublicPoints(Mode):
         if self.noiseless:
             return np.zeros((self.grid.size, 0))
         if not ahead.separate:
-            return self._usual
+            return steady_questions(self.grid, offers)
         weights = rougher(believed.weights)
         roots = [
             np.sqrt(weight) * wide.root for weight, wide in zip(weights, believed.wide, strict=True)
@@ -384,14 +408,6 @@ class PublicPoints(Mode):
         wide = sum(root @ root.T for root in roots)
         moments = self.grid.moments(offers)
         return questions(moments, np.asarray(wide), ahead.people, ahead.noise)
-
-    @cached_property
-    def _usual(self) -> FloatArray:
-        """Questions of prefix sums, which add up the answers of all epochs."""
-        uniform = [np.full(len(group.grid), 1.0 / len(group.grid)) for group in self.grid.groups]
-        wide = np.sum([root @ root.T for root in prior_roots(self.grid)], axis=0)
-        wide[0, 0] = UNIFORM_VARIANCE
-        return questions(self.grid.moments(uniform), wide, _MANY, 1.0)
 
 
 def _part(posterior: GaussianPosterior, place: slice) -> GaussianPosterior:
