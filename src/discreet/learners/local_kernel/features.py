@@ -60,13 +60,16 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # With more columns there are too many pairs of them.
 MOST_COLUMNS = 32
 CONSTANT_VARIANCE, VARYING_VARIANCE = 0.2, 0.3
-# Length scales of a column; one with the longest does not matter.
+# Length scales of a column with few arms; one with the longest does not matter.
 LENGTH_SCALES = (0.2, 0.4, 0.8, 3.2)
 FLAT = LENGTH_SCALES[-1]
 # How many columns are thought to matter, and the largest probability of each that it does.
 _COLUMNS_THAT_MATTER, _MOST_SURE = 2.0, 0.9
-# Cosines per axis.
-_PER_AXIS = 12
+# Many arms, each best somewhere, leave little room to each: with more than so many, functions may
+# vary faster.
+_FEW_ARMS, _FAST = 10, 0.1
+# Cosines per axis, and with many arms.
+_PER_AXIS, _PER_FAST_AXIS = 12, 18
 # Features with a smaller share of the prior variance are left out.
 LEFT_OUT = 1e-4
 # At most this many features per arm, with more columns more, and numbers in all of theta.
@@ -85,10 +88,12 @@ class CosineFeatures:
     Attributes:
         frequencies: M rows of d whole numbers.
         levels: the number of levels of each column, None for continuous ones.
+        length_scales: those that a column may have, increasing.
     """
 
     frequencies: tuple[tuple[int, ...], ...]
     levels: tuple[int | None, ...]
+    length_scales: tuple[float, ...]
 
     @classmethod
     def of(cls, levels: Sequence[int | None], arms: int) -> CosineFeatures:
@@ -164,27 +169,32 @@ def _spectrum(features: CosineFeatures, length_scales: tuple[float, ...]) -> Flo
     """(M,) prior variances for scale 1."""
     variance = np.full(len(features), VARYING_VARIANCE)
     for axis, length_scale in enumerate(length_scales):
-        weights = _axis_spectrum(length_scale, features.levels[axis])
+        weights = _axis_spectrum(length_scale, features.levels[axis], features.length_scales)
         variance = variance * weights[features._index[:, axis]]
     variance[0] += CONSTANT_VARIANCE
     variance.flags.writeable = False
     return variance
 
 
-def _axis_spectrum(length_scale: float, levels: int | None) -> FloatArray:
-    """The normalised Matern-3/2 spectrum of one axis."""
-    count = _PER_AXIS if levels is None else min(levels, _PER_AXIS)
+def _axis_spectrum(
+    length_scale: float, levels: int | None, length_scales: tuple[float, ...]
+) -> FloatArray:
+    """The normalised Matern-3/2 spectrum of one axis, that may have these length scales."""
+    most = _PER_AXIS if length_scales == LENGTH_SCALES else _PER_FAST_AXIS
+    count = most if levels is None else min(levels, most)
     weights = (3.0 / length_scale**2 + (np.pi * np.arange(count)) ** 2) ** -2.0
     normal: FloatArray = weights / weights.sum()
     return normal
 
 
-def _mean_axis_spectrum(levels: int | None, dimension: int) -> FloatArray:
+def _mean_axis_spectrum(
+    levels: int | None, dimension: int, length_scales: tuple[float, ...]
+) -> FloatArray:
     """The mean spectrum of one of d axes: it may not matter."""
     matters = column_matters(dimension)
-    varying = [_axis_spectrum(value, levels) for value in LENGTH_SCALES if value < FLAT]
-    mean: FloatArray = np.mean(varying, axis=0)
-    return matters * mean + (1.0 - matters) * _axis_spectrum(FLAT, levels)
+    spectra = [_axis_spectrum(value, levels, length_scales) for value in length_scales]
+    mean: FloatArray = matters * np.mean(spectra[:-1], axis=0) + (1.0 - matters) * spectra[-1]
+    return mean
 
 
 @lru_cache(maxsize=64)
@@ -193,9 +203,10 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
     with a frequency less, so it is looked at when that one is kept."""
     more = _FEATURES_PER_COLUMN * max(len(levels) - _USUAL_COLUMNS, 0)
     most = min(_MOST_FEATURES + more, max(_MOST_COEFFICIENTS // arms, _FEWEST))
-    spectra = [_mean_axis_spectrum(levels_of, len(levels)) for levels_of in levels]
+    scales = (_FAST, *LENGTH_SCALES) if arms > _FEW_ARMS else LENGTH_SCALES
+    spectra = [_mean_axis_spectrum(levels_of, len(levels), scales) for levels_of in levels]
     relative = [[float(weight / weights[0]) for weight in weights] for weights in spectra]
-    finest = [_axis_spectrum(LENGTH_SCALES[0], levels_of) for levels_of in levels]
+    finest = [_axis_spectrum(scales[0], levels_of, scales) for levels_of in levels]
     least = LEFT_OUT * (CONSTANT_VARIANCE + VARYING_VARIANCE) / VARYING_VARIANCE
 
     def counts(row: tuple[int, ...]) -> bool:
@@ -216,7 +227,7 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
             higher = (*row[:axis], row[axis] + 1, *row[axis + 1 :])
             if higher[axis] < len(relative[axis]) and counts(higher):
                 heapq.heappush(waiting, ranked(higher))
-    return CosineFeatures(tuple(kept), levels)
+    return CosineFeatures(tuple(kept), levels, scales)
 
 
 # Points in one, two, three, ... dimensions, and the binary logarithm of their number in more.

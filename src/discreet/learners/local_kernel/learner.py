@@ -207,7 +207,7 @@ class LocalKernel(
             prior = smooth.prior(self.features)
             return KernelPosterior.of(self.features, prior, information).evidence
 
-        self._likely = likely(self._likely.best, evidence)
+        self._likely = likely(self._likely.best, evidence, self.features.length_scales)
 
     def _belief(self) -> Belief:
         sources = {name: source.sums.information for name, source in self._heard.items()}

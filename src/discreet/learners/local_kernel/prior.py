@@ -26,7 +26,7 @@ covariance would not do: where each of many columns may matter, it says that non
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Annotated
@@ -103,7 +103,7 @@ class Smooth:
         level, surface = rng.choice(SHARES, 2).tolist()
         return cls(tuple(np.where(matters, varying, FLAT).tolist()), 1.0, level, surface)
 
-    def near(self) -> Iterator[Smooth]:
+    def near(self, length_scales: Sequence[float] = LENGTH_SCALES) -> Iterator[Smooth]:
         """Those that differ in one of the numbers, and those with one length scale for all
         columns: where rewards depend on columns together, no single one seems to matter."""
         for scale in SCALES:
@@ -111,7 +111,7 @@ class Smooth:
         for share in SHARES:
             yield replace(self, level=share)
             yield replace(self, surface=share)
-        for value in LENGTH_SCALES:
+        for value in length_scales:
             for column in range(len(self.length_scales)):
                 yield self.with_columns((column,), value)
             yield replace(self, length_scales=(value,) * len(self.length_scales))
@@ -174,12 +174,17 @@ class Likely:
         return [self.candidates[place] for place in drawn], times / count
 
 
-def likely(start: Smooth, evidence: Callable[[Smooth], float]) -> Likely:
+def likely(
+    start: Smooth,
+    evidence: Callable[[Smooth], float],
+    length_scales: Sequence[float] = LENGTH_SCALES,
+) -> Likely:
     """Climbs from `start`, one step at a time; keeps all it saw that are not much less likely
     than the best.
 
     Args:
         evidence: log, up to what hyperparameters do not change.
+        length_scales: those that a column may have.
     """
     known: dict[Smooth, float] = {}
 
@@ -190,7 +195,7 @@ def likely(start: Smooth, evidence: Callable[[Smooth], float]) -> Likely:
 
     best = start
     while True:
-        top = max(best.near(), key=worth)
+        top = max(best.near(length_scales), key=worth)
         if worth(top) <= worth(best):
             top = max(best.pairs(), key=worth, default=best)
         if worth(top) <= worth(best):
