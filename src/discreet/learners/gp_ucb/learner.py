@@ -47,6 +47,7 @@ from discreet.learners.gp_ucb.decision_sets import OwnSets
 from discreet.learners.gp_ucb.policy import (
     MOST_PEOPLE,
     UNIT,
+    Ahead,
     GPPolicy,
     GramStatistics,
     Mode,
@@ -228,7 +229,12 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             totals = self._plain() if self.people else None
         elif self._stream.estimate is not None or self.people >= self._stream.due:
             totals = self._release(self._stream)
-        return self.mode.policy(self.policy_header(), totals)
+        return self.mode.policy(self.policy_header(), totals, self._ahead())
+
+    def _ahead(self) -> Ahead:
+        """What is known of the people who are still to come."""
+        came = self.people
+        return Ahead(max(came, 1) if self.horizon is None else max(self.horizon - came, 0))
 
     def _plain(self) -> ReleasedSums:
         """Sums that need no further noise."""

@@ -133,6 +133,17 @@ class ReleasedSums:
     scale: float
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """What is known of the people who are still to come.
+
+    Attributes:
+        remaining: all of them; without a horizon as many as came.
+    """
+
+    remaining: int
+
+
 @dataclass(frozen=True, eq=False)
 class GPPolicy(PointPolicy):
     """What both kinds of kernel policies share.
@@ -241,7 +252,7 @@ class Mode(ABC):
         """(size,) the row of a sum, in the units in which `sensitivity` is measured."""
 
     @abstractmethod
-    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
+    def policy(self, header: dict[str, Any], totals: ReleasedSums | None, ahead: Ahead) -> GPPolicy:
         """The policy that follows from public sums; None before any release."""
 
     def header(self, header: dict[str, Any], mean: FloatArray, root: FloatArray) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from discreet.learners.gp_ucb.calibration import Decision, KernelCalibration
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
     UNIT,
+    Ahead,
     GPPolicy,
     Mode,
     NoisyRows,
@@ -444,7 +445,7 @@ class PublicPoints(Mode):
         row[-1] *= self._square_weight
         return row
 
-    def policy(self, header: dict[str, Any], totals: ReleasedSums | None) -> GPPolicy:
+    def policy(self, header: dict[str, Any], totals: ReleasedSums | None, ahead: Ahead) -> GPPolicy:
         groups = self.grid.groups
         if totals is None or totals.came == 0:
             prior = np.diag(np.sqrt(self.grid.prior_shape))
