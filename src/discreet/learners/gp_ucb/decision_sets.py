@@ -207,7 +207,9 @@ class Looks(Coded):
         """
         rows, best = np.arange(len(mean)), mean.argmax(axis=1)
         gap = mean[rows, best][:, None] - mean
-        spread = np.sqrt(np.sum((root - root[rows, best][:, None]) ** 2, axis=2))
+        own = np.einsum("ncr,ncr->nc", root, root)
+        shared = np.einsum("ncr,nr->nc", root, root[rows, best])
+        spread = np.sqrt(np.maximum(own - 2.0 * shared + own[rows, best][:, None], 0.0))
         # Beyond so many deviations h(z) is too small for any number of people; NaN is no point.
         people, places = np.nonzero(
             (gap < _REACH * spread) & (np.arange(mean.shape[1]) != best[:, None])
