@@ -32,8 +32,8 @@ class TestWorth:
     def test_gain_is_the_expected_rise_of_the_best_mean(
         self, gap: float, spread: float, room: float
     ) -> None:
-        """Brute force: a look moves the mean by what a Gaussian measurement does, and one person in
-        ten of those to come gains what it rises above the best, up to the end of the rewards."""
+        """Brute force: a look moves the mean by what a Gaussian measurement does, and three in ten
+        of those to come gain what it rises above the best, up to the end of the rewards."""
         net = LOOKS.net(np.array([gap]), np.array([spread]), np.array([room]))[0]
         for count, value in zip(LOOKS.counts, net, strict=True):
             noise = (0.2 + 2.0 * 0.1) / count + 2.0 * 3.0 / count**2
@@ -42,7 +42,7 @@ class TestWorth:
             at = np.linspace(-9.0, 9.0, 200_001)
             rise = np.clip(moved * at - gap, 0.0, room)
             gain = np.sum(rise * norm.pdf(at)) * (at[1] - at[0])
-            assert value == pytest.approx(500.0 * gain - count * gap, rel=1e-5, abs=1e-6)
+            assert value == pytest.approx(1500.0 * gain - count * gap, rel=1e-5, abs=1e-6)
 
     def test_counts_end_at_half_of_those_who_still_come(self) -> None:
         assert LOOKS.counts.tolist() == [1, 4, 16, 64, 256, 1024]

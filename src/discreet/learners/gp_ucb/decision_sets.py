@@ -76,7 +76,7 @@ _AT_ONCE = 2**16
 # Of rewards about their mean, as in posterior.py.
 _LEAST_REWARD_VARIANCE = 1e-4
 # Of those who still come, the share whom a look is taken to help.
-_PROFIT = 0.1
+_PROFIT = 0.3
 # At most this share of people look.
 _MOST_LOOKING = 0.8
 # A point more deviations behind the best one is not worth a look.
@@ -157,8 +157,8 @@ class Looks(Coded):
 
     as rewards end `room` above m(x*) (knowledge gradient: Frazier, Powell and Dayanik 2008). The
     price is N gap(x). The point and the N with the largest gain less price are looked at, if that
-    is positive, by N of as many people as came so far. Only one in ten of those who still come is
-    counted: sets differ, so others lack the point, or somebody like them is led there anyway.
+    is positive, by N of as many people as came so far. `later` is three in ten of those who still
+    come: where sets differ, others lack the point, or are led to its like by their own sets.
 
     Attributes:
         came: how many people came so far.
