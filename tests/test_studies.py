@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from discreet.learners.defaults import Choice, Declared, usual_learner
 from discreet.privacy import Local, NonPrivate
 from discreet.studies import load_study
 from discreet.validation import InvalidInput, Refusals
@@ -248,3 +250,53 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidInput, match="cannot be read"):
         load_study(binary)
+
+
+UNNAMED = """name = "small"
+rounds = 100
+[problem]
+name = "{problem}"
+[[learners]]
+epsilon = 2
+non_private = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "model"),
+    [("exponential", "local"), ("kernel_grid", "local"), ("camelback", "joint")],
+)
+def test_an_entry_without_a_name_gets_the_usual_learner(
+    tmp_path: Path, problem: str, model: str
+) -> None:
+    text = UNNAMED.format(problem=problem) + ("delta = 1e-6\n" if model == "joint" else "")
+    study = load_study(written(tmp_path, text))
+    private, free = study.settings
+    assert (private.budget.trust_model, free.budget.private) == (model, False)
+    assert len(study.choices) == 2
+    for setting, sentence in zip(study.settings, study.choices, strict=True):
+        declared = Declared(
+            setting.budget.trust_model, study.problem.space, study.problem.domain.dimension, 100
+        )
+        assert usual_learner(declared) == Choice(setting.learner, setting.reason)
+        assert setting.learner in sentence
+        assert setting.reason in sentence
+    named = text.replace("[[learners]]", f'[[learners]]\nname = "{private.learner}"')
+    named = named.replace("epsilon", f'trust_model = "{model}"\nepsilon')
+    again = load_study(written(tmp_path, named))
+    assert again.choices == ()
+    assert replace(private, reason="") == again.settings[0]
+
+
+def test_the_usual_learner_is_a_function_of_declarations(tmp_path: Path) -> None:
+    with_kernel = UNNAMED.format(problem="exponential").replace("non_private = true", "")
+    with_kernel += "[learners.options]\nkernel = 'RBF(length_scale=0.3)'\n"
+    study = load_study(written(tmp_path, with_kernel))
+    assert [setting.learner for setting in study.settings] == ["released_thompson"]
+    joint = UNNAMED.format(problem="exponential") + 'trust_model = "joint"\ndelta = 1e-6\n'
+    assert load_study(written(tmp_path, joint)).settings[0].learner == "released_thompson"
+    with pytest.raises(InvalidInput, match="nowhere"):
+        load_study(written(tmp_path, UNNAMED.format(problem="nowhere")))
+    bare = UNNAMED.format(problem="exponential").partition("epsilon")[0]
+    with pytest.raises(InvalidInput, match="has no epsilon"):
+        load_study(written(tmp_path, bare))

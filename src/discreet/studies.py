@@ -9,7 +9,7 @@ seed = 1
 [problem]
 name = "earnings"            # `discreet data list` names them; other keys are its options
 
-[[learners]]                 # without a name: local_kernel
+[[learners]]                 # without a name: the usual learner of such a problem
 epsilon = [1.0, 2.0, 4.0]    # one line of the result for each
 non_private = true           # and one without privacy
 
@@ -23,7 +23,7 @@ at = { gender = 1 }          # where the others stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.domain import Box
 from discreet.experiments import REFERENCES, Setting, check_setting
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.defaults import Choice, Declared, usual_learner, usual_trust_model
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
@@ -47,9 +47,9 @@ class _Strict(BaseModel):
 
 
 class LearnerEntry(_Strict):
-    """One `[[learners]]` table; without a name it is the usual learner under local privacy."""
+    """One `[[learners]]` table; without a name it is the usual learner of the problem."""
 
-    name: str = LocalKernel.name
+    name: str | None = None
     label: str | None = None
     epsilon: list[float] | float = Field(default_factory=list)
     delta: float | None = None
@@ -113,6 +113,22 @@ class Study:
     files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Which learners were chosen because the file names none, each with the reason in one
+        sentence."""
+        sentences = (
+            f"{each.learner} was chosen, as the study names no learner "
+            f"({_trusted(each.budget)}): {each.reason}."
+            for each in self.settings
+            if each.reason
+        )
+        return tuple(dict.fromkeys(sentences))
+
+
+def _trusted(budget: Budget) -> str:
+    return f"{budget.trust_model} privacy" if budget.private else "no privacy"
+
 
 def load_study(
     path: Path,
@@ -135,14 +151,16 @@ def load_study(
         file = checked(StudyFile, content, place)
     with refusals.collected():
         problem = _problem(content.get("problem"), place, data_dir, path.parent)
-    settings = [] if file is None else _all_settings(file, place, refusals)
+    people = 0
+    if file is not None and problem is not None:
+        with refusals.collected():
+            people = _people(rounds or file.rounds, problem, place)
+    settings = [] if file is None else _all_settings(file, problem, people, place, refusals)
     if file is None or problem is None:
         refusals.raise_if_any()
     assert file is not None
     assert problem is not None
-    people, report = 0, ReportEntry()
-    with refusals.collected():
-        people = _people(rounds or file.rounds, problem, place)
+    report = ReportEntry()
     with refusals.collected():
         report = _report(file.report, problem.domain, place.within("report"))
     warnings = dict.fromkeys(problem.warnings)
@@ -199,13 +217,15 @@ def _people(asked: int | None, problem: Problem, place: Place) -> int:
     return people
 
 
-def _all_settings(file: StudyFile, place: Place, refusals: Refusals) -> list[tuple[Setting, str]]:
+def _all_settings(
+    file: StudyFile, problem: Problem | None, people: int, place: Place, refusals: Refusals
+) -> list[tuple[Setting, str]]:
     """The settings of all learners, each with how messages about it begin."""
     settings: list[tuple[Setting, str]] = []
     for number, entry in enumerate(file.learners):
         where = place.within("learners", number).message("")
         with refusals.collected(where):
-            settings += [(setting, where) for setting in _settings(entry)]
+            settings += [(setting, where) for setting in _settings(entry, problem, people)]
     labels = [setting.label for setting, _ in settings]
     for label in dict.fromkeys(labels):
         if labels.count(label) > 1:
@@ -215,52 +235,66 @@ def _all_settings(file: StudyFile, place: Place, refusals: Refusals) -> list[tup
     return settings
 
 
-def _settings(entry: LearnerEntry) -> list[Setting]:
-    label = entry.label or entry.name
+def _settings(entry: LearnerEntry, problem: Problem | None, people: int) -> list[Setting]:
+    """The settings of one learner; none for one without a name on a problem that is refused."""
     if entry.name in REFERENCES:
         if entry.epsilon or entry.non_private or entry.trust_model or entry.delta is not None:
             raise InvalidInput(
                 f"{entry.name} is a reference and takes no budget; remove its epsilon, delta, "
                 "trust_model and non_private."
             )
-        return [Setting(entry.name, label, NonPrivate(), entry.options)]
-    allowed = learner_class(entry.name, REFERENCES).trust_models
+        return [Setting(entry.name, entry.label or entry.name, NonPrivate(), entry.options)]
+    if entry.name is None and problem is None:
+        return []
+    asked: str | None = entry.trust_model
+    if entry.name is None and problem is not None:
+        asked = asked or usual_trust_model(problem.space)
+    private, free = (_chosen(entry, model or "", problem, people) for model in (asked, "none"))
+    allowed = learner_class(private.learner, REFERENCES).trust_models
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
     settings, refusals = [], Refusals()
     for epsilon in epsilons:
         with refusals.collected():
-            budget = _budget(entry, allowed, epsilon)
-            settings.append(
-                Setting(entry.name, f"{label}, epsilon {epsilon:g}", budget, entry.options)
-            )
-    if entry.non_private and "none" not in allowed:
+            budget = _budget(entry, private.learner, asked or allowed[0], epsilon)
+            label = f"{entry.label or private.learner}, epsilon {epsilon:g}"
+            settings.append(Setting(private.learner, label, budget, entry.options, private.reason))
+    if entry.non_private and "none" not in learner_class(free.learner).trust_models:
         refusals.add(
             f"{entry.name} got non_private = true, but takes the trust model "
             f"{' or '.join(allowed)} only; remove non_private."
         )
     refusals.raise_if_any()
     if entry.non_private or allowed == ("none",):
-        name = f"{label} (non-private)" if settings else label
-        settings.append(Setting(entry.name, name, NonPrivate(), entry.options))
+        label = entry.label or free.learner
+        label = f"{label} (non-private)" if settings else label
+        settings.append(Setting(free.learner, label, NonPrivate(), entry.options, free.reason))
     if not settings:
         raise InvalidInput(
-            f"the learner {entry.name!r} has no epsilon; give epsilon = [..] or non_private = true."
+            f"the learner {private.learner!r} has no epsilon; give epsilon = [..] or "
+            "non_private = true."
         )
     return settings
 
 
-def _budget(entry: LearnerEntry, allowed: Sequence[str], epsilon: float) -> Budget:
+def _chosen(entry: LearnerEntry, model: str, problem: Problem | None, people: int) -> Choice:
+    """The learner that an entry names, or the usual one under a trust model, with the reason."""
+    if entry.name is not None or problem is None:
+        return Choice(entry.name or "", "")
+    columns, kernel = problem.domain.dimension, "kernel" in entry.options
+    return usual_learner(Declared(model, problem.space, columns, people, kernel))
+
+
+def _budget(entry: LearnerEntry, learner: str, trust_model: str, epsilon: float) -> Budget:
     """The budget of one epsilon; `InvalidInput` for one that the learner does not take."""
-    trust_model = entry.trust_model or allowed[0]
-    if trust_model == "none" or tuple(allowed) == ("none",):
+    allowed = learner_class(learner).trust_models
+    if trust_model == "none" or allowed == ("none",):
         raise InvalidInput(
-            f"the learner {entry.name!r} is not private and got epsilon = {epsilon:g}; remove "
-            "epsilon."
+            f"the learner {learner!r} is not private and got epsilon = {epsilon:g}; remove epsilon."
         )
     if trust_model not in allowed:
         private = [toml_value(model) for model in allowed if model != "none"]
         raise InvalidInput(
-            f"trust_model was {toml_value(trust_model)}; {entry.name} takes {' or '.join(private)}."
+            f"trust_model was {toml_value(trust_model)}; {learner} takes {' or '.join(private)}."
         )
     fields: dict[str, Any] = {"trust_model": trust_model, "epsilon": epsilon}
     if entry.delta is not None:

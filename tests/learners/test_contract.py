@@ -121,6 +121,9 @@ ROWS = {
     "gp_ucb, joint box": gp_ucb(BOX, PRIVATE),
     "gp_ucb, joint set": gp_ucb(SET, PRIVATE),
     "gp_ucb, local box": gp_ucb(BOX, Local(2.0)),
+    "gp_ucb, drift": gp_ucb(SETS, PRIVATE, exact=True, drift=300),
+    "gp_ucb, drift without noise": gp_ucb(BOX, NonPrivate(), drift=300),
+    "gp_ucb, drift and local": gp_ucb(SETS, Local(2.0, 1e-5), drift=300),
     "gp_ucb, thompson": gp_ucb(SETS, PRIVATE, exact=True, choose="thompson"),
     "gp_ucb, confidence_width": gp_ucb(
         SETS, PRIVATE, exact=True, calibration="confidence_width", every=50

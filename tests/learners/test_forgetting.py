@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.action_space import PublicBox
 from discreet.codec import encode
 from discreet.domain import unit_cube
 from discreet.experiments.serving import run_learner
@@ -46,7 +47,7 @@ def crowd(seed: int) -> People:
 def later(name: str, budget: Budget, drift: float | None) -> float:
     """The regret of the second half; that of choosing at random is 450."""
     learner = make(name, budget, drift)
-    values = run_learner(learner, crowd(0), np.random.default_rng(1), SimulatedNoise(2))
+    values = run_learner(learner, crowd(0), np.random.default_rng(3), SimulatedNoise(4))
     return float(values[CHANGE:].sum())
 
 
@@ -75,7 +76,7 @@ def test_a_half_life_is_a_number_of_people(drift: object) -> None:
 
 
 def test_learners_that_forget_nothing_say_so() -> None:
-    for name in set(LEARNERS) - set(FORGETFUL):
+    for name in set(LEARNERS) - {*FORGETFUL, "gp_ucb"}:
         with pytest.raises(InvalidInput, match="got the option 'drift'; its options are"):
             learner_class(name).read_options({"drift": 100.0})
 
@@ -137,3 +138,37 @@ def test_what_changes_is_learnt_again(name: str, budget: Budget) -> None:
     never, forgetting = (later(name, budget, drift) for drift in (None, 250.0))
     assert forgetting < 225.0
     assert forgetting < 0.6 * never
+
+
+def peak(points: Any, late: Any) -> Any:
+    """A hump at 1/4, and later at 3/4."""
+    centre = np.where(late, 0.75, 0.25)
+    return 0.1 + 0.8 * np.exp(-0.5 * ((points[:, 0] - centre) / 0.1) ** 2)
+
+
+@pytest.mark.parametrize("budget", [Joint(4.0, 1e-5), Local(4.0), NonPrivate()], ids=str)
+def test_a_peak_that_moves_is_found_again(budget: Budget) -> None:
+    """At random the second half would lose about 1050."""
+    people = 4000
+    learner = make_learner(
+        "gp_ucb",
+        unit_cube(1),
+        PublicBox(),
+        budget,
+        options={"kernel": "RBF([0.15])", "drift": 250.0},
+        horizon=people,
+        noise=SimulatedNoise(1) if isinstance(budget, Joint) else None,
+        identity="forgetful",
+    )
+    rng, noise, start, regret = np.random.default_rng(2), SimulatedNoise(3), 0, np.zeros(people)
+    while start < people:
+        policy = learner.policy()
+        stop = min(start + learner.batch_size, people)
+        actions, _ = policy.act(np.zeros((stop - start, 0)), rng)
+        means = peak(actions.points, np.arange(start, stop) >= people // 2)
+        rewards = np.clip(means + 0.1 * rng.standard_normal(stop - start), 0.0, 1.0)
+        reports = policy.report(np.zeros((stop - start, 0)), actions, rewards, noise)
+        learner.update(reports)
+        regret[start:stop], start = 0.9 - means, stop
+    assert regret[people // 2 :].sum() < 525.0
+    assert learner.guarantee().epsilon <= budget.epsilon

@@ -105,6 +105,17 @@ def test_what_every_rule_prefers(name: str) -> None:
     np.testing.assert_array_equal((mean, deviation), before)
 
 
+def test_confidence_bounds_look_at_what_rows_share_every_other_time() -> None:
+    assert [UpperConfidence().shared(question) for question in (1, 2, 3, 4)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert ExpectedImprovement().shared(1)
+    assert not PublishedUCB().shared(2)
+
+
 def test_which_row_is_chosen() -> None:
     """A high mean for expected improvement with little at stake elsewhere, doubt for the bounds."""
     mean, deviation = np.array([0.9, 0.0]), np.array([0.3, 0.6])

@@ -43,6 +43,7 @@ from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
     Doubling,
+    FadingEpochs,
     GeometricEpochs,
     Honaker,
     Independent,
@@ -74,6 +75,7 @@ def stream_designs() -> Iterator[Design]:
         BufferedToeplitz,
         lambda rows: Doubling(first_rows=4),
         lambda rows: GeometricEpochs(1.5, horizon=rows),
+        lambda rows: FadingEpochs(float(rows)),
     ):
         yield stream_design(make(_ROWS), make(_LONG))
 

@@ -36,7 +36,7 @@ def model(
     ] = False,
     acquisition: Annotated[
         str, typer.Option(help=f"How rows are chosen: {', '.join(ACQUISITIONS)}.")
-    ] = "expected_improvement",
+    ] = "upper_confidence",
     kernel: Annotated[str, typer.Option(help=f"One of {', '.join(FAMILIES)}.")] = "rbf",
     length_scale: Annotated[
         list[float] | None,

@@ -110,6 +110,8 @@ def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     )
     if study.problem.rows is not None:
         out.say(f"{study.problem.rows.sentence}.")
+    for choice in study.choices:
+        out.say(choice)
     out.print()
     out.print(f"[bold]{plain(answer.headline)}[/]")
     for text in (*answer.findings, answer.basis):

@@ -48,12 +48,14 @@ class Setting:
         label: what tables and plots call it.
         budget: what it is asked to keep.
         options: what the study file says beyond that.
+        reason: why this learner was chosen, where the study file names none; "" where it does.
     """
 
     learner: str
     label: str
     budget: Budget = field(default_factory=NonPrivate)
     options: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
 
     @property
     def private(self) -> bool:

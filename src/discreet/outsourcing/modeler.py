@@ -51,13 +51,15 @@ class Acquisition(Coded, ABC):
 
     Attributes:
         name: as settings call it.
-        shared: whether it is given the deviation of what a row shares with others, in place of the
-            whole. With noisy rows the rest is luck of the row's own, the same for all that were
-            not asked.
     """
 
     name: ClassVar[AcquisitionName]
-    shared: ClassVar[bool] = False
+
+    def shared(self, question: int) -> bool:
+        """Whether it is given the deviation of what a row shares with others, in place of the
+        whole. With noisy rows the rest is luck of the row's own, the same for all that were not
+        asked."""
+        return False
 
     @abstractmethod
     def scores(
@@ -83,7 +85,9 @@ class ExpectedImprovement(Acquisition):
     """
 
     name: ClassVar[AcquisitionName] = "expected_improvement"
-    shared: ClassVar[bool] = True
+
+    def shared(self, question: int) -> bool:
+        return True
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -114,16 +118,27 @@ class PublishedUCB(Acquisition):
 
 @dataclass(frozen=True)
 class UpperConfidence(Acquisition):
-    """mean + multiplier x deviation.
+    """mean + multiplier x deviation; of noisy rows what they share and the whole, in turn.
+
+    Judged by the whole alone, all rows that were not asked look promising, and questions are spent
+    on their luck. Judged by what they share alone, rows that share next to nothing leave nothing to
+    look for but neighbours of the first high answer, while luck is what there is to find. Where
+    rows are known the two are the same.
+
+    Outcomes often have long tails, the highest many deviations above what a prior learnt from a few
+    ordinary answers expects. Expected improvement trusts that prior; this rule asks until no row
+    can be as high as the best by as many deviations as n rows may lie away.
 
     Attributes:
         multiplier: None for sqrt(2 log n), about the largest of n independent standard normal
-            numbers. With noisy rows each row has some luck of its own; a smaller multiplier spends
-            many questions on neighbours of the first high answer.
+            numbers; a smaller one spends many questions on neighbours of the first high answer.
     """
 
     multiplier: Annotated[float | None, Range(above=0.0)] = None
     name: ClassVar[AcquisitionName] = "upper_confidence"
+
+    def shared(self, question: int) -> bool:
+        return question % 2 == 0
 
     def scores(
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
@@ -179,7 +194,7 @@ class Modeler:
     Args:
         beliefs: what is known of the rows.
         prior: of the outcomes; None to learn it from the answers.
-        acquisition: the rule that chooses; None for `ExpectedImprovement()`.
+        acquisition: the rule that chooses; None for `UpperConfidence()`.
         repeats: how often one row may be asked for.
         family: of the kernel, where the prior is learnt.
         known_noise: variance of the noise that the curator adds to answers.
@@ -203,7 +218,7 @@ class Modeler:
         seed: int = 0,
     ) -> None:
         self.beliefs = beliefs
-        self.acquisition = ExpectedImprovement() if acquisition is None else acquisition
+        self.acquisition = UpperConfidence() if acquisition is None else acquisition
         self.repeats = whole_number(repeats, "repeats", minimum=1)
         self.family = one_of(family, "the kernel family", FAMILIES)
         self.known_noise = number_from(known_noise, "known_noise", 0.0)
@@ -345,7 +360,7 @@ class Modeler:
             free = np.setdiff1d(np.arange(self.beliefs.count), np.array(sorted(closed), dtype=int))
             return int(rng.choice(free))
         posterior, rule = self._posterior, self.acquisition
-        deviation = posterior.shared_deviation if rule.shared else posterior.deviation
+        deviation = posterior.shared_deviation if rule.shared(number) else posterior.deviation
         scores = rule.scores(posterior.mean, deviation, self._incumbent(), number)
         scores[list(closed)] = -np.inf
         return int(np.argmax(scores))

@@ -46,14 +46,14 @@ class SearchSettings(Coded):
     """What decides which rows are asked for; fixed when a search begins.
 
     Attributes:
-        acquisition: `expected_improvement`, `upper_confidence` or `gp_ucb` (as published).
+        acquisition: `upper_confidence`, `expected_improvement` or `gp_ucb` (as published).
         family: of the kernel: `rbf`, `matern32`, `matern52`.
         minimize: whether the lowest outcome is searched.
         prior: known beforehand; None to learn it from the answers.
         seed: of the first rows, which are drawn at random.
     """
 
-    acquisition: AcquisitionName = "expected_improvement"
+    acquisition: AcquisitionName = "upper_confidence"
     family: Family = "rbf"
     minimize: bool = False
     prior: RowPrior | None = None

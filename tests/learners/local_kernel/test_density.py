@@ -60,7 +60,8 @@ class TestBins:
             ((5, 30), (5, 24)),
             ((None, 2, None), (10, 2, 10)),
             ((None,) * 4, (6,) * 4),
-            ((None,) * 7, (3,) * 7),
+            ((None,) * 6, (3,) * 6),
+            ((None, 2) * 10, (1,) * 20),
         ],
     )
     def test_shapes(self, levels: tuple[int | None, ...], shape: tuple[int, ...]) -> None:

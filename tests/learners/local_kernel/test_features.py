@@ -88,28 +88,28 @@ def test_the_prior_has_the_matern_spectrum(
 
 @pytest.mark.parametrize("length_scale", [0.2, 0.8, 3.2])
 def test_prior_variances_add_up_to_one_half(length_scale: float) -> None:
-    """All of it with one column; later the features that are left out carry little."""
+    """All of it with few levels; features that are left out carry little."""
     most = CONSTANT_VARIANCE + VARYING_VARIANCE
     one = CosineFeatures.of((None,), 3).variances((length_scale,), 1.0).sum()
     two = CosineFeatures.of((None, None), 3).variances((length_scale,) * 2, 1.0).sum()
     levels = CosineFeatures.of((3, 2), 3).variances((length_scale,) * 2, 1.0).sum()
-    assert one == pytest.approx(most)
+    assert 0.999 * most < one <= most * (1.0 + 1e-12)
     assert levels == pytest.approx(most)
-    assert 0.98 * most < two < most
+    assert 0.98 * most < two <= most
 
 
 @pytest.mark.parametrize(
     ("dimension", "arms"),
-    [*product([1, 2, 3, 4], [2, 3, 5, 12, 20]), (5, 2), (5, 20), (6, 3), (6, 20)],
+    [*product([1, 2, 3, 4], [2, 3, 5, 12, 20]), (5, 2), (5, 20), (6, 3), (6, 20), (20, 3)],
 )
 def test_the_features_kept_are_few_and_the_weightiest(dimension: int, arms: int) -> None:
     features = CosineFeatures.of((None,) * dimension, arms)
     rows = features.frequencies
     assert len(set(rows)) == len(rows)
-    assert len(rows) <= min(250, max(1200 // arms, 30))
+    assert len(rows) <= min(250 + 10 * max(dimension - 6, 0), max(1200 // arms, 30))
     assert rows[0] == (0,) * dimension
-    assert all(sum(row) < 15 and max(row) < 12 for row in rows)
-    weight = features.variances((0.25,) * dimension, 1.0).copy()
+    assert max(map(max, rows)) < 12
+    weight = features.mean_variances()
     weight[0] -= CONSTANT_VARIANCE
     # Rows that differ by the order of axes weigh the same, and come in the order of their numbers.
     order = list(zip((-weight).round(15), rows, strict=True))
@@ -211,7 +211,7 @@ def test_one_by_one_and_together_people_get_the_same_arms_and_signs(dimension: i
 
 def test_exact_arms_and_signs() -> None:
     """Against fractions, ties to the first arm and zeros to +1."""
-    policy = mirrored(random_policy(unit_cube(2), 3, np.inf, functions=2, used=range(108)))
+    policy = mirrored(random_policy(unit_cube(2), 3, np.inf, functions=2, used=None))
     contexts = np.random.default_rng(4).random((12, 2))
     contexts[:6, 1] = contexts[:6, 0]
     phi = policy.features(contexts, policy.used)

@@ -159,8 +159,9 @@ def test_trust_is_a_ratio_of_evidence() -> None:
     learner = hear(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)
     source, target = learner.source("source 0").sums.information, learner._sums.information
+    prior = learner._likely.prior(learner.features)
     one, two, both = (
-        KernelPosterior.of(learner.features, learner._likely.best, information).evidence
+        KernelPosterior.of(learner.features, prior, information).evidence
         for information in (source, target, source + target)
     )
     expected = 1.0 / (1.0 + math.exp(-(PRIOR_LOG_ODDS + both - one - two)))

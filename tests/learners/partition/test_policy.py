@@ -48,7 +48,7 @@ def test_public_uniforms_are_uniform_and_depend_on_everything() -> None:
     assert public_uniforms(1, 0, tickets[:1], place)[0] == u[0]
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 4.0, np.inf])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])
 def test_sums_are_unbiased_with_the_stated_variance(epsilon: float) -> None:
     """S / T estimates mass (2 f - 1); its spread over repetitions is what R says."""
     policy = quarters(epsilon)
@@ -84,7 +84,7 @@ def test_sums_are_unbiased_with_the_stated_variance(epsilon: float) -> None:
 
 
 def test_observations_are_what_the_sums_say() -> None:
-    policy = quarters(np.inf)
+    policy = quarters(12.0)
     rng = np.random.default_rng(0)
     contexts = rng.random((4000, 2))
     actions, _ = policy.act(contexts, rng)
@@ -94,6 +94,21 @@ def test_observations_are_what_the_sums_say() -> None:
     precision, weighted = observations(tree, sums, node_masses(tree, sums), np.zeros(len(tree)))
     seen = (weighted[tree.leaves[0]] / precision[tree.leaves[0]])[:2]
     assert seen.tolist() == pytest.approx([1.0, -1.0], abs=0.15)
+
+
+def test_without_noise_each_bin_counts_its_own_people() -> None:
+    policy = quarters(np.inf)
+    rng = np.random.default_rng(0)
+    contexts = rng.random((500, 2))
+    actions, _ = policy.act(contexts, rng)
+    rewards = (rng.random(500) < 0.7).astype(float)
+    sums = policy.sums(policy.report(contexts, actions, rewards, SimulatedNoise(0)))
+    leaf = policy.leaf_of(contexts)
+    for position, node in enumerate(policy.tree.leaves):
+        for arm in range(3):
+            there = (leaf == position) & (actions.arms == arm) & policy.wanted[position]
+            assert sums.offered[node, arm] == there.sum()
+            assert sums.signed[node, arm] == (2.0 * rewards[there] - 1.0).sum()
 
 
 def test_portions_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,11 @@ from discreet.learners.partition.posterior import (
     box_covariance,
     box_roughness,
     condition,
+    exact_information,
     interval_covariance,
     leaf_information,
     likely_length_scales,
+    low_rank_root,
     mixing,
     mixture_variance,
     node_masses,
@@ -28,9 +30,10 @@ from discreet.learners.partition.posterior import (
     smoothness,
 )
 from discreet.learners.partition.rules import thompson_probabilities
-from discreet.learners.partition.tree import Tree
+from discreet.learners.partition.tree import Ranked, Tree
+from discreet.learners.sources import Information
 
-from .scene import random_tree
+from .scene import random_tree, three_leaves
 
 
 def test_interval_covariance_is_the_average_of_the_kernel() -> None:
@@ -63,7 +66,7 @@ def test_narrow_boxes_keep_a_real_root(length_scale: float) -> None:
     for depth in range(10):
         leaves = tree.leaves if depth < 6 else tree.leaves[-2:]
         tree = tree.split(leaves, np.zeros(len(leaves), dtype=np.int64))
-    prior = smoothness(tree, (length_scale, length_scale))
+    prior = smoothness(Ranked.plain(tree), (length_scale, length_scale))
     assert np.isfinite(prior.root).all()
     assert (prior.roughness >= 0.0).all()
 
@@ -83,18 +86,18 @@ def test_conditioning_agrees_with_the_textbook() -> None:
     tree = random_tree(7, 2, 4)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     y, noise = rng.normal(size=(len(tree), 2)), 0.05 + rng.random((len(tree), 2))
+    shares = mixing(tree, mass, np.arange(len(tree)))
     scales = [(0.4, 0.8), (0.2, 3.2)]
     evidences = []
     for pair in scales:
-        prior = smoothness(tree, pair)
+        prior = smoothness(Ranked.plain(tree), pair)
         mean, variance, evidence = condition(
             prior, leaf_information(tree, mass, 1.0 / noise, y / noise)
         )
         dense_evidence = 0.0
         for k in range(2):
-            exact = dense_posterior(
-                prior.root @ prior.root.T, mixing(tree, mass), y[:, k], noise[:, k]
-            )
+            covariance = prior.root @ prior.root.T
+            exact = dense_posterior(covariance, shares, y[:, k], noise[:, k])
             assert np.allclose(mean[:, k], exact[0], atol=1e-6)
             assert np.allclose(variance[:, k], exact[1], atol=1e-6)
             dense_evidence += exact[2]
@@ -109,7 +112,7 @@ def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     precision = np.full((len(tree), 2), 3.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     information = leaf_information(tree, mass, precision, np.ones((len(tree), 2)))
-    priors = [smoothness(tree, (0.2,)), smoothness(tree, (3.2,))]
+    priors = [smoothness(Ranked.plain(tree), (0.2,)), smoothness(Ranked.plain(tree), (3.2,))]
     state, weight = average(priors, information)
     parts = [condition(prior, information) for prior in priors]
     mean = weight[0] * parts[0][0] + weight[1] * parts[1][0]
@@ -117,6 +120,49 @@ def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     assert np.allclose(state.mean, mean)
     assert np.allclose(state.variance, second - mean**2)
     assert weight.sum() == pytest.approx(1.0)
+
+
+def test_a_low_rank_root_leaves_out_little() -> None:
+    tree = random_tree(60, 2, 1)
+    prior = box_covariance(tree.lower[tree.leaves], tree.upper[tree.leaves], np.array([0.8, 0.4]))
+    root = low_rank_root(prior)
+    left_out = np.diag(prior - root @ root.T)
+    assert root.shape[1] < len(prior)
+    assert -1e-12 < left_out.min() <= left_out.max() <= 1e-3 + 1e-12
+
+
+def test_without_noise_people_before_a_split_count_until_many_came_since() -> None:
+    tree = three_leaves()
+    mass = np.array([1.0, 0.6, 0.4, 0.3, 0.3])
+    for since, kept in [(8.0, True), (60.0, False)]:
+        sums = NodeSums.zeros(len(tree), 1)
+        sums.offered[:] = np.array([[10.0], [0.0], [since], [since], [since]])
+        sums.signed[:] = 0.5 * sums.offered
+        information = exact_information(tree, mass, sums)
+        people = np.array([10.0 * kept, 0.0, since, since, since])
+        shares = mixing(tree, mass, np.arange(5))
+        dense = shares.T @ np.diag(people / TEMPER) @ shares
+        found = information.precision[0]
+        assert np.allclose(found if kept else np.diag(found), dense)
+        assert np.allclose(information.weighted[0], 0.5 * people / TEMPER @ shares)
+        # Diagonal or not, conditioning gives the same.
+        prior = smoothness(Ranked.plain(tree), (0.4, 0.8))
+        same = condition(prior, Information(dense[None], information.weighted))
+        assert np.allclose(condition(prior, information)[0], same[0])
+
+
+def test_length_scales_of_columns_that_matter_only_together_are_learnt() -> None:
+    """One short length scale shows nothing as long as the other is long."""
+    tree = Tree.root(2)
+    for axis in (0, 1) * 3:
+        tree = tree.split(tree.leaves, np.full(len(tree.leaves), axis))
+    centre = 0.5 * (tree.lower + tree.upper)
+    cells = np.floor(8.0 * centre).sum(axis=1, keepdims=True) % 2.0
+    precision = np.where(tree.axis[:, None] < 0, 400.0, 0.0)
+    mass = node_masses(tree, NodeSums.zeros(len(tree), 1)).mass
+    information = leaf_information(tree, mass, precision, precision * (2.0 * cells - 1.0))
+    scales = likely_length_scales((3.2, 3.2), Ranked.plain(tree), information)
+    assert scales[0] == (0.05, 0.05)
 
 
 def test_length_scales_are_learnt() -> None:
@@ -130,7 +176,7 @@ def test_length_scales_are_learnt() -> None:
     precision = np.where(tree.axis[:, None] < 0, 400.0, 0.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 1)).mass
     information = leaf_information(tree, mass, precision, precision * y)
-    scales = likely_length_scales((0.8, 0.8), tree, information)
+    scales = likely_length_scales((0.8, 0.8), Ranked.plain(tree), information)
     assert scales[0][0] <= 0.4
     assert scales[0][1] == 3.2
 

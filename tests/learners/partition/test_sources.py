@@ -24,7 +24,7 @@ from discreet.learners.partition.posterior import (
     source_information,
 )
 from discreet.learners.partition.rules import badly_cut
-from discreet.learners.partition.tree import Bins, Tree
+from discreet.learners.partition.tree import Bins, Ranked, Tree
 from discreet.learners.saving import load, save
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, Information, believe
@@ -80,14 +80,16 @@ def test_projection_onto_the_same_leaves_changes_nothing() -> None:
     rng = np.random.default_rng(3)
     root = rng.normal(size=(2, 3, 3))
     information = Information(root @ root.transpose(0, 2, 1), rng.normal(size=(2, 3)))
-    same = projected(information, tree, tree, np.full(3, 0.1))
+    ranked = Ranked.plain(tree)
+    same = projected(information, ranked, ranked, np.full(3, 0.1))
     np.testing.assert_allclose(same.precision, information.precision, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(same.weighted, information.weighted, rtol=1e-6, atol=1e-6)
 
 
 def test_projection_is_that_of_a_linear_gaussian_model() -> None:
     """Against the information of observations S f + e + noise, written out."""
-    old, new = three_leaves(), Tree.root(2).split(np.array([0]), np.array([1]))
+    old = Ranked.plain(three_leaves())
+    new = Ranked.plain(Tree.root(2).split(np.array([0]), np.array([1])))
     shares, coverage = overlaps(old, new)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_allclose(coverage.sum(axis=0), 1.0)
@@ -102,7 +104,7 @@ def test_projection_is_that_of_a_linear_gaussian_model() -> None:
 
 def test_trust_is_a_ratio_of_evidence() -> None:
     """Against the densities of all observations under one function or two."""
-    prior = smoothness(three_leaves(), (0.4, 0.4))
+    prior = smoothness(Ranked.plain(three_leaves()), (0.4, 0.4))
     covariance = prior.root @ prior.root.T
 
     def log_density(seen: list[np.ndarray], noise: list[float], shared: bool) -> float:
@@ -173,7 +175,7 @@ def test_bins_cut_along_an_idle_axis_are_badly_cut() -> None:
         (contending, (0.8, 0.8), False),
         (resolved, (0.2, 3.2), False),  # one arm left: nothing to be told apart
     ]:
-        assert badly_cut(Bins(tree, active), mass, scales) == badly
+        assert badly_cut(Bins(tree, active), Ranked.plain(tree), mass, scales) == badly
 
 
 def test_sums_of_a_source_are_none_of_the_target() -> None:
@@ -192,7 +194,8 @@ def test_bins_are_made_anew_once_length_scales_are_known(tmp_path: Path) -> None
     learner = made(5)
     tree = Tree.root(2).split(np.array([0]), np.array([1]))
     tree = tree.split(tree.leaves, np.array([1, 1]))
-    now = replace(learner._decided.now, bins=Bins(tree, np.ones((4, ARMS), dtype=np.bool_)))
+    bins = Bins(tree, np.ones((4, ARMS), dtype=np.bool_))
+    now = replace(learner._decided.now, bins=bins, mass=np.full(4, 0.25))
     learner._decide(now=now)
     learner._target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
     lost = regret(learner, 3000, 6)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.codec import from_json, to_json
-from discreet.learners.partition.tree import Bins, Tree, splittable
+from discreet.learners.partition.tree import Bins, Ranked, Tree, splittable
 from discreet.validation import InvalidInput
 
-from .scene import random_tree
+from .scene import random_tree, three_leaves
 
 
 @given(st.integers(0, 12), st.integers(1, 4), st.integers(0, 10**6))
@@ -123,3 +123,15 @@ def test_halves_inherit_the_active_arms() -> None:
     at = dict(zip(split.tree.leaves.tolist(), split.active.tolist(), strict=True))
     assert at == {2: [True] * 3, 3: [True, False, True], 4: [True, False, True]}
     assert bins.split(np.array([False, False]), np.array([0, 0])) is bins
+
+
+def test_ranks_are_shares_of_people_below() -> None:
+    """Against people who are spread evenly over each leaf."""
+    tree = three_leaves()
+    mass, rng = np.array([0.7, 0.2, 0.1]), np.random.default_rng(0)
+    leaf = tree.leaves[rng.choice(3, size=200_000, p=mass)]
+    people = tree.lower[leaf] + rng.random((len(leaf), 2)) * (tree.upper - tree.lower)[leaf]
+    ranked = Ranked.of(tree, tree, mass)
+    for corner, ranks in [(tree.lower, ranked.lower), (tree.upper, ranked.upper)]:
+        below = (people[None] < corner[:, None]).mean(axis=1)
+        assert np.allclose(ranks, 0.95 * below + 0.05 * corner, atol=0.005)

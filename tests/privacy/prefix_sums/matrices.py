@@ -8,6 +8,7 @@ from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
     Doubling,
+    FadingEpochs,
     GeometricEpochs,
     Honaker,
     Independent,
@@ -36,7 +37,11 @@ EPOCHS: list[PrefixMechanism] = [
     GeometricEpochs(1.1, first=5, horizon=150),
     GeometricEpochs(2.0, horizon=3),
 ]
-EVERY = PREFIX_SUMS + EPOCHS
+FADING: list[PrefixMechanism] = [
+    FadingEpochs(20.0),
+    FadingEpochs(300.0, first=4, horizon=1000),
+]
+EVERY = PREFIX_SUMS + EPOCHS + FADING
 
 
 def planned(mechanism: PrefixMechanism, rows: int = ROWS) -> list[int]:

@@ -15,6 +15,7 @@ from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
     Doubling,
+    FadingEpochs,
     GeometricEpochs,
     Honaker,
     Independent,
@@ -28,6 +29,7 @@ from discreet.validation import FloatArray, InvalidInput
 from .matrices import (
     EPOCHS,
     EVERY,
+    FADING,
     PREFIX_SUMS,
     decoder_matrix,
     encoder_matrix,
@@ -224,6 +226,30 @@ def energy(used: Filter, rows: int) -> float:
 def test_fit_finds_nothing_better_than_the_table(rows: int, buffers: int) -> None:
     fitted = Filter.from_log_spans(fit_log_spans(rows, buffers))
     assert energy(fitted_filter(rows, buffers), rows) <= energy(fitted, rows) * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("mechanism", FADING, ids=str)
+def test_weights_halve_with_the_half_life(mechanism: PrefixMechanism) -> None:
+    assert isinstance(mechanism, FadingEpochs)
+    counts = planned(mechanism)
+    c, parts = encoder_matrix(mechanism, counts)
+    np.testing.assert_array_equal(c, np.eye(len(counts)))
+    _, variances, weights = decoder_matrix(mechanism, counts, parts)
+    people = np.array(counts, dtype=np.float64)
+    for last in (0, 5, len(counts) - 1):
+        own, some = weights[last, : last + 1], people[: last + 1]
+        later = some[::-1].cumsum()[::-1] - some
+        np.testing.assert_allclose(own / own[-1], 0.5 ** (later / mechanism.half_life), rtol=1e-12)
+        # As if so many people counted fully.
+        assert own @ some == pytest.approx(own**2 @ some, rel=1e-12)
+        assert variances[last] == pytest.approx(own @ own, rel=1e-12)
+
+
+def test_fading_epochs_double_until_a_quarter_of_a_half_life() -> None:
+    ends = np.cumsum(planned(FadingEpochs(400.0, first=10), 8)).tolist()
+    assert ends == [10, 20, 40, 80, 160, 260, 360, 460]
+    assert FadingEpochs(4.0, first=10).due(50) == 60
+    assert FadingEpochs(400.0, first=10, horizon=300).due(260) == 300
 
 
 @settings(max_examples=40, deadline=None)

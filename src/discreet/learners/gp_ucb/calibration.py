@@ -38,6 +38,7 @@ from discreet.privacy.prefix_sums import (
     MECHANISMS,
     BufferedToeplitz,
     Doubling,
+    FadingEpochs,
     GeometricEpochs,
     PrefixMechanism,
 )
@@ -76,8 +77,10 @@ class RowWeights(Coded):
 
 
 def _prefix_sum(name: str) -> str:
-    """Refuse those that grow without a horizon by themselves, or that are read once only."""
-    known = [known for known in MECHANISMS if known not in (Doubling.name, "independent")]
+    """Refuse those that grow without a horizon by themselves, forget (`drift`), or are read once
+    only."""
+    others = Doubling.name, FadingEpochs.name, "independent"
+    known = [known for known in MECHANISMS if known not in others]
     if name not in known:
         raise InvalidInput(f"mechanism_name was {name!r}; it must be one of {known}.")
     return name

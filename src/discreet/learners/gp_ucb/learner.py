@@ -42,6 +42,7 @@ from discreet.kernels import (
 )
 from discreet.learners.base import Common, Learner
 from discreet.learners.calibration import read_options
+from discreet.learners.forgetting import half_life, longest
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.decision_sets import OwnSets
 from discreet.learners.gp_ucb.policy import (
@@ -59,7 +60,7 @@ from discreet.learners.gp_ucb.posterior import KernelModel
 from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.messages import Reports
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
-from discreet.privacy.prefix_sums import LinearStream, PrivateStream
+from discreet.privacy.prefix_sums import FadingEpochs, LinearStream, PrivateStream
 from discreet.validation import InvalidInput, positive_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
@@ -94,6 +95,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             than the whole box. It decides which features are kept; a wrong one costs reward, never
             privacy.
         calibration: noise, releases and posterior; `PosteriorBonus()` by default.
+        drift: after how many people a report counts half; None where rewards do not change.
 
     Raises:
         InvalidInput: for a feature map without a certified norm, or a budget without the delta
@@ -121,10 +123,12 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         error: float = _ERROR,
         public_points: ArrayLike | None = None,
         calibration: KernelCalibration | None = None,
+        drift: float | None = None,
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, space, budget, **common)
         self.calibration: KernelCalibration = KernelCalibration.checked(calibration)
+        self.drift = half_life(drift)
         self._points = None
         if public_points is not None:
             self._points = PublicSet.of(domain.from_unit(domain.to_unit(public_points)))
@@ -140,14 +144,20 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self.features: FeatureMap = features
         self._released = self._sums
         self._counts = ()
-        self._stream: PrivateStream | None = None
+        # Without a stream policies follow from the sums of everybody.
+        self._stream: LinearStream | None = None
         self._design: LinearStream | None = None
+        if self.drift is not None:
+            self._stream = LinearStream(FadingEpochs(self.drift))
+            self._design = LinearStream(FadingEpochs(self.drift))
         if budget.protects_releases:
             assert self.noise is not None
             mode = self.mode
             multiplier = self.calibration.noise_multiplier(budget, features.features)
             reward_noise = multiplier * mode.sensitivity / mode.reward_weight
             mechanism = self.calibration.mechanism(reward_noise, self.horizon, mode.public)
+            if self.drift is not None:
+                mechanism = FadingEpochs(self.drift, mechanism.due(0), self.horizon)
             size, moved = mode.size, mode.sensitivity
             self._stream = PrivateStream(mechanism, size, moved, multiplier, self.noise)
             self._design = LinearStream(mechanism)
@@ -170,8 +180,9 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
 
     @property
     def batch_size(self) -> int:
-        if self._stream is None:
-            return self.calibration.next_update(self._published_at) - self._published_at
+        if not isinstance(self._stream, PrivateStream):
+            until = self.calibration.next_update(self._published_at) - self._published_at
+            return longest(self.drift, until)
         if self.horizon is not None and self._published_at >= self.horizon:
             return 2**53
         return self._stream.due - self._published_at
@@ -216,7 +227,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             raise InvalidInput(
                 f"{people} people would not add up exactly; the largest number is {MOST_PEOPLE}."
             )
-        if self._stream is not None and self.horizon is not None and people > self.horizon:
+        private = isinstance(self._stream, PrivateStream)
+        if private and self.horizon is not None and people > self.horizon:
             raise InvalidInput(
                 f"the horizon is used up: {self.people} people have taken part and "
                 f"{statistics.reports} more came, but the horizon is {self.horizon}. Start a new "
@@ -243,12 +255,12 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             design=self._sums.design,
             people=float(self.people),
             came=self.people,
-            variance=float(self.people) if self.mode.noisy_sums else 0.0,
-            scale=self.mode.local.scale if self.mode.local else 0.0,
+            **self._report_noise(float(self.people)),
         )
 
-    def _release(self, stream: PrivateStream) -> ReleasedSums:
-        """Release what came since the last time; the only place where noise is drawn.
+    def _release(self, stream: LinearStream) -> ReleasedSums:
+        """Release what came since the last time; the only place where noise is drawn. Sums that
+        are public, or of reports that are private, fade in a stream without noise.
 
         People whose row was released are never in another, even if making a policy from it failed.
         """
@@ -270,18 +282,27 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         estimate, weighted = stream.estimate, self._design.estimate
         assert estimate is not None
         assert weighted is not None
+        people = float(estimate.weights @ np.array(self._counts, dtype=np.float64))
+        # The squares of the weights of reports, and of the noise in them, add up to `people`.
+        noise = self._report_noise(people)
+        if isinstance(stream, PrivateStream):
+            noise = {"variance": estimate.variance, "scale": stream.scale}
         return ReleasedSums(
             values=estimate.values,
             design=weighted.values,
-            people=float(estimate.weights @ np.array(self._counts, dtype=np.float64)),
+            people=people,
             came=self.people,
-            variance=estimate.variance,
-            scale=stream.scale,
+            **noise,
         )
+
+    def _report_noise(self, people: float) -> dict[str, float]:
+        """Of sums of so many people's reports: the noise that these have."""
+        variance = people if self.mode.noisy_sums else 0.0
+        return {"variance": variance, "scale": self.mode.local.scale if self.mode.local else 0.0}
 
     @property
     def releases(self) -> list[Release]:
-        if self._stream is None:
+        if not isinstance(self._stream, PrivateStream):
             return super().releases
         release = self._stream.record(
             self.mode.data,
@@ -302,6 +323,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         return {
             "features": to_json(self.features, FeatureMap),
             **({} if points is None else {"public_points": points.array.tolist()}),
+            **({} if self.drift is None else {"drift": self.drift}),
             **self.calibration.to_options(),
         }
 

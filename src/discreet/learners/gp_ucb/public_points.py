@@ -77,8 +77,7 @@ PRIOR_LEVELS = 4.0 ** np.arange(-3.0, 3.0)
 _DRAWS = 64
 # How strongly points that look worse are avoided: offers go with Phi(3 q)^2.
 _SHARPNESS = 3.0
-# The share of people for whom offers go with Phi(q)^2: a run that was unlucky early would otherwise
-# stay with the second-best point for good.
+# For this share of people offers go with Phi(q)^2, or unlucky runs would stay where they are.
 _DOUBT = 0.1
 
 

@@ -21,7 +21,8 @@ evaluates one context and a site that evaluates thousands find the same arms and
 | phi(x)      | (n, M) | features of n contexts                                      |
 
 *Points.* A low-discrepancy set, shifted anew for each policy: the additive recurrence with powers
-of the generalised golden ratio (Roberts 2018) fills [0, 1]^d evenly, and a random shift modulo 1
+of the generalised golden ratio (Roberts 2018) fills [0, 1]^d evenly for up to six columns, Sobol's
+sequence (1967) for more, and a random shift modulo 1
 makes averages over it unbiased (Cranley and Patterson 1976). Columns with levels keep the shifted
 value; features and cells look only at the level it falls into.
 
@@ -44,6 +45,7 @@ the learner moves the density towards their average since the last policy by a s
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,15 +57,21 @@ import numpy as np
 from discreet.codec import Coded, Range, Shape
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
-# There are too many features of more columns to go through them.
-MOST_COLUMNS = 6
+# With more columns there are too many pairs of them.
+MOST_COLUMNS = 32
 CONSTANT_VARIANCE, VARYING_VARIANCE = 0.2, 0.3
-# Cosines per axis, and how far frequencies of several axes may go together.
-_PER_AXIS, _REACH = 12, 1.25
-# Features are kept by their prior variance at this length scale where there are too many.
-_RANKED_AT = 0.25
-# At most this many features per arm, and numbers in all of theta.
+# Length scales of a column; one with the longest does not matter.
+LENGTH_SCALES = (0.2, 0.4, 0.8, 3.2)
+FLAT = LENGTH_SCALES[-1]
+# How many columns are thought to matter, and the largest probability of each that it does.
+_COLUMNS_THAT_MATTER, _MOST_SURE = 2.0, 0.9
+# Cosines per axis.
+_PER_AXIS = 12
+# Features with a smaller share of the prior variance are left out.
+LEFT_OUT = 1e-4
+# At most this many features per arm, with more columns more, and numbers in all of theta.
 _MOST_FEATURES, _MOST_COEFFICIENTS, _FEWEST = 250, 1200, 30
+_USUAL_COLUMNS, _FEATURES_PER_COLUMN = 6, 10
 # Grids (see the module): |phi| <= 2^3, |coefficient| < 2^3 and sums of up to 2^11 products leave
 # 53 - 11 - 6 = 36 bits behind the point of a product.
 _FEATURE_GRID, _COEFFICIENT_GRID = 2.0**-16, 2.0**-20
@@ -105,12 +113,12 @@ class CosineFeatures:
     def __call__(self, unit: FloatArray, used: IntArray | None = None) -> FloatArray:
         """(n, M) features of contexts (n, d) in [0, 1]^d, or of those `used` only."""
         index = self._index if used is None else self._index[used]
-        product: FloatArray | None = None
+        product = np.ones((len(unit), len(index)))
         for axis in range(self.dimension):
-            cosines = _cosines(self.place(unit[:, axis], axis), int(self._index[:, axis].max()))
-            part = cosines[:, index[:, axis]]
-            product = part if product is None else product * part
-        assert product is not None
+            varies = np.flatnonzero(index[:, axis])  # the others have a factor of 1
+            if varies.size:
+                cosines = _cosines(self.place(unit[:, axis], axis), int(index[:, axis].max()))
+                product[:, varies] *= cosines[:, index[varies, axis]]
         rounded: FloatArray = np.round(product / _FEATURE_GRID) * _FEATURE_GRID
         return rounded
 
@@ -125,6 +133,16 @@ class CosineFeatures:
     def variances(self, length_scales: Sequence[float], scale: float) -> FloatArray:
         """(M,) prior variances for length scales l (d,) and a scale."""
         return scale * _spectrum(self, tuple(length_scales))
+
+    def mean_variances(self) -> FloatArray:
+        """(M,) prior variances, the mean over all length scales, for scale 1."""
+        axes = [_mean_axis_spectrum(levels_of, self.dimension) for levels_of in self.levels]
+        return _product_spectrum(self, axes)
+
+
+def column_matters(dimension: int) -> float:
+    """The prior probability of each of d columns that it matters."""
+    return min(_MOST_SURE, _COLUMNS_THAT_MATTER / dimension)
 
 
 def round_coefficients(values: FloatArray) -> FloatArray:
@@ -149,12 +167,18 @@ def _cosines(x: FloatArray, most: int) -> FloatArray:
 @lru_cache(maxsize=4096)
 def _spectrum(features: CosineFeatures, length_scales: tuple[float, ...]) -> FloatArray:
     """(M,) prior variances for scale 1."""
+    axes = [_axis_spectrum(*pair) for pair in zip(length_scales, features.levels, strict=True)]
+    variance = _product_spectrum(features, axes)
+    variance.flags.writeable = False
+    return variance
+
+
+def _product_spectrum(features: CosineFeatures, axes: Sequence[FloatArray]) -> FloatArray:
+    """(M,) prior variances from the spectrum of each axis."""
     variance = np.full(len(features), VARYING_VARIANCE)
-    for axis, length_scale in enumerate(length_scales):
-        weights = _axis_spectrum(length_scale, features.levels[axis])
+    for axis, weights in enumerate(axes):
         variance = variance * weights[features._index[:, axis]]
     variance[0] += CONSTANT_VARIANCE
-    variance.flags.writeable = False
     return variance
 
 
@@ -166,43 +190,79 @@ def _axis_spectrum(length_scale: float, levels: int | None) -> FloatArray:
     return normal
 
 
+def _mean_axis_spectrum(levels: int | None, dimension: int) -> FloatArray:
+    """The mean spectrum of one of d axes: it may not matter."""
+    matters = column_matters(dimension)
+    varying = [_axis_spectrum(value, levels) for value in LENGTH_SCALES if value < FLAT]
+    mean: FloatArray = np.mean(varying, axis=0)
+    return matters * mean + (1.0 - matters) * _axis_spectrum(FLAT, levels)
+
+
 @lru_cache(maxsize=64)
 def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
-    counts = [_PER_AXIS if levels_of is None else min(levels_of, _PER_AXIS) for levels_of in levels]
-    rows: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
-    for count in counts:
-        rows = [
-            ((*row, i), reach + i / _PER_AXIS)
-            for row, reach in rows
-            for i in range(count)
-            if reach + i / _PER_AXIS < _REACH
-        ]
-    weight = {}
-    spectra = [_axis_spectrum(_RANKED_AT, levels_of) for levels_of in levels]
-    for row, _ in rows:
+    """Those with the largest prior variance, found best first: a feature has no more than the one
+    with a frequency less, so it is looked at when that one is kept."""
+    more = _FEATURES_PER_COLUMN * max(len(levels) - _USUAL_COLUMNS, 0)
+    most = min(_MOST_FEATURES + more, max(_MOST_COEFFICIENTS // arms, _FEWEST))
+    spectra = [_mean_axis_spectrum(levels_of, len(levels)) for levels_of in levels]
+    relative = [[float(weight / weights[0]) for weight in weights] for weights in spectra]
+    finest = [_axis_spectrum(LENGTH_SCALES[0], levels_of) for levels_of in levels]
+    least = LEFT_OUT * (CONSTANT_VARIANCE + VARYING_VARIANCE) / VARYING_VARIANCE
+
+    def counts(row: tuple[int, ...]) -> bool:
+        """Whether it is ever used: where functions vary as fast as they may along its columns."""
+        return math.prod(float(finest[axis][i]) for axis, i in enumerate(row) if i) >= least
+
+    def ranked(row: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
         # In order of size, so that rows which differ by the order of axes tie on every machine.
-        weight[row] = math.prod(sorted(float(s[i]) for s, i in zip(spectra, row, strict=True)))
-    most = min(_MOST_FEATURES, max(_MOST_COEFFICIENTS // arms, _FEWEST))
-    kept = sorted(weight, key=lambda row: (-weight[row], row))[:most]
+        return -math.prod(sorted(relative[axis][i] for axis, i in enumerate(row) if i)), row
+
+    waiting = [ranked((0,) * len(levels))]
+    kept: list[tuple[int, ...]] = []
+    while waiting and len(kept) < most:
+        _, row = heapq.heappop(waiting)
+        kept.append(row)
+        last = max((axis for axis, i in enumerate(row) if i), default=0)
+        for axis in range(last, len(row)):  # so that each row is reached in one way only
+            higher = (*row[:axis], row[axis] + 1, *row[axis + 1 :])
+            if higher[axis] < len(relative[axis]) and counts(higher):
+                heapq.heappush(waiting, ranked(higher))
     return CosineFeatures(tuple(kept), levels)
 
 
-# Points in one, two, three, ... dimensions.
+# Points in one, two, three, ... dimensions, and the binary logarithm of their number in more.
 _POINTS = (128, 576, 1000, 1400, 1800, 2200)
+_POWER_OF_POINTS = 12
 
 
 @lru_cache(maxsize=8)
 def integration_points(seed: int, version: int, levels: tuple[int | None, ...]) -> FloatArray:
     """(Q, d) points in [0, 1)^d that depend on the public seed and the policy's version."""
     dimension = len(levels)
-    count = _POINTS[min(dimension, len(_POINTS)) - 1]
+    even = _recurrent_points(dimension) if dimension <= len(_POINTS) else _sobol_points(dimension)
+    shift = np.random.default_rng([seed, version, 1]).random(dimension)
+    points: FloatArray = (even + shift) % 1.0
+    points.flags.writeable = False
+    return points
+
+
+@lru_cache(maxsize=8)
+def _recurrent_points(dimension: int) -> FloatArray:
+    """The additive recurrence."""
     ratio = 2.0
     for _ in range(60):  # the root of r^(d+1) = r + 1
         ratio = (1.0 + ratio) ** (1.0 / (dimension + 1))
     steps = ratio ** -np.arange(1.0, dimension + 1.0)
-    shift = np.random.default_rng([seed, version, 1]).random(dimension)
-    points: FloatArray = (np.arange(count)[:, None] * steps[None] + shift) % 1.0
-    points.flags.writeable = False
+    points: FloatArray = np.arange(_POINTS[dimension - 1])[:, None] * steps[None]
+    return points
+
+
+@lru_cache(maxsize=8)
+def _sobol_points(dimension: int) -> FloatArray:
+    """Even in each pair of columns, where the steps of the recurrence are too much alike."""
+    from scipy.stats.qmc import Sobol  # only where there are many columns: it loads slowly
+
+    points: FloatArray = Sobol(dimension, scramble=False).random_base2(_POWER_OF_POINTS)
     return points
 
 
@@ -216,8 +276,9 @@ def on_levels(points: FloatArray, levels: tuple[int | None, ...]) -> FloatArray:
     return placed
 
 
-# Bins per continuous axis in one, two, three, ... dimensions.
-_BINS = (24, 24, 10, 6, 4, 3)
+# Bins per axis in one, two, three, ... dimensions. Nothing is learnt of where people are in more:
+# reports of cells would have to tell more bins apart than there are people.
+_BINS = (24, 24, 10, 6, 4, 3, 1)
 _FLOOR = 0.05
 _STEP_POWER, _STEP_START = 0.75, 4.0
 

@@ -46,13 +46,11 @@ from discreet.learners.local_kernel.posterior import (
     FUNCTIONS,
     PARTITIONS,
     KernelPosterior,
-    Likely,
     Questions,
-    Smooth,
-    likely,
     most_cells,
     next_cells,
 )
+from discreet.learners.local_kernel.prior import Likely, Prior, Smooth, likely
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
@@ -64,6 +62,8 @@ _LEAST_DOUBT = 0.01
 _REVIEW_EVERY = 4
 # Arms are told apart about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
+# Hyperparameters are learnt after so many policies, and then every so many.
+_LEARNING_FIRST, _LEARNING_EVERY = (2, 4, 6, 9, 12, 16, 20), 25
 # A density is moved at most this many times as far as reports say.
 _MOST_STRETCH = 3.0
 
@@ -127,7 +127,7 @@ class LocalKernel(
         self.growth = positive_number(growth, "growth")
         self.drift = half_life(drift)
         self.features = CosineFeatures.of(domain.levels, self.arms)
-        self._likely = Likely.first(domain.dimension)
+        self._likely = Likely(Smooth.first(domain.dimension))
         self._densities = {}
         self._reviewed = Belief({}, (), 0.0)
 
@@ -163,10 +163,10 @@ class LocalKernel(
 
     # What is known.
 
-    def _posterior(self, smooth: Smooth, *, alone: bool = False) -> KernelPosterior:
+    def _posterior(self, *, alone: bool = False) -> KernelPosterior:
         """From the reports of the target, and of all sources that are believed unless `alone`."""
         information = self._own if alone else self._joint
-        return KernelPosterior.of(self.features, smooth, information)
+        return KernelPosterior.of(self.features, self._likely.prior(self.features), information)
 
     @property
     def _own(self) -> Information:
@@ -181,13 +181,21 @@ class LocalKernel(
 
     def _learn(self) -> None:
         """Look for likelier hyperparameters."""
-        self._likely = likely(self.features, self._likely.best, self._joint)
+        information = self._joint
+
+        def evidence(smooth: Smooth) -> float:
+            prior = Prior.of(*smooth.variances(self.features))
+            return KernelPosterior.of(self.features, prior, information).evidence
+
+        self._likely = likely(self._likely.best, evidence)
 
     def _belief(self) -> Belief:
         sources = {name: source.sums.information for name, source in self._heard.items()}
 
+        prior = self._likely.prior(self.features)
+
         def evidence(information: Information) -> float:
-            return KernelPosterior.of(self.features, self._likely.best, information).evidence
+            return KernelPosterior.of(self.features, prior, information).evidence
 
         return believe(self._own, sources, evidence)
 
@@ -217,7 +225,7 @@ class LocalKernel(
 
         In the units of rewards; for plots, and for whoever decides without exploring.
         """
-        posterior = self._posterior(self._likely.best)
+        posterior = self._posterior()
         phi = self.features(self.domain.to_unit(contexts), posterior.used)
         width = self.reward_bounds.upper - self.reward_bounds.lower
         mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
@@ -239,17 +247,14 @@ class LocalKernel(
         if _learning_due(version) or lost or (version == 0 and self.source_total):
             self._learn()
         rng = np.random.default_rng([self.public_seed, version, 2])
-        # While length scales are uncertain, other policies take others: with one that is too long
-        # nobody would ask what could tell.
-        smooth = self._likely.draw(rng)
-        posterior = self._posterior(smooth)
+        posterior = self._posterior()
         grid = grid_of(self.public_seed, version, self.features)
         mass = grid.weights(density)
         phi = grid.phi[:, posterior.used]
         questions = Questions.draw(posterior, phi, mass, rng)
         if self._reviewed.doubt > _LEAST_DOUBT:
             # As many functions from the target's own posterior as there is doubt.
-            own = Questions.draw(self._posterior(smooth, alone=True), phi, mass, rng)
+            own = Questions.draw(self._posterior(alone=True), phi, mass, rng)
             questions = questions.beginning_with(own, math.ceil(self._reviewed.doubt * FUNCTIONS))
         policy = partial(
             KernelPolicy,
@@ -263,7 +268,7 @@ class LocalKernel(
         scales = np.array(self._likely.best.length_scales)
         cut = _cutting(grid.points, questions.weights, scales, self.domain.levels, rng)
         counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.epsilon)]
-        cells = next_cells(self._policies, counts, cut, policy, questions)
+        cells = next_cells(self._policies, counts, cut, policy, posterior)
         if version % COUNT_EVERY == 0:  # cut anew: the very cells that looked best did so by chance
             cells = cut(cells.count)
         return policy(cells=cells)
@@ -283,7 +288,7 @@ class LocalKernel(
                 self._learn()
         place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
-        posterior = self._posterior(self._likely.draw(rng))
+        posterior = self._posterior()
         grid = grid_of(self.public_seed, version, self.features).with_arms(self.arms)
         share = density[grid.bins].reshape(-1, self.arms)
         mass = share.sum(axis=1) / share.sum()
@@ -301,7 +306,7 @@ class LocalKernel(
         scales = np.array([*self._likely.best.length_scales, _ARM_LENGTH_SCALE])
         cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
         counts = source_cell_counts(self.arms, source.budget.epsilon)
-        return policy(cells=next_cells(source.policies, counts, cut, policy, questions))
+        return policy(cells=next_cells(source.policies, counts, cut, policy, posterior))
 
 
 def _cutting(
@@ -317,7 +322,7 @@ def _cutting(
 
 def _learning_due(policies: int) -> bool:
     """Whether hyperparameters are learnt again after so many policies."""
-    return policies in (5, 12) or (policies > 0 and policies % 25 == 0)
+    return policies in _LEARNING_FIRST or (policies > 0 and policies % _LEARNING_EVERY == 0)
 
 
 def source_cell_counts(arms: int, epsilon: float) -> list[int]:

@@ -54,6 +54,11 @@ class Measurements:
         self._gain = mechanism.true_probability + mechanism.false_probability - self._wrong
         self.shown: FloatArray = self._wrong + self._gain * np.maximum(mass, _LEAST_MASS)
 
+    @property
+    def functions(self) -> int:
+        """F, how many pairs of functions there are."""
+        return len(self._policy.directions)
+
     def vectors(self, function: IntArray, partition: IntArray, cell: IntArray) -> FloatArray:
         """(U, K M) the vectors a of these combinations, by arm and then by feature."""
         arms, phi = self._policy.arms, self._grid.phi

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -34,27 +34,36 @@ from discreet.learners.partition.policy import (
 from discreet.learners.partition.posterior import (
     FIRST_LENGTH_SCALE,
     TreePosterior,
-    average,
-    box_roughness,
     cell_masses,
+    dense,
+    exact_information,
     leaf_information,
-    likely_length_scales,
-    log_evidence,
     node_masses,
     observations,
     overlaps,
     projected,
-    smoothness,
     source_information,
 )
 from discreet.learners.partition.rules import (
+    Decisions,
     Rules,
+    ScaledBins,
     badly_cut,
+    crowded,
+    cutting_is_free,
+    far_behind,
     rivals,
     thompson_probabilities,
     worth_splitting,
 )
-from discreet.learners.partition.tree import Bins, Tree
+from discreet.learners.partition.tree import (
+    NEARLY_ALL,
+    Bins,
+    Tree,
+    same_boxes,
+    splittable,
+    trimmed,
+)
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
@@ -64,65 +73,8 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput
 # Where sources were heard, an arm must lie this many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.
 _AGREEMENT = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledBins:
-    """A partition, and the length scales that reports make likely, the likeliest first."""
-
-    bins: Bins
-    length_scales: tuple[tuple[float, ...], ...]
-
-    @classmethod
-    def whole(cls, dimension: int, arms: int) -> Self:
-        """One bin with all arms, before anything is known."""
-        return cls(Bins.whole(dimension, arms), ((FIRST_LENGTH_SCALE,) * dimension,))
-
-    @property
-    def tree(self) -> Tree:
-        return self.bins.tree
-
-    def roughness(self, tree: Tree) -> FloatArray:
-        """(N,) that of all nodes of a tree, under the likeliest length scales."""
-        return box_roughness(tree.lower, tree.upper, np.array(self.length_scales[0]))
-
-    def evidence(self, information: Information) -> float:
-        """The log evidence of the likeliest length scales."""
-        return log_evidence(smoothness(self.tree, self.length_scales[0]), information)
-
-    def posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
-        """The posterior averaged over likely length scales, and their (d,) geometric mean."""
-        priors = [smoothness(self.tree, scales) for scales in self.length_scales]
-        state, weights = average(priors, information)
-        return state, np.exp(weights @ np.log(np.array(self.length_scales)))
-
-    def learnt(self, information: Information) -> Self:
-        """The same bins with the length scales that the observations make likely."""
-        best = self.length_scales[0]
-        return replace(self, length_scales=likely_length_scales(best, self.tree, information))
-
-
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """What the learner has decided so far.
-
-    Attributes:
-        now: the target's bins.
-        shared: those that sources report on.
-        left_behind: trees that the target reported on before it started anew.
-        started: the version of the policy from which on each later tree was in use.
-        may_restart_at: after how many people of the target it may start anew.
-        learn_at: after how many length scales are learnt again.
-        believed: whether any source was believed at the last publication.
-    """
-
-    now: ScaledBins
-    shared: ScaledBins
-    left_behind: tuple[Tree, ...]
-    started: tuple[int, ...]
-    may_restart_at: int
-    learn_at: int
-    believed: bool
+# Without privacy there are hundreds of bins, and length scales take longer to learn.
+_GROWTH_OF_MANY = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,19 +195,25 @@ class Partition(
     def _view(self) -> View:
         now = self._decided.now
         tree, parts = now.tree, []
-        roughness = now.roughness(tree)[tree.leaves]
-        for place, old in enumerate(self._trees):
-            sums = self._sums.on(place, len(old))
-            masses = node_masses(old, sums)
-            seen = observations(old, sums, masses, now.roughness(old))
-            information = leaf_information(old, masses.mass, *seen)
+        roughness = now.roughness(now.ranked)[tree.leaves]
+        known = [(old, self._sums.on(place, len(old))) for place, old in enumerate(self._trees)]
+        for old, sums in known:
+            masses = node_masses(old, sums, known[:-1] if old is tree else ())
+            ranked = now.ranked if old is tree else now.rank(old)
+            if self.budget.private:
+                seen = observations(old, sums, masses, now.roughness(ranked))
+                information = leaf_information(old, masses.mass, *seen)
+            else:
+                information = exact_information(old, masses.mass, sums)
+            if len(self._trees) > 1 or self._heard:
+                information = dense(information)
             if old is not tree:
-                information = projected(information, old, tree, roughness)
+                information = projected(information, ranked, now.ranked, roughness)
             parts.append(information)
         target = reduce(add, parts).scaled(sharpness(self.drift, self.people))
         shared = self._decided.shared.tree
         sources = {
-            name: projected(information, shared, tree, roughness)
+            name: projected(information, now.rank(shared), now.ranked, roughness)
             for name, information in self._of_sources().items()
         }
         belief = believe(target, sources, now.evidence)
@@ -287,7 +245,7 @@ class Partition(
             # Bins that were made on the word of sources are too many for the target alone, and
             # length scales may be wrong.
             self._decide(believed=False, learn_at=self.people)
-            self._start_anew(((FIRST_LENGTH_SCALE,) * self.domain.dimension,))
+            self._start_anew(view, ((FIRST_LENGTH_SCALE,) * self.domain.dimension,))
             view, state = self._grown()
         elif first:
             view, state = self._grown()
@@ -303,11 +261,15 @@ class Partition(
             epsilon=self.budget.epsilon,
         )
 
-    def _start_anew(self, length_scales: tuple[tuple[float, ...], ...]) -> None:
-        """Begin again with one bin; what the target reported so far is carried over to it."""
-        decided, whole = self._decided, Bins.whole(self.domain.dimension, self.arms)
+    def _start_anew(self, view: View, length_scales: tuple[tuple[float, ...], ...]) -> None:
+        """Begin again with one bin, where nearly all people are; what the target reported so far
+        is carried over to it."""
+        decided = self._decided
+        tree = trimmed(decided.now.tree, view.mass)
+        bins = Bins(tree, np.ones((tree.leaf_count, self.arms), dtype=np.bool_))
+        mass = view.mass[same_boxes(decided.now.tree, tree)[0]][tree.leaves]
         self._decide(
-            now=ScaledBins(whole, length_scales),
+            now=ScaledBins(bins, mass, length_scales),
             left_behind=(*decided.left_behind, decided.now.tree),
             started=(*decided.started, len(self._policies)),
         )
@@ -336,21 +298,28 @@ class Partition(
         """Learn length scales when it is time, then give up arms and split bins; returns what is
         known of the bins that are left."""
         view = self._view()
+        now = self._decided.now
+        if now.moved(view.mass[now.tree.leaves]) is not now:
+            self._decide(now=now.moved(view.mass[now.tree.leaves]))
+            view = self._view()
         # Until enough people of the target came, the sources' own tree tells length scales.
         learning = self.people >= self._decided.learn_at
         if learning:
-            again = int(self.people * self.rules.learning_growth)
+            growth = self.rules.learning_growth if self.budget.private else _GROWTH_OF_MANY
+            again = int(self.people * growth)
             self._decide(
                 now=self._decided.now.learnt(view.joint),
                 learn_at=max(self.people + self.rules.first_learning, again),
             )
             now = self._decided.now
-            if self.people >= self._decided.may_restart_at and badly_cut(
-                now.bins, view.mass, now.length_scales[0]
+            if (
+                self.budget.private
+                and self.people >= self._decided.may_restart_at
+                and badly_cut(now.bins, now.ranked, view.mass, now.length_scales[0])
             ):
                 # Every tree that is left behind costs time for good: at most one a doubling.
                 self._decide(may_restart_at=2 * self.people)
-                self._start_anew(now.length_scales)
+                self._start_anew(view, now.length_scales)
                 return self._grown()
         before = self._decided.now
         state, scales = before.posterior(view.joint)
@@ -371,10 +340,11 @@ class Partition(
         rules, now = self.rules, self._decided.now
         tree, active = now.tree, now.bins.active
         mass = view.mass[tree.leaves]
-        gaps = gap, spread, variation = rivals(state, active)
-        behind = gap > rules.caution * spread + rules.margin * variation
-        if self.drift is not None:
-            # Nobody would find out that it is the best by now.
+        gaps = rivals(state, active)
+        behind = far_behind(gaps, rules)
+        if not self.budget.private or self.drift is not None:
+            # Nothing is gained where bins cost no noise; and where rewards change, nobody would
+            # find out that it is the best by now.
             behind[:] = False
         if view.belief.trust:
             # Nothing is given up for good on the word of sources alone, which may yet contradict.
@@ -383,12 +353,22 @@ class Partition(
         left = active & ~behind
         bins = now.bins if np.array_equal(left, active) else Bins(tree, left)
         noise = self._noise_in_halves(bins.active, mass)
-        chosen, axes = worth_splitting(bins, gaps, noise, scales, self.domain.levels, rules)
-        room = rules.max_bins - len(tree.leaves) if may_split else 0
+        ranked, levels = now.ranked, self.domain.levels
+        chosen, axes = worth_splitting(bins, ranked, gaps, noise, scales, levels, rules)
+        if cutting_is_free(tree.leaf_count, self.budget.epsilon):
+            axes_left = splittable(tree, tree.leaves, levels).any(axis=1)
+            chosen |= crowded(tree, self.people * mass, self.arms) & axes_left
+            chosen &= tree.depth[tree.leaves] < rules.max_depth
+            may_split = True
+        if not may_split:
+            # A bin with nearly all the people of its parent is no finer than that.
+            parents = view.mass[np.maximum(tree.parent[tree.leaves], 0)]
+            chosen &= (mass > NEARLY_ALL * parents) & (tree.parent[tree.leaves] >= 0)
+        room = rules.max_bins - len(tree.leaves)
         if chosen.sum() > room:  # the bins with the most to gain come first
-            worth = np.where(chosen, variation[:, 0] * mass, -1.0)
+            worth = np.where(chosen, gaps[2][:, 0] * mass, -1.0)
             chosen[np.argsort(-worth)[max(room, 0) :]] = False
-        return replace(now, bins=bins.split(chosen, axes))
+        return replace(now, bins=bins).split(chosen, axes)
 
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
@@ -417,17 +397,18 @@ class Partition(
         state, scales = shared.posterior(information)
         gaps = rivals(state, shared.bins.active)
         noise = np.sqrt(2.0 / self._precision_of_sources(shared.tree))
-        levels, rules = self.domain.levels, self.rules
-        chosen, axes = worth_splitting(shared.bins, gaps, noise, scales, levels, rules)
+        levels, rules, ranked = self.domain.levels, self.rules, shared.ranked
+        chosen, axes = worth_splitting(shared.bins, ranked, gaps, noise, scales, levels, rules)
         if shared.tree.leaf_count + int(chosen.sum()) <= rules.max_bins:
-            shared = replace(shared, bins=shared.bins.split(chosen, axes))
+            shared = shared.split(chosen, axes)
         self._decide(shared=shared)
 
     def _precision_of_sources(self, tree: Tree) -> FloatArray:
         """(L,) precision of an arm's mean in half a leaf of a tree, had as many people of all
         sources that are heard reported again."""
         shared, total = self._decided.shared.tree, np.zeros(tree.leaf_count)
-        shares, _ = overlaps(shared, tree)
+        now = self._decided.now
+        shares, _ = overlaps(now.rank(shared), now.rank(tree))
         for source in self._heard.values():
             masses, _ = cell_masses(shared, source.sums.trees[0])
             cell = 0.5 * (shares.T @ masses.mass[shared.leaves].mean(axis=1))

@@ -29,6 +29,7 @@ their arms are private too: there T is the number of people, and masses are thos
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -331,6 +332,8 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         self.check(reports)
         assert reports.tickets is not None
+        if self.epsilon == math.inf:
+            return self._exact_sums(reports)
         people, arms, leaves = len(reports), self.arms, np.flatnonzero(self.wanted)
         counts, signed = np.zeros((2, self.asked, arms))
         shown = np.zeros((self.asked, 1))
@@ -349,6 +352,22 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
             shown[:, 0] += np.bincount(bins[used], minlength=self.asked)
         shape, at = (len(self.tree), arms), self.tree.leaves[leaves]
         return NodeSums.of(self.mechanism, shape, at, counts, signed, shown, people)
+
+    def _exact_sums(self, reports: SignedReports) -> NodeSums:
+        """Of reports without noise: each names the bin that its person is in, so nobody else's
+        offers are counted there."""
+        assert reports.tickets is not None
+        bins, arms, leaves = reports.places[:, 0], self.arms, np.flatnonzero(self.wanted)
+        used = bins < self.asked
+        own = bins[used]
+        cell = own * arms + self.offered(reports.tickets[used], leaves[own])
+        cells = {"minlength": self.asked * arms}
+        counts = np.bincount(cell, **cells).astype(np.float64).reshape(-1, arms)
+        signs = reports.signs[used, 0].astype(np.float64)
+        signed = np.bincount(cell, signs, **cells).astype(np.float64).reshape(-1, arms)
+        shape, at = (len(self.tree), arms), self.tree.leaves[leaves]
+        shown = counts.sum(axis=1, keepdims=True)
+        return NodeSums.of(self.mechanism, shape, at, counts, signed, shown, len(reports))
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,19 +36,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from discreet.learners.partition.policy import NodeSums
-from discreet.learners.partition.tree import Tree
+from discreet.learners.partition.tree import Masses, Ranked, Tree, downwards, same_boxes, upwards
 from discreet.learners.sources import Information
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, IntArray
 
 # Prior variance of 2 f - 1 for one arm: a constant, and a part that varies with the context.
 CONSTANT_VARIANCE = 0.2
 VARYING_VARIANCE = 0.3
 PRIOR_VARIANCE = CONSTANT_VARIANCE + VARYING_VARIANCE
+
+# Variance of 2 f - 1 that the low-rank prior may leave out: a standard deviation of 0.01.
+_LEAST_PRIOR = 1e-3
+# Boxes are taken to be so wide at least, in ranks: the closed form loses digits as 1 / width^2.
+_LEAST_WIDTH = 1e-3
 
 # Each halving of a length scale below 0.2 must be borne out by a nat of evidence: short
 # scales split bins, which is dear where reports are noisy; where they are needed the evidence is
@@ -60,6 +67,8 @@ _NATS_PER_HALVING = 1.0
 def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: float) -> FloatArray:
     """(L, L) average of k(x - y) over x in interval i and y in interval j."""
     rate = math.sqrt(3.0) / length_scale
+    middle, half = 0.5 * (lower + upper), 0.5 * np.maximum(upper - lower, _LEAST_WIDTH)
+    lower, upper = middle - half, middle + half
 
     def second_integral(distance: FloatArray) -> FloatArray:
         reach = rate * np.abs(distance)
@@ -80,7 +89,7 @@ def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: floa
 def box_roughness(lower: FloatArray, upper: FloatArray, length_scales: FloatArray) -> FloatArray:
     """(N,) prior variance of 2 f - 1 within each box around its average over the box."""
     rate = np.sqrt(3.0) / length_scales
-    reach = rate * (upper - lower)
+    reach = rate * np.maximum(upper - lower, _LEAST_WIDTH)
     # The average of k over one interval with itself: 2 G(width) / width^2.
     alike = 2.0 * (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / reach**2
     roughness: FloatArray = VARYING_VARIANCE * np.maximum(1.0 - alike.prod(axis=1), 0.0)
@@ -105,7 +114,7 @@ class Smoothness:
     """The prior of the leaves of one tree under given length scales.
 
     Attributes:
-        root: (L, L), with root root' the prior covariance of leaf averages.
+        root: (L, r), with root root' the prior covariance of leaf averages.
         roughness: (L,) prior variance within each leaf around its average.
         log_prior: of the length scales, up to a constant.
     """
@@ -115,22 +124,30 @@ class Smoothness:
     log_prior: float
 
 
-@lru_cache(maxsize=128)  # trees are equal to themselves alone
-def smoothness(tree: Tree, length_scales: tuple[float, ...]) -> Smoothness:
-    """The prior of the leaves of `tree`."""
-    leaves = tree.leaves
-    prior = box_covariance(tree.lower[leaves], tree.upper[leaves], np.array(length_scales))
-    # Averages over narrow boxes are nearly dependent, and the closed form loses digits as
-    # 1 / width^2; a standard deviation of 1e-3 on 2 f - 1 keeps the root real and harms none.
-    root = np.linalg.cholesky(prior + 1e-6 * np.eye(len(prior)))
+def low_rank_root(covariance: FloatArray) -> FloatArray:
+    """(L, r) a root of a covariance (L, L), by pivoted Cholesky factorisation.
+
+    It leaves out less than `_LEAST_PRIOR` of each variance: averages over narrow boxes are nearly
+    dependent, so r is much smaller than L where there are many bins.
+    """
+    factor, pivots, rank, _ = dpstrf(covariance, lower=1, tol=_LEAST_PRIOR)
+    root = np.empty((len(covariance), int(rank)))
+    root[pivots - 1] = np.tril(factor)[:, :rank]
+    return root
+
+
+@lru_cache(maxsize=128)  # ranked trees are equal to themselves alone
+def smoothness(ranked: Ranked, length_scales: tuple[float, ...]) -> Smoothness:
+    """The prior of the leaves of a tree."""
+    leaves = ranked.tree.leaves
+    prior = box_covariance(ranked.lower[leaves], ranked.upper[leaves], np.array(length_scales))
+    root = low_rank_root(prior)
     roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
     halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
     log_prior = -_NATS_PER_HALVING * float(halvings)
     return Smoothness(np.asarray(root, dtype=np.float64), roughness, log_prior)
 
 
-# Prior standard deviation of the share of a node's mass that falls into its left child.
-_SHARE_SD = 0.25
 # Offers follow earlier reports, so what looked bad by chance is looked at less, and formulas for
 # fixed designs are overconfident (z-scores of 1.17 at epsilon 1). Noise counts for so much more.
 TEMPER = 1.12
@@ -142,8 +159,8 @@ _LOG_RATIO = 4.0
 _MOST_SCALES = 6
 # One call for all arms is faster than one for each that knows of triangles, up to this many leaves.
 _FEW_LEAVES = 24
-# No child is believed to hold less than this share of its parent.
-_LEAST_SHARE = 0.02
+# Where so many times as many people came since, those before a split are left out.
+_OUTGROWN = 4.0
 # Of a source: prior of a root cell's mass, 1 / K +- this / K.
 _ROOT_SD = 1.0
 # The average over a cell is one under the source's density, not the target's: so much of the
@@ -154,26 +171,16 @@ _LEAST_VARIANCE = 0.02**2
 _LEAST_BLUR = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class Masses:
-    """How people are spread over the nodes of a tree, or over its cells (nodes with an arm each).
-
-    Attributes:
-        mass: (N,) share of all people in each node, or (N, K) in each cell.
-        deviation: the same shape: its standard deviation, had the root's been known.
-        split_variance: the same shape: variance of the share of a node's people that lies in its
-            left child; 0 for leaves.
-    """
-
-    mass: FloatArray
-    deviation: FloatArray
-    split_variance: FloatArray
-
-
-def node_masses(tree: Tree, sums: NodeSums) -> Masses:
-    """Masses (N,) that add up over the tree, from the root's, which is 1."""
-    weight, total = upwards(tree, sums.mass_weight[:, 0], sums.mass_sum[:, 0])
-    return downwards(tree, weight, total, np.array(1.0))
+def node_masses(
+    tree: Tree, sums: NodeSums, earlier: Sequence[tuple[Tree, NodeSums]] = ()
+) -> Masses:
+    """Masses (N,) that add up over the tree, from the root's, which is 1. What was reported on the
+    same boxes of `earlier` trees counts too."""
+    seen = np.stack([sums.mass_weight[:, 0], sums.mass_sum[:, 0]])
+    for old, there in earlier:
+        theirs, ours = same_boxes(old, tree)
+        seen[:, ours] += np.stack([there.mass_weight[theirs, 0], there.mass_sum[theirs, 0]])
+    return downwards(tree, *upwards(tree, *seen), np.array(1.0))
 
 
 @lru_cache(maxsize=64)
@@ -195,47 +202,6 @@ def cell_masses(tree: Tree, sums: NodeSums) -> tuple[Masses, FloatArray]:
     return downwards(tree, weight, total, root), left / root**2
 
 
-def downwards(tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArray) -> Masses:
-    """Masses (N, ...) from what is known of each node (`upwards`), given that of the root (...).
-
-    The share of a parent's mass that goes left is estimated from what is known of either child and
-    a prior of 1/2 +- 1/4, by precision.
-    """
-    mass = np.broadcast_to(root, weight.shape).copy()
-    variance, split = np.zeros(weight.shape), np.zeros(weight.shape)
-    for parent in np.flatnonzero(tree.axis >= 0):
-        left = tree.left[parent]
-        whole = mass[parent]
-        prior = 1.0 / (_SHARE_SD * whole) ** 2
-        precision = prior + weight[left] + weight[left + 1]
-        seen_right = weight[left + 1] * whole - total[left + 1]
-        part = (prior * 0.5 * whole + total[left] + seen_right) / precision
-        part = np.minimum(np.maximum(part, _LEAST_SHARE * whole), (1.0 - _LEAST_SHARE) * whole)
-        mass[left], mass[left + 1] = part, whole - part
-        share = part / whole
-        split[parent] = 1.0 / (precision * whole**2)
-        variance[left] = 1.0 / precision + share**2 * variance[parent]
-        variance[left + 1] = 1.0 / precision + (1.0 - share) ** 2 * variance[parent]
-    return Masses(mass, np.sqrt(variance), split)
-
-
-def upwards(tree: Tree, weight: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Precisions (N, ...) of masses, and precision x mass, with what the halves of each node add.
-
-    A node may never have been reported on itself: where a tree began with several leaves, only its
-    leaves were.
-    """
-    weight, total = weight.copy(), total.copy()
-    for parent in np.flatnonzero(tree.axis >= 0)[::-1]:  # children come after their parents
-        left, right = tree.left[parent], tree.left[parent] + 1
-        both = (weight[left] > 0.0) & (weight[right] > 0.0)
-        low, high = np.where(both, weight[left], 1.0), np.where(both, weight[right], 1.0)
-        precision = np.where(both, 1.0 / (1.0 / low + 1.0 / high), 0.0)
-        weight[parent] += precision
-        total[parent] += precision * np.where(both, total[left] / low + total[right] / high, 0.0)
-    return weight, total
-
-
 def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
     """(N, ...) how far a node's average may lie from the mixture of its leaves, as a variance.
 
@@ -244,14 +210,14 @@ def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> Float
     variation (N, ...) `roughness` within the node.
     """
     total = masses.split_variance * 4.0 * roughness * masses.mass**2
-    for node in range(len(tree) - 1, 0, -1):  # children come after their parents
-        total[tree.parent[node]] += total[node]
+    for parent in reversed(tree.generations):
+        total[parent] += total[tree.left[parent]] + total[tree.left[parent] + 1]
     spread: FloatArray = total / masses.mass**2
     return spread
 
 
 def readings(
-    sums: NodeSums, mass: FloatArray, deviation: FloatArray
+    sums: NodeSums, mass: FloatArray | float, deviation: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
     """(N, K) averages of 2 f - 1 that reports say, and their variances from noise and from masses
     that are only estimated; `mass` and `deviation` are (N, 1) of nodes, or (N, K) of cells."""
@@ -272,9 +238,9 @@ def observations(
     return worth, worth * y
 
 
-def mixing(tree: Tree, mass: FloatArray) -> FloatArray:
-    """(N, L) the share of each node's mass (N,) that lies in each leaf."""
-    inside = tree.within * mass[tree.leaves]
+def mixing(tree: Tree, mass: FloatArray, nodes: IntArray) -> FloatArray:
+    """(M, L) the share of the mass (N,) of each of `nodes` (M,) that lies in each leaf."""
+    inside = tree.within[nodes] * mass[tree.leaves]
     shares: FloatArray = inside / inside.sum(axis=1, keepdims=True)
     return shares
 
@@ -283,8 +249,36 @@ def leaf_information(
     tree: Tree, mass: FloatArray, precision: FloatArray, weighted: FloatArray
 ) -> Information:
     """What `observations` of all nodes, present and split, say about the leaves."""
-    shares = mixing(tree, mass)
-    return Information((shares.T * precision.T[:, None, :]) @ shares, weighted.T @ shares)
+    split = tree.nodes[precision[tree.nodes].any(axis=1)]
+    shares = mixing(tree, mass, split)
+    total = (shares.T * precision[split].T[:, None, :]) @ shares
+    leaf = np.arange(tree.leaf_count)
+    total[:, leaf, leaf] += precision[tree.leaves].T
+    return Information(total, weighted[tree.leaves].T + weighted[split].T @ shares)
+
+
+def exact_information(tree: Tree, mass: FloatArray, sums: NodeSums) -> Information:
+    """What reports without noise say about the leaves.
+
+    People who came before their bin was split count until several times as many came to its
+    parts: from then on precisions are diagonal, (K, L), and hundreds of bins cost little.
+    """
+    people = sums.offered
+    since = tree.within[tree.nodes] @ people[tree.leaves].sum(axis=1)
+    outgrown = tree.nodes[_OUTGROWN * people[tree.nodes].sum(axis=1) < since]
+    precision, weighted = people / TEMPER, sums.signed / TEMPER
+    precision[outgrown] = weighted[outgrown] = 0.0
+    if precision[tree.nodes].any():
+        return leaf_information(tree, mass, precision, weighted)
+    return Information(precision[tree.leaves].T, weighted[tree.leaves].T)
+
+
+def dense(information: Information) -> Information:
+    """The same with precisions (K, L, L), as what comes from other trees has them."""
+    precision = information.precision
+    if precision.ndim == 3:
+        return information
+    return Information(np.stack([np.diag(each) for each in precision]), information.weighted)
 
 
 @lru_cache(maxsize=64)  # while nothing changes, what a source says is worked out once
@@ -304,11 +298,13 @@ def source_information(tree: Tree, sums: NodeSums, length_scales: tuple[float, .
     precision, weighted = np.zeros((arms, leaves, leaves)), np.zeros((arms, leaves))
     for arm in range(arms):
         used = np.flatnonzero(worth[:, arm] > 0.0)
-        shares = mixing(tree, masses.mass[:, arm])[used]
+        shares = mixing(tree, masses.mass[:, arm], used)
         precision[arm] = (shares.T * worth[used, arm]) @ shares
         weighted[arm] = (worth[used, arm] * y[used, arm]) @ shares
     return _without_scale(
-        smoothness(tree, length_scales), Information(precision, weighted), root_variance
+        smoothness(Ranked.plain(tree), length_scales),
+        Information(precision, weighted),
+        root_variance,
     )
 
 
@@ -332,11 +328,11 @@ def _without_scale(
 
 
 @lru_cache(maxsize=16)
-def overlaps(old: Tree, new: Tree) -> tuple[FloatArray, FloatArray]:
+def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
     """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
-    part of the latter's that lies in the former."""
-    low, high = old.lower[old.leaves], old.upper[old.leaves]
-    lower, upper = new.lower[new.leaves], new.upper[new.leaves]
+    part of the latter's that lies in the former; volumes are those of ranks."""
+    low, high = old.lower[old.tree.leaves], old.upper[old.tree.leaves]
+    lower, upper = new.lower[new.tree.leaves], new.upper[new.tree.leaves]
     both = np.ones((len(low), len(lower)))
     for axis in range(low.shape[1]):
         length = np.minimum(high[:, axis][:, None], upper[:, axis][None]) - np.maximum(
@@ -347,7 +343,9 @@ def overlaps(old: Tree, new: Tree) -> tuple[FloatArray, FloatArray]:
     return shares, both / np.prod(upper - lower, axis=1)[None]
 
 
-def projected(information: Information, old: Tree, new: Tree, roughness: FloatArray) -> Information:
+def projected(
+    information: Information, old: Ranked, new: Ranked, roughness: FloatArray
+) -> Information:
     """What was learnt about the leaves of `old`, expressed on those of `new`.
 
     Sources, and the target before it started anew, reported on trees of their own. What they
@@ -383,10 +381,15 @@ class TreePosterior:
 
 def _factor(prior: Smoothness, information: Information) -> tuple[FloatArray, FloatArray, float]:
     """For prior covariance C C' and information (A, t): the Cholesky factors R of I + C' A C
-    (K, L, L), R^-1 C' t (K, L), and the log evidence for the prior up to what it does not change,
+    (K, r, r), R^-1 C' t (K, r), and the log evidence for the prior up to what it does not change,
     which is |R^-1 C' t|^2 / 2 - log det R."""
     root = prior.root
-    inner = root.T @ information.precision @ root + np.eye(len(root))
+    precision = information.precision
+    if precision.ndim == 2:
+        inner = (root.T * precision[:, None, :]) @ root
+    else:
+        inner = root.T @ precision @ root
+    inner = inner + np.eye(root.shape[1])
     factor: FloatArray = np.asarray(np.linalg.cholesky(inner), dtype=np.float64)
     projected = _solved(factor, (information.weighted @ root)[..., None])[..., 0]
     log_det = float(np.log(np.diagonal(factor, axis1=1, axis2=2)).sum())
@@ -394,7 +397,7 @@ def _factor(prior: Smoothness, information: Information) -> tuple[FloatArray, Fl
 
 
 def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
-    """R^-1 B for lower triangular R (K, L, L) and B (K, L, M)."""
+    """R^-1 B for lower triangular R (K, r, r) and B (K, r, M)."""
     if factor.shape[1] <= _FEW_LEAVES:
         solved: FloatArray = np.linalg.solve(factor, right).astype(np.float64, copy=False)
         return solved
@@ -413,7 +416,8 @@ def condition(prior: Smoothness, information: Information) -> tuple[FloatArray, 
     The posterior covariance is H' H with H = R^-1 C' (see `_factor`), and the mean H' R^-1 C' t.
     """
     factor, projected, evidence = _factor(prior, information)
-    halves = _solved(factor, np.broadcast_to(prior.root.T, factor.shape))
+    shape = (len(factor), *prior.root.T.shape)
+    halves = _solved(factor, np.broadcast_to(prior.root.T, shape))
     mean = (projected[:, None, :] @ halves)[:, 0].T
     variance: FloatArray = (halves**2).sum(axis=1).T
     return mean, variance, evidence
@@ -440,7 +444,7 @@ def average(
 
 
 def likely_length_scales(
-    start: tuple[float, ...], tree: Tree, information: Information
+    start: tuple[float, ...], ranked: Ranked, information: Information
 ) -> tuple[tuple[float, ...], ...]:
     """Length scales that the observations make likely, the most likely first.
 
@@ -451,7 +455,7 @@ def likely_length_scales(
 
     def evidence_of(scales: tuple[float, ...]) -> float:
         if scales not in evidence:
-            prior = smoothness(tree, scales)
+            prior = smoothness(ranked, scales)
             evidence[scales] = log_evidence(prior, information) + prior.log_prior
         return evidence[scales]
 
@@ -462,9 +466,15 @@ def likely_length_scales(
             for axis in range(len(best))
             for scale in _LENGTH_SCALES
         ]
+        # Where columns matter only together, one by itself shows nothing.
+        near += [
+            tuple(scale if axis in pair else other for axis, other in enumerate(best))
+            for pair in combinations(range(len(best)), 2)
+            for scale in _LENGTH_SCALES[:4]
+        ]
         top = max(near, key=evidence_of)
         climbing = evidence_of(top) > evidence_of(best)
         best = top if climbing else best
-    ranked = sorted(evidence, key=evidence_of, reverse=True)
-    kept = [scales for scales in ranked if evidence[scales] > evidence[best] - _LOG_RATIO]
+    order = sorted(evidence, key=evidence_of, reverse=True)
+    kept = [scales for scales in order if evidence[scales] > evidence[best] - _LOG_RATIO]
     return tuple(kept[:_MOST_SCALES])

@@ -1,4 +1,5 @@
-"""What to do with a posterior: which arms to offer, to give up, and which bins to split.
+"""What to do with a posterior: which arms to offer, to give up, and which bins to split; and what
+was decided so far.
 
 Everything here reads released statistics only, so it is post-processing and costs no privacy.
 Means and variances are of 2 f - 1, shape (L, K); `active` (L, K) says which arms are left.
@@ -6,19 +7,30 @@ Means and variances are of 2 f - 1, shape (L, K); `active` (L, K) says which arm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Self
 
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.codec import Coded, Range
-from discreet.learners.partition.posterior import TreePosterior
-from discreet.learners.partition.tree import Bins, splittable
+from discreet.codec import Coded, Range, Shape
+from discreet.learners.partition.posterior import (
+    FIRST_LENGTH_SCALE,
+    TreePosterior,
+    average,
+    box_roughness,
+    likely_length_scales,
+    log_evidence,
+    smoothness,
+)
+from discreet.learners.partition.tree import Bins, Ranked, Tree, splittable
+from discreet.learners.sources import Information
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 # Deeper than this the closed form of the prior has lost its digits (posterior.py).
-_DEEPEST = 16
+_DEEPEST = 30
 Count = Annotated[int, Range(1)]
 Factor = Annotated[float, Range(above=0.0)]
 
@@ -46,13 +58,13 @@ class Rules(Coded):
     """
 
     batch: Count = 200
-    growth: Factor = 0.01
+    growth: Factor = 0.02
     caution: Factor = 3.0
     contention: Factor = 2.0
     margin: Factor = 2.0
     resolution: Factor = 1.0
     temperatures: tuple[Factor, ...] = (0.7,)
-    max_depth: Annotated[int, Range(1, _DEEPEST)] = 10
+    max_depth: Annotated[int, Range(1, _DEEPEST)] = 20
     max_bins: Count = 400
     first_learning: Count = 500
     learning_growth: Factor = 1.15
@@ -63,12 +75,104 @@ class Rules(Coded):
             raise InvalidInput("temperatures was empty; give a list of factors above 0.")
 
 
+# Many bins lower the precision of a sum over all of them by less than a quarter up to this many
+# times e^epsilon (signed subset selection of one bin: the truth is reported with probability
+# e^epsilon / (e^epsilon + 2J - 1)). Sums for people who report beside the truth take time.
+_FREE_BINS, _MOST_FREE_BINS = 0.06, 64
+# Where cutting is free, a bin is halved that holds so many people an arm, whatever they say: halves
+# that look alike may hide what is beneath them. Beyond 64 bins as many are asked for as are needed
+# to tell ever smaller differences.
+_CROWD = 8.0
+
+# Ranks are worked out anew when one of them moved by more.
+_RANK_SHIFT = 0.03
 # Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
 # would not be halved again, and more than this share of all people are in such bins.
 _WASTED, _BADLY_CUT = 0.75, 0.25
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledBins:
+    """A partition, the masses of its leaves by which ranks are measured, and the length scales
+    that reports make likely, the likeliest first."""
+
+    bins: Bins
+    mass: Annotated[FloatArray, Shape("tree.leaf_count")]
+    length_scales: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def whole(cls, dimension: int, arms: int) -> Self:
+        """One bin with all arms, before anything is known."""
+        return cls(Bins.whole(dimension, arms), np.ones(1), ((FIRST_LENGTH_SCALE,) * dimension,))
+
+    @property
+    def tree(self) -> Tree:
+        return self.bins.tree
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The tree in ranks."""
+        return self.rank(self.tree)
+
+    def rank(self, tree: Tree) -> Ranked:
+        """Another tree in the same ranks."""
+        return Ranked.of(tree, self.tree, self.mass)
+
+    def moved(self, mass: FloatArray) -> Self:
+        """With ranks by other masses (L,) of the leaves, if these differ enough to matter."""
+        changed = replace(self, mass=mass)
+        shift = np.abs(changed.ranked.upper - self.ranked.upper).max()
+        return changed if shift > _RANK_SHIFT else self
+
+    def roughness(self, ranked: Ranked) -> FloatArray:
+        """(N,) that of all nodes of a tree, under the likeliest length scales."""
+        return box_roughness(ranked.lower, ranked.upper, np.array(self.length_scales[0]))
+
+    def evidence(self, information: Information) -> float:
+        """The log evidence of the likeliest length scales."""
+        return log_evidence(smoothness(self.ranked, self.length_scales[0]), information)
+
+    def posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
+        """The posterior averaged over likely length scales, and their (d,) geometric mean."""
+        priors = [smoothness(self.ranked, scales) for scales in self.length_scales]
+        state, weights = average(priors, information)
+        return state, np.exp(weights @ np.log(np.array(self.length_scales)))
+
+    def learnt(self, information: Information) -> Self:
+        """The same bins with the length scales that the observations make likely."""
+        best = self.length_scales[0]
+        return replace(self, length_scales=likely_length_scales(best, self.ranked, information))
+
+    def split(self, chosen: BoolArray, axes: IntArray) -> Self:
+        """Halve the `chosen` (L,) leaves along `axes` (L,)."""
+        mass = np.concatenate([self.mass[~chosen], np.repeat(0.5 * self.mass[chosen], 2)])
+        return replace(self, bins=self.bins.split(chosen, axes), mass=mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What the learner has decided so far.
+
+    Attributes:
+        now: the target's bins.
+        shared: those that sources report on.
+        left_behind: trees that the target reported on before it started anew.
+        started: the version of the policy from which on each later tree was in use.
+        may_restart_at: after how many people of the target it may start anew.
+        learn_at: after how many length scales are learnt again.
+        believed: whether any source was believed at the last publication.
+    """
+
+    now: ScaledBins
+    shared: ScaledBins
+    left_behind: tuple[Tree, ...]
+    started: tuple[int, ...]
+    may_restart_at: int
+    learn_at: int
+    believed: bool
 
 
 def thompson_probabilities(
@@ -101,8 +205,16 @@ def rivals(state: TreePosterior, active: BoolArray) -> tuple[FloatArray, FloatAr
     return gap, spread, np.sqrt(2.0 * state.roughness)[:, None]
 
 
+def far_behind(gaps: tuple[FloatArray, FloatArray, FloatArray], rules: Rules) -> BoolArray:
+    """(L, K) arms that lead nowhere in their leaf, as far as can be told; `gaps` is what `rivals`
+    says."""
+    gap, spread, variation = gaps
+    return np.asarray(gap > rules.caution * spread + rules.margin * variation)
+
+
 def worth_splitting(
     bins: Bins,
+    ranked: Ranked,
     gaps: tuple[FloatArray, FloatArray, FloatArray],
     noise: FloatArray,
     scales: FloatArray,
@@ -133,16 +245,30 @@ def worth_splitting(
         & (tree.depth[tree.leaves] < rules.max_depth)
         & allowed.any(axis=1)
     )
-    edges = (tree.upper[tree.leaves] - tree.lower[tree.leaves]) / scales
+    edges = (ranked.upper[tree.leaves] - ranked.lower[tree.leaves]) / scales
     return chosen, np.where(allowed, edges, -1.0).argmax(axis=1)
 
 
-def badly_cut(bins: Bins, mass: FloatArray, length_scales: tuple[float, ...]) -> bool:
+def cutting_is_free(bins: int, epsilon: float) -> bool:
+    """Whether one more bin costs next to nothing of what reports say of all of them together."""
+    return epsilon == math.inf or bins < min(_FREE_BINS * math.exp(epsilon), _MOST_FREE_BINS)
+
+
+def crowded(tree: Tree, people: FloatArray, arms: int) -> BoolArray:
+    """(L,) leaves with enough `people` (L,) for a look at their halves."""
+    finer = max(1.0, tree.leaf_count / _MOST_FREE_BINS)
+    many: BoolArray = people > _CROWD * arms * finer**2
+    return many
+
+
+def badly_cut(
+    bins: Bins, ranked: Ranked, mass: FloatArray, length_scales: tuple[float, ...]
+) -> bool:
     """Whether many people are in bins that were halved along an axis along which, as is known by
     now, they should not have been; `mass` (N,) is that of all nodes."""
     tree = bins.tree
     unresolved = bins.active.sum(axis=1) > 1
-    extents = tree.upper[tree.leaves] - tree.lower[tree.leaves]
+    extents = ranked.upper[tree.leaves] - ranked.lower[tree.leaves]
     edges = extents / np.array(length_scales)
-    idle = (extents < 1.0) & (2.0 * edges < _WASTED * edges.max(axis=1, keepdims=True))
+    idle = (extents < 0.9) & (2.0 * edges < _WASTED * edges.max(axis=1, keepdims=True))
     return bool(mass[tree.leaves][idle.any(axis=1) & unresolved].sum() > _BADLY_CUT)

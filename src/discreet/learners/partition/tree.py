@@ -1,4 +1,5 @@
-"""A binary tree of boxes in [0, 1]^d, grown by halving leaves, and the arms left in each leaf.
+"""A binary tree of boxes in [0, 1]^d, grown by halving leaves; the arms left in each leaf, and how
+people are spread over the nodes.
 
 A tree is its splits in the order in which they were made; all else follows from them. Nodes are
 only ever appended, the two children of a node together, so a node keeps its number for good and
@@ -21,7 +22,7 @@ policies be used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -32,6 +33,14 @@ from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 # Twice what any learner's rules allow.
 MOST_DEPTH = 32
 MOST_SPLITS = 50_000
+# This share of people is taken to be anywhere in the domain when ranks are worked out.
+_SPREAD_EVENLY = 0.05
+# A half with this share of its parent's people has nearly all of them.
+NEARLY_ALL = 0.95
+# Prior standard deviation of the share of a node's mass that falls into its left child.
+_SHARE_SD = 0.25
+# No child is believed to hold less than this share of its parent.
+_LEAST_SHARE = 0.002
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +151,13 @@ class Tree(Coded):
         return position
 
     @cached_property
+    def generations(self) -> tuple[IntArray, ...]:
+        """The split nodes of each depth, from the root down: their children are all different, so
+        a whole generation can be worked out at once."""
+        depth = self.depth[self.nodes]
+        return tuple(self.nodes[depth == level] for level in range(int(self.depth.max())))
+
+    @cached_property
     def within(self) -> BoolArray:
         """(N, L) whether a leaf lies in a node's box."""
         inside = np.zeros((len(self), len(self.leaves)), dtype=np.bool_)
@@ -214,6 +230,126 @@ class Bins(Coded):
         # Halves are appended to the tree, in pairs, after all the nodes that were there.
         halves = np.repeat(self.active[chosen], 2, axis=0)
         return Bins(tree, np.concatenate([self.active[~chosen], halves]))
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """A tree whose boxes are measured in ranks: along each axis, by the share of people below.
+
+    Bounds may be far too wide, and people crowded anywhere within: what matters for learning is
+    how many people are between two thresholds, not how far apart these are.
+
+    Attributes:
+        tree: the partition.
+        lower, upper: (N, d) corners of the nodes' boxes, ranks in [0, 1].
+    """
+
+    tree: Tree
+    lower: FloatArray
+    upper: FloatArray
+
+    @classmethod
+    def plain(cls, tree: Tree) -> Ranked:
+        """As if people were spread evenly."""
+        return cls(tree, tree.lower, tree.upper)
+
+    @classmethod
+    def of(cls, tree: Tree, known: Tree, mass: FloatArray) -> Ranked:
+        """By the masses (L,) of the leaves of `known`, each spread evenly over its box; a little
+        is spread over the whole domain, so that ranks increase everywhere."""
+        lower, upper = np.empty_like(tree.lower), np.empty_like(tree.upper)
+        low, high = known.lower[known.leaves], known.upper[known.leaves]
+        share = mass / mass.sum()
+        for axis in range(tree.dimension):
+            ends = low[:, axis], high[:, axis]
+            knots = np.unique(np.concatenate(ends))
+            part = np.clip((knots[:, None] - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0)
+            rank = (1.0 - _SPREAD_EVENLY) * (part @ share) + _SPREAD_EVENLY * knots
+            lower[:, axis] = np.interp(tree.lower[:, axis], knots, rank)
+            upper[:, axis] = np.interp(tree.upper[:, axis], knots, rank)
+        return cls(tree, lower, upper)
+
+
+@dataclass(frozen=True, eq=False)
+class Masses:
+    """How people are spread over the nodes of a tree, or over its cells (nodes with an arm each).
+
+    Attributes:
+        mass: (N,) share of all people in each node, or (N, K) in each cell.
+        deviation: the same shape: its standard deviation, had the root's been known.
+        split_variance: the same shape: variance of the share of a node's people that lies in its
+            left child; 0 for leaves.
+    """
+
+    mass: FloatArray
+    deviation: FloatArray
+    split_variance: FloatArray
+
+
+def downwards(tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArray) -> Masses:
+    """Masses (N, ...) from what is known of each node (`upwards`), given that of the root (...).
+
+    The share of a parent's mass that goes left is estimated from what is known of either child and
+    a prior of 1/2 +- 1/4, by precision.
+    """
+    mass = np.broadcast_to(root, weight.shape).copy()
+    variance, split = np.zeros(weight.shape), np.zeros(weight.shape)
+    for parent in tree.generations:
+        left = tree.left[parent]
+        whole = mass[parent]
+        prior = 1.0 / (_SHARE_SD * whole) ** 2
+        precision = prior + weight[left] + weight[left + 1]
+        seen_right = weight[left + 1] * whole - total[left + 1]
+        part = (prior * 0.5 * whole + total[left] + seen_right) / precision
+        part = np.minimum(np.maximum(part, _LEAST_SHARE * whole), (1.0 - _LEAST_SHARE) * whole)
+        mass[left], mass[left + 1] = part, whole - part
+        share = part / whole
+        split[parent] = 1.0 / (precision * whole**2)
+        variance[left] = 1.0 / precision + share**2 * variance[parent]
+        variance[left + 1] = 1.0 / precision + (1.0 - share) ** 2 * variance[parent]
+    return Masses(mass, np.sqrt(variance), split)
+
+
+def upwards(tree: Tree, weight: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Precisions (N, ...) of masses, and precision x mass, with what the halves of each node add.
+
+    A node may never have been reported on itself: where a tree began with several leaves, only its
+    leaves were.
+    """
+    weight, total = weight.copy(), total.copy()
+    for parent in reversed(tree.generations):
+        left, right = tree.left[parent], tree.left[parent] + 1
+        both = (weight[left] > 0.0) & (weight[right] > 0.0)
+        low, high = np.where(both, weight[left], 1.0), np.where(both, weight[right], 1.0)
+        precision = np.where(both, 1.0 / (1.0 / low + 1.0 / high), 0.0)
+        weight[parent] += precision
+        total[parent] += precision * np.where(both, total[left] / low + total[right] / high, 0.0)
+    return weight, total
+
+
+def trimmed(tree: Tree, mass: FloatArray) -> Tree:
+    """The cuts that left nearly all people on one side, from the root of `tree` down to the first
+    that did not; `mass` (N,) is that of all nodes."""
+    result, node, last = Tree.root(tree.dimension), 0, 0
+    while tree.axis[node] >= 0:
+        left = int(tree.left[node])
+        side = int(mass[left + 1] > mass[left])
+        if mass[left + side] < NEARLY_ALL * mass[node]:
+            break
+        result = result.split(np.array([last]), tree.axis[node : node + 1])
+        node, last = left + side, len(result) - 2 + side
+    return result
+
+
+@lru_cache(maxsize=16)
+def same_boxes(old: Tree, new: Tree) -> tuple[IntArray, IntArray]:
+    """The nodes of two trees that are the same boxes, (M,) of either."""
+    boxes = [
+        {box.tobytes(): node for node, box in enumerate(np.hstack([tree.lower, tree.upper]))}
+        for tree in (old, new)
+    ]
+    pairs = [(boxes[0][box], boxes[1][box]) for box in boxes[1] if box in boxes[0]]
+    return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
 
 def splittable(tree: Tree, nodes: IntArray, levels: tuple[int | None, ...]) -> BoolArray:

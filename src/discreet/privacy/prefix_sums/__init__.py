@@ -3,6 +3,7 @@
     BufferedToeplitz(rows)     prefix sums over a known horizon: the default
     Doubling()                 prefix sums over an unknown horizon
     GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
+    FadingEpochs(half_life)    a weighted sum in which old rows count less and less
     BinaryTree, Honaker        the published mechanism, and its better decoder
     SquareRootToeplitz(rows)   a reference that keeps every row
     Independent()              fresh noise on every row: the local model's error
@@ -11,6 +12,7 @@
 """
 
 from discreet.privacy.prefix_sums.epochs import GeometricEpochs
+from discreet.privacy.prefix_sums.fading import FadingEpochs
 from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
     BinaryTree,
@@ -33,6 +35,7 @@ __all__ = [
     "BufferedToeplitz",
     "Doubling",
     "Estimate",
+    "FadingEpochs",
     "GeometricEpochs",
     "Honaker",
     "Independent",

@@ -49,6 +49,7 @@ import numpy as np
 
 from discreet.codec import CheckedBy, Range
 from discreet.privacy.prefix_sums.epochs import GeometricEpochs
+from discreet.privacy.prefix_sums.fading import FadingEpochs
 from discreet.privacy.prefix_sums.filters import (
     FEWEST_BUFFERS,
     MOST_BUFFERS,
@@ -370,6 +371,7 @@ MECHANISMS: dict[str, type[Any]] = {
     for mechanism in (
         BufferedToeplitz,
         GeometricEpochs,
+        FadingEpochs,
         BinaryTree,
         Honaker,
         SquareRootToeplitz,

@@ -5,8 +5,8 @@ modeler sees is made of the table once, before the first question:
 
     published           Algorithm 1, then GP-UCB (Algorithm 2) on its points as if they were rows
     ours                X + N(0, scale^2) on every number; a belief about every row that knows the
-                        noise and the public box; the modeler's own rule (expected improvement
-                        of what rows share), or GP-UCB as published
+                        noise and the public box; expected improvement of what rows share, or
+                        GP-UCB as published
     non-private         the rows as they are; GP-UCB as published, or expected improvement
     random              rows drawn without replacement; nothing of the table is looked at
 """
@@ -54,6 +54,7 @@ NON_PRIVATE_EI = f"{NON_PRIVATE}, expected improvement"
 RANDOM = "random"
 # delta' of Algorithm 2: half of the paper's delta_ucb = 0.05 (Theorem 3).
 PUBLISHED_RULE = PublishedUCB(0.025)
+IMPROVEMENT = ExpectedImprovement()
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +176,7 @@ class Ours(Method):
         scale = self.scale(task.data)
         points = SimulatedNoise(task.release).add_gaussian(task.data.rows, scale)
         beliefs = RowBeliefs.within(points, scale, *task.data.box)
-        return _asked(task, beliefs, PUBLISHED_RULE if self.published_rule else None)
+        return _asked(task, beliefs, PUBLISHED_RULE if self.published_rule else IMPROVEMENT)
 
     def guarantee(self, data: DataSet) -> Guarantee:
         """Derived from the noise: one Gaussian release of sensitivity `RADIUS`."""
@@ -214,12 +215,12 @@ class Reference(Method):
             drawn = np.random.default_rng(task.choice).permutation(len(task.data.rows))
             others: IntArray = drawn[drawn != task.first][: task.rounds - 1]
             return np.concatenate([[task.first], others])
-        rule = PUBLISHED_RULE if self.name == NON_PRIVATE else ExpectedImprovement()
+        rule = PUBLISHED_RULE if self.name == NON_PRIVATE else IMPROVEMENT
         return _asked(task, RowBeliefs.exact(task.data.rows), rule)
 
 
-def _asked(task: Task, beliefs: RowBeliefs, rule: Acquisition | None) -> IntArray:
-    """(T,) the rows that a modeler with the known hyperparameters asks for; None: its own rule.
+def _asked(task: Task, beliefs: RowBeliefs, rule: Acquisition) -> IntArray:
+    """(T,) the rows that a modeler with the known hyperparameters asks for.
 
     Algorithm 2 may ask for a row again; no other rule does.
     """

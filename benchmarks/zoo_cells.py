@@ -1,0 +1,327 @@
+"""What benchmarks/zoo.py runs: the cells of the zoo, and the rows that have a figure to reach.
+
+A cell is one learner under one budget on one problem. `cells()` makes them from three tables:
+problems with arms, problems whose actions are points, and learners by action space. `TARGETS` are
+single cells with the figures that were asked of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from discreet.domain import unit_cube
+from discreet.privacy import Budget, Joint, Local, NonPrivate
+from discreet.problems.base import People, Problem
+from discreet.problems.catalog import load_problem
+from discreet.reproduction.dubey2021.figures import BUMP_KERNEL, ball_points
+
+Model = Literal["none", "local", "joint"]
+Options = Mapping[str, Any]
+DELTA = 1e-6
+NO_PRIVACY = math.inf
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One learner under one budget on one problem.
+
+    Attributes:
+        problem: its name.
+        learner: its name, or that of a reference.
+        people: in a run.
+        model: the trust model.
+        epsilon: infinite without privacy.
+        delta: None where the budget is pure.
+        given: options of the problem.
+        options: of the learner.
+        kernel: what its kernel is called: usual, wide, right or narrow; "" where it has none.
+        hidden: whether all contexts look the same to the learner.
+    """
+
+    problem: str
+    learner: str
+    people: int
+    model: Model = "none"
+    epsilon: float = NO_PRIVACY
+    delta: float | None = None
+    given: Options = field(default_factory=dict)
+    options: Options = field(default_factory=dict)
+    kernel: str = ""
+    hidden: bool = False
+
+    @property
+    def place(self) -> str:
+        """The problem with its options and people, as tables call it."""
+        given = ", ".join(f"{key} {value}" for key, value in self.given.items())
+        return self.problem + (f" ({given})" if given else "")
+
+    @property
+    def budget(self) -> Budget:
+        if self.model == "none":
+            return NonPrivate()
+        if self.model == "joint":
+            return Joint(self.epsilon, DELTA if self.delta is None else self.delta)
+        return Local(self.epsilon) if self.delta is None else Local(self.epsilon, self.delta)
+
+    def load(self) -> Problem:
+        problem = load_problem(self.problem, dict(self.given))
+        return HiddenContexts(problem) if self.hidden else problem
+
+    def facts(self) -> dict[str, Any]:
+        """What a row of the frame says of its cell."""
+        return {
+            "problem": self.place,
+            "people": self.people,
+            "kernel": self.kernel,
+            "learner": self.learner,
+            "model": self.model,
+            "epsilon": self.epsilon,
+        }
+
+
+class HiddenContexts(Problem):
+    """A problem of arms in which nobody sees a context: for a bandit that ignores them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.domain = unit_cube(1)
+        self.arm_names, self.reward_bounds = problem.arm_names, problem.reward_bounds
+        self.source = problem.source
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        drawn = self.problem.sample(people, rng)
+        assert isinstance(drawn, People)
+        return replace(drawn, contexts=np.full((people, 1), 0.5))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A problem of the zoo.
+
+    Attributes:
+        problem, given: its name and options.
+        people: in a run of the full setting.
+        right: for points the length scale that suits, in the units of the domain; or the text of
+            a kernel where only one is tried; None where the learner's usual one is.
+        model: what else every learner of points is given.
+    """
+
+    problem: str
+    given: Options = field(default_factory=dict)
+    people: int = 20_000
+    right: float | tuple[float, ...] | str | None = None
+    known: Options = field(default_factory=dict)
+
+
+ARMS = (
+    Place("exponential"),
+    Place("exponential", {"dimension": 1}),
+    Place("exponential", {"arms": 20}),
+    Place("exponential", {"arms": 60}),
+    Place("exponential", people=500),
+    Place("exponential", people=1500),
+    Place("symmetric"),
+    Place("waves"),
+    Place("waves", {"dimension": 1}),
+    Place("checker"),
+    Place("diagonal"),
+    Place("strip"),
+    Place("three_points"),
+    Place("corner"),
+    Place("few_columns"),
+    Place("few_columns", {"dimension": 20}),
+    Place("gaps"),
+    Place("equal_arms"),
+    Place("dominating_arm"),
+    Place("faint_contexts", people=5000),
+    Place("lognormal"),
+    Place("uneven_noise"),
+    Place("rotation"),
+    Place("kernel_grid"),
+)
+POINTS = (
+    Place("branin", people=5000, right=3.0),
+    Place("camelback", people=5000, right=(1.0, 0.5)),
+    Place("hartmann", people=5000, right=0.3),
+    Place("hartmann", {"dimension": 6}, 5000),
+    Place("ackley", people=5000, right=1.0),
+    Place("levy", people=5000, right=3.0),
+    Place("michalewicz", {"dimension": 2}, 5000, 0.35),
+    Place("rosenbrock", people=5000, right=0.8),
+    Place("four_humps", people=5000, right=1.2),
+    Place("four_humps", {"noise": "uneven"}, 5000, 1.2),
+    Place("cliff", people=5000, right=0.2),
+    Place("bumps", people=1024, right=BUMP_KERNEL, known={"public_points": ball_points().tolist()}),
+    Place("dose", people=5000, right="RBF(length_scale=[280, 60, 60, 60])", known={"error": 0.05}),
+    Place("linear_set", people=20_000, right="DotProduct(sigma_0=1.0)"),
+)
+KERNELS = {"wide": 2.0, "right": 1.0, "narrow": 0.5}
+# Learners by what they choose and whom people trust. `usca` gives arms by a design while it
+# learns, and what papers published does not learn here: neither has a place in this table.
+ON_ARMS: dict[Model, tuple[str, ...]] = {
+    "none": ("local_kernel", "partition", "released_thompson", "capri"),
+    "local": ("local_kernel", "partition", "released_thompson", "capri"),
+    "joint": ("released_thompson", "capri"),
+}
+ON_POINTS: dict[Model, tuple[str, ...]] = {
+    "none": ("gp_ucb",),
+    "local": ("gp_ucb",),
+    "joint": ("gp_ucb",),
+}
+REFERENCES = ("uniform", "best_fixed")
+_OWN_SETS = ("bumps", "dose", "linear_set")
+
+
+def cells(
+    epsilons: Sequence[float] = (NO_PRIVACY, 10.0, 4.0, 1.0),
+    most: int = 1_000_000,
+    kernels: Sequence[str] = ("wide", "right", "narrow"),
+    models: Sequence[Model] = ("none", "local", "joint"),
+) -> Iterator[Cell]:
+    """Every cell of the zoo, those of a problem together, its references first.
+
+    Args:
+        epsilons: infinite for no privacy.
+        most: people of a run at most.
+        kernels: which of `KERNELS` are tried on points.
+        models: trust models.
+    """
+    for table, learners in ((ARMS, ON_ARMS), (POINTS, ON_POINTS)):
+        for place in table:
+            people = min(place.people, most)
+            own = place.problem in _OWN_SETS
+            for reference in REFERENCES[:1] if own else REFERENCES:
+                yield Cell(place.problem, reference, people, given=place.given)
+            for model in models:
+                for epsilon in epsilons:
+                    if (model == "none") != (epsilon == NO_PRIVACY):
+                        continue
+                    delta = DELTA if model == "joint" or (own and model == "local") else None
+                    for learner in learners[model]:
+                        cell = Cell(place.problem, learner, people, model, epsilon, delta)
+                        cell = replace(cell, given=place.given, options=place.known)
+                        yield from _with_kernels(cell, place, kernels)
+
+
+def _with_kernels(cell: Cell, place: Place, kernels: Sequence[str]) -> Iterator[Cell]:
+    if place.right is None:
+        yield cell
+    elif isinstance(place.right, str):
+        yield replace(cell, kernel="right", options={**cell.options, "kernel": place.right})
+    else:
+        for name in kernels:
+            text = rbf(place.right, KERNELS[name])
+            yield replace(cell, kernel=name, options={**cell.options, "kernel": text})
+
+
+def rbf(scale: float | tuple[float, ...], factor: float) -> str:
+    """A squared exponential kernel, its length scales multiplied by a factor."""
+    scales = [factor * each for each in (scale if isinstance(scale, tuple) else (scale,))]
+    return f"RBF(length_scale={scales if len(scales) > 1 else scales[0]})"
+
+
+# What is measured of a run: its regret or reward, or the part of it in the second half.
+Measure = Literal["all", "second half"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A cell with the figures that it has to reach.
+
+    Attributes:
+        name: of the row; rows that belong together begin alike.
+        cell: what runs.
+        mean: the mean is to be at most this (at least, where rewards count); None for no figure.
+        worst: so is the worst run.
+        stuck: the share of runs that may be stuck.
+        runs: how many are asked for.
+        measure: what is measured.
+    """
+
+    name: str
+    cell: Cell
+    mean: float | None = None
+    worst: float | None = None
+    stuck: float | None = None
+    runs: int = 20
+    measure: Measure = "all"
+
+
+_HUMPS = Cell("four_humps", "gp_ucb", 5000, options={"kernel": "RBF(length_scale=2.4)"})
+_UCB = {"choose": "ucb", "confidence_multiplier": 1.0}
+_UNEVEN = Cell("four_humps", "gp_ucb", 5000, given={"noise": "uneven"})
+_LINEAR = {"kernel": "DotProduct(sigma_0=1.0)"}
+_SET = Cell("linear_set", "gp_ucb", 20_000, options=_LINEAR)
+_BUMPS = {"kernel": BUMP_KERNEL, "public_points": ball_points().tolist()}
+_FIGURE_1 = Cell("bumps", "gp_ucb", 1024, "joint", 1.0, 0.1, options=_BUMPS)
+_SMOOTH = {"kernel": "RBF(length_scale=0.3)", "reward_noise": 0.25}
+_ROUGH = {"kernel": "Matern(length_scale=0.3, nu=2.5)", "reward_noise": 0.25}
+_GRID = Cell("kernel_grid", "released_thompson", 100_000, "joint", 1.0, 1e-5)
+_TWENTY = {"arms": 20}
+_HALF_LIFE = {"drift": 10_000.0}
+_HALF_OF_UNIFORM = 4139.0  # of the second half of 40,000 people
+
+
+def _local(problem: str, learner: str, people: int, epsilon: float, **given: Any) -> Cell:
+    return Cell(problem, learner, people, "local", epsilon, given=given)
+
+
+def _rows() -> Iterator[Target]:
+    yield Target("corner", Cell("corner", "partition", 100_000), 3000)
+    yield Target("waves", Cell("waves", "partition", 100_000), 5000)
+    wide, ten = _HUMPS, replace(_HUMPS, model="joint", epsilon=10.0)
+    yield Target("humps, wide kernel", wide, 180, stuck=0.02)
+    yield Target("humps, wide kernel", ten, 450, stuck=0.05)
+    yield Target("humps, usual kernel", replace(wide, options={}))
+    yield Target("humps, usual kernel", replace(ten, options={}))
+    yield Target("humps, matching", replace(ten, options={"choose": "matching"}))
+    yield Target("humps, ucb", replace(ten, options=_UCB))
+    yield Target("uneven humps", _UNEVEN, stuck=0.1)
+    for learner in ("local_kernel", "partition"):
+        yield Target("exponential", _local("exponential", learner, 80_000, 1.0), 900, 1600)
+    yield Target("one set", _SET, 100)
+    yield Target("one set", replace(_SET, model="joint", epsilon=1.0, delta=0.1), 272)
+    yield Target("one set", replace(_SET, model="joint", epsilon=0.2, delta=0.1), 565)
+    for learner in ("local_kernel", "partition"):
+        for options in ({}, _HALF_LIFE):
+            cell = replace(_local("rotation", learner, 40_000, 1.0), options=options)
+            name = "rotation, drift" if options else "rotation"
+            asked = _HALF_OF_UNIFORM if options else None
+            yield Target(name, cell, asked, measure="second half")
+    for epsilon, asked in ((4.0, 3500.0), (1.0, 6500.0)):
+        for learner in ("local_kernel", "partition"):
+            cell = _local("exponential", learner, 10_000, epsilon, arms=20)
+            yield Target("20 arms", cell, asked)
+    for epsilon, asked in ((1.0, 1000.0), (4.0, 400.0)):
+        for learner in ("local_kernel", "partition"):
+            yield Target("6 columns", _local("few_columns", learner, 10_000, epsilon), asked)
+    for learner in ("local_kernel", "partition"):
+        cell = _local("few_columns", learner, 10_000, 4.0, dimension=20)
+        yield Target("20 columns", cell)
+        # Uniform choice loses 6.79 a person.
+        yield Target("lognormal", _local("lognormal", learner, 20_000, 1.0), worst=135_800)
+    local = replace(_FIGURE_1, model="local", epsilon=10.0)
+    yield Target("local Figure 1", local, worst=250)
+    yield Target("Matern", replace(_GRID, given={"smoothness": "matern52"}, options=_ROUGH), 580)
+    yield Target(
+        "a million", _local("kernel_grid", "released_thompson", 1_000_000, 1.0), 9000, runs=10
+    )
+    for learner in ("local_kernel", "partition"):
+        faint = _local("faint_contexts", learner, 5000, 1.0)
+        # 2% of the reward of about 3,000 more than the better of the rows that ignore contexts.
+        yield Target("faint contexts", faint)
+        yield Target("faint contexts, ignored", replace(faint, hidden=True))
+    yield Target("paper: Figure 1", _FIGURE_1, 54)
+    yield Target("paper: Figure 1", replace(_FIGURE_1, epsilon=10.0), 23)
+    yield Target("paper: capri-regret", replace(_GRID, options=_SMOOTH), 435)
+    for epsilon, asked in ((1.0, 29_000.0), (2.0, 30_300.0), (4.0, 31_400.0)):
+        cell = _local("earnings", "local_kernel", 61_000, epsilon)
+        yield Target("paper: earnings", cell, asked, runs=10)
+
+
+TARGETS = tuple(_rows())

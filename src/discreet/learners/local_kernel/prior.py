@@ -1,0 +1,202 @@
+"""The prior of the arms' functions: which columns matter, how, and what arms have in common.
+
+2 f_k - 1 = phi(x)' theta_k, where theta_k = common + own_k, both with independent coordinates. So
+for every feature two numbers say what is believed:
+
+| array  | shape | meaning                                                             |
+|--------|-------|---------------------------------------------------------------------|
+| used   | (m,)  | the features that are used, of M                                    |
+| own    | (m,)  | variance of what an arm has for itself                              |
+| common | (m,)  | variance of what all arms share                                     |
+
+and the covariance of theta is own I + common 1 1' over arms, for each feature. Hyperparameters
+say what these variances are:
+
+* a length scale for each column (features.py), the longest of which says that it does not matter.
+  Of d columns about two are thought to matter, so functions of one column or of two are likely,
+  and what many columns do together hardly is;
+* the share of the variance that arms have in common, of their levels and of how they vary;
+* a scale of all variances.
+
+No single one is chosen. The covariance that is used is the mean over those which reports make
+likely (moment matching), so what may matter is asked about, by as much as it is likely to. Before
+there are reports it is the mean over all of them, which is a product over columns as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Annotated
+
+import numpy as np
+
+from discreet.codec import Range
+from discreet.learners.local_kernel.features import (
+    FLAT,
+    LEFT_OUT,
+    LENGTH_SCALES,
+    CosineFeatures,
+    column_matters,
+)
+from discreet.validation import FloatArray, IntArray
+
+SCALES = (1.0, 2.0)
+SHARES = (0.0, 0.8)
+FIRST_LENGTH_SCALE = 0.8
+# Hyperparameters less likely than the best by a factor e^6 are left out.
+_LOG_RATIO = 6.0
+# Log prior of the scale: - 1/4 log2(scale)^2.
+_SCALE_PENALTY = 0.25
+# The length scale that two columns get which are tried together.
+_TOGETHER = 0.4
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """Hyperparameters (see the module).
+
+    Attributes:
+        length_scales: of each column.
+        scale: of all prior variances.
+        level: the share of the variance of levels that arms have in common.
+        surface: the share of how functions vary that arms have in common.
+    """
+
+    length_scales: tuple[Annotated[float, Range(above=0.0)], ...]
+    scale: Annotated[float, Range(above=0.0)] = 1.0
+    level: Annotated[float, Range(0.0, 1.0)] = 0.0
+    surface: Annotated[float, Range(0.0, 1.0)] = 0.0
+
+    @classmethod
+    def first(cls, dimension: int) -> Smooth:
+        return cls((FIRST_LENGTH_SCALE,) * dimension)
+
+    def near(self) -> Iterator[Smooth]:
+        """Those that differ in one of the numbers, and those with one length scale for all
+        columns: where rewards depend on columns together, no single one seems to matter."""
+        for scale in SCALES:
+            yield replace(self, scale=scale)
+        for share in SHARES:
+            yield replace(self, level=share)
+            yield replace(self, surface=share)
+        for value in LENGTH_SCALES:
+            for column in range(len(self.length_scales)):
+                yield self.with_columns((column,), value)
+            yield replace(self, length_scales=(value,) * len(self.length_scales))
+
+    def pairs(self) -> Iterator[Smooth]:
+        """Those in which two columns matter that did not."""
+        flat = [column for column, value in enumerate(self.length_scales) if value >= FLAT]
+        for pair in combinations(flat, 2):
+            yield self.with_columns(pair, _TOGETHER)
+
+    def with_columns(self, columns: tuple[int, ...], value: float) -> Smooth:
+        """The same with another length scale of these columns."""
+        changed = [value if a in columns else old for a, old in enumerate(self.length_scales)]
+        return replace(self, length_scales=tuple(changed))
+
+    @property
+    def log_prior(self) -> float:
+        matters = column_matters(len(self.length_scales))
+        flat = sum(value >= FLAT for value in self.length_scales)
+        varying = len(self.length_scales) - flat
+        return float(
+            flat * math.log(1.0 - matters)
+            + varying * math.log(matters / (len(LENGTH_SCALES) - 1))
+            - _SCALE_PENALTY * math.log2(self.scale) ** 2
+        )
+
+    def variances(self, features: CosineFeatures) -> tuple[FloatArray, FloatArray]:
+        """(M,) own and (M,) common variances."""
+        variance = features.variances(self.length_scales, self.scale)
+        share = np.full(len(variance), self.surface)
+        share[0] = self.level
+        return (1.0 - share) * variance, share * variance
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Variances of the features that are used (see the module's table)."""
+
+    used: IntArray
+    own: FloatArray
+    common: FloatArray
+
+    @classmethod
+    def of(cls, own: FloatArray, common: FloatArray) -> Prior:
+        """From the variances of all features; those with less than 1e-4 of the whole are left
+        out."""
+        whole = own + common
+        used = np.flatnonzero(whole >= LEFT_OUT * whole.sum())
+        return cls(used, own[used], common[used])
+
+    def root_times(self, vectors: FloatArray, arms: int) -> FloatArray:
+        """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,).
+
+        Over arms, root(own I + common 1 1') = root(own) (I + c 1 1' / K) with
+        c = root(1 + K common / own) - 1.
+        """
+        parts = vectors.reshape(arms, len(self.used), -1)
+        deviation = np.sqrt(self.own)[:, None]
+        excess = (np.sqrt(1.0 + arms * self.common / self.own) - 1.0)[:, None]
+        scaled: FloatArray = deviation * (parts + excess * parts.mean(axis=0))
+        return scaled.reshape(vectors.shape)
+
+
+@dataclass(frozen=True)
+class Likely:
+    """Hyperparameters that the reports make likely.
+
+    Attributes:
+        best: the most likely; before there are reports, where to look first.
+        candidates: those with which the best is compared, itself among them; none before there are
+            reports.
+        weights: their probabilities.
+    """
+
+    best: Smooth
+    candidates: tuple[Smooth, ...] = ()
+    weights: tuple[Annotated[float, Range(above=0.0)], ...] = ()
+
+    def prior(self, features: CosineFeatures) -> Prior:
+        """The mean covariance."""
+        if not self.candidates:
+            variance, share = features.mean_variances(), float(np.mean(SHARES))
+            return Prior.of((1.0 - share) * variance, share * variance)
+        variances = [smooth.variances(features) for smooth in self.candidates]
+        own, common = (
+            np.average([pair[i] for pair in variances], axis=0, weights=self.weights)
+            for i in range(2)
+        )
+        return Prior.of(own, common)
+
+
+def likely(start: Smooth, evidence: Callable[[Smooth], float]) -> Likely:
+    """Climbs from `start`, one step at a time; keeps all it saw that are not much less likely
+    than the best.
+
+    Args:
+        evidence: log, up to what hyperparameters do not change.
+    """
+    known: dict[Smooth, float] = {}
+
+    def worth(smooth: Smooth) -> float:
+        if smooth not in known:
+            known[smooth] = evidence(smooth) + smooth.log_prior
+        return known[smooth]
+
+    best = start
+    while True:
+        top = max(best.near(), key=worth)
+        if worth(top) <= worth(best):
+            top = max(best.pairs(), key=worth, default=best)
+        if worth(top) <= worth(best):
+            break
+        best = top
+    ranked = sorted(known, key=worth, reverse=True)
+    kept = [smooth for smooth in ranked if worth(smooth) > worth(best) - _LOG_RATIO]
+    chances = np.exp([worth(smooth) - worth(best) for smooth in kept])
+    return Likely(best, tuple(kept), tuple((chances / chances.sum()).tolist()))

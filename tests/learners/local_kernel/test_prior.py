@@ -1,0 +1,222 @@
+"""Priors: what they are the mean of, and which of them reports make likely."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+
+from discreet.codec import from_json, to_json
+from discreet.learners.local_kernel.features import FLAT, LENGTH_SCALES, CosineFeatures
+from discreet.learners.local_kernel.posterior import KernelPosterior
+from discreet.learners.local_kernel.prior import (
+    SCALES,
+    SHARES,
+    Likely,
+    Prior,
+    Smooth,
+    likely,
+)
+from discreet.learners.sources import Information
+from discreet.problems.synthetic import ExponentialMeans, symmetric_means
+from discreet.validation import FloatArray
+
+FEATURES = CosineFeatures.of((None, None), 2)
+
+
+def evidence_of(features: CosineFeatures, information: Information) -> Callable[[Smooth], float]:
+    """The evidence of each prior."""
+
+    def evidence(smooth: Smooth) -> float:
+        prior = Prior.of(*smooth.variances(features))
+        return KernelPosterior.of(features, prior, information).evidence
+
+    return evidence
+
+
+def learnt(features: CosineFeatures, start: Smooth, information: Information) -> Likely:
+    return likely(start, evidence_of(features, information))
+
+
+def test_the_root_is_that_of_the_covariance() -> None:
+    rng = np.random.default_rng(0)
+    own, common = rng.random(5) + 0.1, rng.random(5)
+    prior = Prior(np.arange(5), own, common)
+    root = prior.root_times(np.eye(15), 3)
+    covariance = np.kron(np.eye(3), np.diag(own)) + np.kron(np.ones((3, 3)), np.diag(common))
+    assert np.allclose(root, root.T)
+    assert np.allclose(root @ root, covariance)
+    assert np.allclose(prior.root_times(np.arange(15.0), 3), root @ np.arange(15.0))
+
+
+def test_before_reports_it_is_the_mean_over_all_length_scales() -> None:
+    """Columns are independent, and each matters with the probability that two of d have."""
+    for dimension, matters in ((1, 0.9), (3, 2 / 3), (6, 1 / 3)):
+        features = CosineFeatures.of((None,) * dimension, 2)
+        weight = {value: 1.0 - matters if value == FLAT else matters / 3 for value in LENGTH_SCALES}
+        whole = np.zeros(len(features))
+        for length_scales in product(LENGTH_SCALES, repeat=dimension):
+            chance = math.prod(weight[value] for value in length_scales)
+            whole += chance * features.variances(length_scales, 1.0)
+        assert np.allclose(features.mean_variances(), whole, rtol=1e-9)
+        prior = Likely(Smooth.first(dimension)).prior(features)
+        share = np.mean(SHARES)
+        assert np.allclose(prior.own, (1.0 - share) * whole[prior.used])
+        assert np.allclose(prior.common, share * whole[prior.used])
+        exact = sum(math.log(weight[value]) for value in (0.2, *(FLAT,) * (dimension - 1)))
+        assert Smooth((0.2, *(FLAT,) * (dimension - 1))).log_prior == pytest.approx(exact)
+
+
+def test_the_prior_is_the_mean_over_what_is_likely() -> None:
+    pair = (Smooth((0.2, 3.2), 2.0, level=0.8), Smooth((0.4, 0.8), surface=0.8))
+    prior = Likely(pair[0], pair, (0.75, 0.25)).prior(FEATURES)
+    expected = [
+        0.75 * first + 0.25 * second
+        for first, second in zip(*(smooth.variances(FEATURES) for smooth in pair), strict=True)
+    ]
+    assert np.allclose(prior.own, expected[0][prior.used])
+    assert np.allclose(prior.common, expected[1][prior.used])
+
+
+def test_features_that_hardly_vary_are_left_out() -> None:
+    for smooth in (Smooth((0.2, 0.2)), Smooth((0.2, 3.2)), Smooth((3.2, 3.2), 2.0)):
+        prior = Prior.of(*smooth.variances(FEATURES))
+        used, variance = prior.used, prior.own + prior.common
+        everything = FEATURES.variances(smooth.length_scales, smooth.scale)
+        rest = np.delete(everything, used)
+        assert (variance >= 1e-4 * everything.sum()).all()
+        assert (rest < 1e-4 * everything.sum()).all()
+        assert used[0] == 0
+    assert len(used) < 20
+    counts = [
+        len(Prior.of(*Smooth((value, value)).variances(FEATURES)).used) for value in LENGTH_SCALES
+    ]
+    assert counts == sorted(counts, reverse=True)
+
+
+def informed(
+    values: FloatArray, contexts: FloatArray, features: CosineFeatures, weight: float
+) -> Information:
+    """J and b where 2 f - 1 of all arms was measured at these contexts, each `weight` times."""
+    phi = features(contexts)
+    count, arms = len(features), values.shape[1]
+    rng = np.random.default_rng(5)
+    noisy = values + rng.standard_normal(values.shape) / math.sqrt(weight)
+    precision = np.zeros((arms, count, arms, count))
+    for arm in range(arms):
+        precision[arm, :, arm] = weight * phi.T @ phi
+    weighted = weight * (phi.T @ noisy).T.ravel()
+    return Information(precision.reshape(arms * count, arms * count), weighted)
+
+
+def test_length_scales_are_learnt_for_each_axis() -> None:
+    """The exponential problem changes along the first column only."""
+    contexts = np.random.default_rng(6).random((300, 2))
+    features = CosineFeatures.of((None, None), 3)
+    sums = informed(2.0 * ExponentialMeans(3)(contexts) - 1.0, contexts, features, 10.0)
+    found = learnt(features, Smooth.first(2), sums)
+    assert found.best.length_scales[0] <= 0.4
+    assert found.best.length_scales[1] == 3.2
+
+
+@pytest.mark.parametrize("weight", [1.0, 2.0, 10.0])
+def test_both_axes_are_found_at_once(weight: float) -> None:
+    """In the symmetric problem no single column seems to matter, only both together."""
+    contexts = np.random.default_rng(7).random((300, 2))
+    sums = informed(2.0 * symmetric_means(contexts) - 1.0, contexts, FEATURES, weight)
+    for start in (Smooth.first(2), Smooth((3.2, 3.2)), Smooth((0.8, 3.2), 2.0)):
+        found = learnt(FEATURES, start, sums)
+        assert max(found.best.length_scales) <= 0.4
+
+
+@pytest.mark.parametrize("length_scales", [(0.2, 0.2), (0.2, 0.8), (0.8, 3.2), (0.4, 3.2)])
+def test_functions_drawn_from_a_prior_are_read_with_it(length_scales: tuple[float, float]) -> None:
+    """Ten arms, so that there is enough to go by; a neighbouring length scale is near enough."""
+    rng = np.random.default_rng(8)
+    features = CosineFeatures.of((None, None), 10)
+    variance = features.variances(length_scales, 1.0)
+    theta = rng.standard_normal((10, len(features))) * np.sqrt(variance)
+    contexts = rng.random((400, 2))
+    sums = informed(features(contexts) @ theta.T, contexts, features, 20.0)
+    found = learnt(features, Smooth.first(2), sums)
+    for axis in range(2):
+        place = LENGTH_SCALES.index(found.best.length_scales[axis])
+        assert abs(place - LENGTH_SCALES.index(length_scales[axis])) <= 1
+    evidence = evidence_of(features, sums)
+    truth = Smooth(length_scales)
+    assert evidence(found.best) + found.best.log_prior >= evidence(truth) + truth.log_prior
+
+
+def test_large_functions_have_a_large_scale() -> None:
+    contexts = np.random.default_rng(9).random((300, 2))
+    for size, scale in ((0.5, 1.0), (3.0, 2.0)):
+        values = size * np.stack([np.cos(np.pi * contexts[:, 0]), contexts[:, 1] - 0.5], axis=1)
+        found = learnt(FEATURES, Smooth.first(2), informed(values, contexts, FEATURES, 50.0))
+        assert found.best.scale == scale
+
+
+def random_sums(features: CosineFeatures = FEATURES) -> Information:
+    """40 measurements of nothing."""
+    rng = np.random.default_rng(0)
+    rows = 0.5 * rng.standard_normal((40, 2 * len(features)))
+    return Information(rows.T @ rows, rows.T @ rng.standard_normal(40))
+
+
+def test_what_is_likely_is_ranked_and_adds_up() -> None:
+    found = learnt(FEATURES, Smooth.first(2), random_sums())
+    assert sum(found.weights) == pytest.approx(1.0)
+    assert list(found.weights) == sorted(found.weights, reverse=True)
+    assert found.weights[-1] > found.weights[0] * math.exp(-6.0)
+    assert len(set(found.candidates)) == len(found.candidates)
+    assert found.best == found.candidates[0]
+    evidence = evidence_of(FEATURES, random_sums())
+    worth = [evidence(smooth) + smooth.log_prior for smooth in found.candidates[:2]]
+    assert math.log(found.weights[0] / found.weights[1]) == pytest.approx(worth[0] - worth[1])
+
+
+def test_few_of_many_columns_are_found_to_matter() -> None:
+    """The waves of the second of six columns, and those of two columns of which neither matters
+    alone."""
+    features = CosineFeatures.of((None,) * 6, 2)
+    contexts = np.random.default_rng(6).random((400, 6))
+    one = np.stack([np.sin(5.0 * contexts[:, 1]), np.cos(5.0 * contexts[:, 1])], axis=1)
+    both = 2.0 * symmetric_means(contexts[:, [4, 1]]) - 1.0
+    for values, matter in ((one, {1}), (both, {1, 4})):
+        found = learnt(features, Smooth((FLAT,) * 6), informed(values, contexts, features, 2.0))
+        assert {a for a, value in enumerate(found.best.length_scales) if value < FLAT} == matter
+
+
+def test_what_arms_have_in_common_is_learnt() -> None:
+    contexts = np.random.default_rng(11).random((300, 2))
+    features = CosineFeatures.of((None, None), 5)
+    waves = np.cos(np.pi * np.arange(1, 6) * contexts[:, :1])
+    for common, own in ((1.0, 0.1), (0.0, 1.0)):
+        values = common * np.sin(4.0 * contexts[:, :1]) - 0.5 + own * 0.7 * waves
+        found = learnt(features, Smooth.first(2), informed(values, contexts, features, 20.0))
+        assert found.best.level == 0.8
+        assert found.best.surface == (0.8 if common else 0.0)
+
+
+def test_neighbours() -> None:
+    near = set(Smooth((0.2, 3.2), 1.0).near())
+    for smooth in (
+        Smooth((0.8, 3.2)),
+        Smooth((0.2, 0.4)),
+        Smooth((0.4, 0.4)),
+        Smooth((0.2, 3.2), 2.0),
+        Smooth((0.2, 3.2), level=0.8),
+        Smooth((0.2, 3.2), surface=0.8),
+    ):
+        assert smooth in near
+    assert all(smooth.scale in SCALES for smooth in near)
+    assert list(Smooth((3.2, 0.2, 3.2)).pairs()) == [Smooth((0.4, 0.2, 0.4))]
+
+
+def test_likely_hyperparameters_round_trip() -> None:
+    found = learnt(FEATURES, Smooth.first(2), random_sums())
+    for each in (found, Likely(Smooth.first(2))):
+        assert from_json(json.loads(json.dumps(to_json(each))), Likely) == each

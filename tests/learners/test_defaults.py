@@ -1,0 +1,34 @@
+"""The usual learner: every declaration gets one that fits, with a reason."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from discreet.action_space import ArmPoints, DecisionSets, PublicBox, PublicSet
+from discreet.learners.defaults import Declared, usual_learner, usual_trust_model
+from discreet.learners.registry import learner_class
+
+SPACES = [2, 60, ArmPoints.of([0.0, 0.5, 1.0]), DecisionSets(5), PublicBox(), PublicSet.of([[0.1]])]
+
+
+@pytest.mark.parametrize(
+    ("space", "model", "columns", "people", "kernel"),
+    list(itertools.product(SPACES, ["local", "joint", "none"], [1, 20], [500, 10**6], [0, 1])),
+)
+def test_the_usual_learner_fits_what_was_declared(space, model, columns, people, kernel) -> None:
+    choice = usual_learner(Declared(model, space, columns, people, bool(kernel)))
+    kind = learner_class(choice.learner)
+    assert model in kind.trust_models
+    assert type(space) in kind.spaces
+    assert choice.reason
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_the_usual_trust_model_is_private(space) -> None:
+    model = usual_trust_model(space)
+    assert (
+        model in learner_class(usual_learner(Declared(model, space, 2, 100)).learner).trust_models
+    )
+    assert model == ("local" if isinstance(space, int | ArmPoints) else "joint")
