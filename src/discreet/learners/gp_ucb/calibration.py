@@ -211,6 +211,9 @@ class PosteriorBonus(_Shared):
     prior_variance: Annotated[float, Range(above=0.0)] = UNIFORM_VARIANCE
     smoothness: Annotated[float, Range(0.0)] = 0.0
 
+    def decision(self, public: bool) -> Decision:
+        return self.choose or "matching"
+
     def posterior(
         self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
     ) -> tuple[GaussianPosterior, float]:

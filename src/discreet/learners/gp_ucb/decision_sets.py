@@ -2,7 +2,8 @@
 
 The set is as private as the reward. Given is the point of the person's own set with the largest
 posterior mean plus a multiple of its deviation (Algorithm 1, line 8), or under Thompson sampling
-the best point of one theta that the ticket draws.
+the best point of one theta that the ticket draws; and where it pays, a ticket may ask its person to
+look at another point (`Looks`).
 
 **The row of a person** with features phi (||phi|| <= 1) and centred reward y (|y| <= b) is
 
@@ -33,13 +34,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from discreet.action_space import Candidates, DecisionSets, PublicSet
+from discreet.codec import Coded, Range
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.calibration import SYMMETRIC, KernelCalibration, RowWeights
 from discreet.learners.gp_ucb.policy import (
@@ -54,17 +56,32 @@ from discreet.learners.gp_ucb.policy import (
     exact_product,
     rounded,
 )
-from discreet.learners.gp_ucb.posterior import CENTRE, Evidence, GramAxes, NoisySums, gram_axes
+from discreet.learners.gp_ucb.posterior import (
+    CENTRE,
+    MOST_REWARD_VARIANCE,
+    Evidence,
+    GramAxes,
+    NoisySums,
+    gram_axes,
+)
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import Budget, NoiseSource
 from discreet.privacy.calibration import AdditiveNoise, in_unit_ball
 from discreet.privacy.noise import NO_NOISE
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
 
 # Candidates whose features are computed together: about 100 MB at 200 features.
 _AT_ONCE = 2**16
+# Of rewards about their mean, as in posterior.py.
+_LEAST_REWARD_VARIANCE = 1e-4
+# Of those who still come, the share whom a look is taken to help.
+_PROFIT = 0.3
+# At most this share of people look.
+_MOST_LOOKING = 0.8
+# A point more deviations behind the best one is not worth a look.
+_REACH = 3.0
 
 
 def row_size(features: int) -> int:
@@ -125,6 +142,98 @@ def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> Fl
 
 
 @dataclass(frozen=True, eq=False)
+class Looks(Coded):
+    """What a look at a point is worth to those who still come; public.
+
+    In a person's own set x* is the best point by the mean, gap(x) = m(x*) - m(x) and s(x) the
+    deviation of f(x) - f(x*). If N people look at x, that difference is measured with variance
+
+        v_N = (rho^2 + 2 s_o^2) / N + 2 s_u^2 / N^2
+
+    (s_u^2: noise on the sum of y phi; s_o^2: noise that each person puts on their own; twice,
+    because the Gram matrix has as much). What is believed of it moves by q = s^2 / sqrt(s^2 + v_N),
+    and `later` people gain
+
+        later q (h(z) - h(z + room / q)),   z = gap / q,   h(z) = E max(Z - z, 0), Z ~ N(0, 1),
+
+    as rewards end `room` above m(x*) (knowledge gradient: Frazier, Powell and Dayanik 2008). The
+    price is N gap(x). The point and the N with the largest gain less price are looked at, if that
+    is positive, by N of as many people as came so far. `later` is three in ten of those who still
+    come: where sets differ, others lack the point, or are led to its like by their own sets.
+
+    Attributes:
+        came: how many people came so far.
+        remaining: how many still come.
+        reward_variance: rho^2.
+        release_variance: s_u^2.
+        own_variance: s_o^2.
+    """
+
+    came: Annotated[int, Range(1)]
+    remaining: Annotated[int, Range(0)]
+    reward_variance: Annotated[float, Range(above=0.0)]
+    release_variance: Annotated[float, Range(0.0)]
+    own_variance: Annotated[float, Range(0.0)]
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """(k,) the numbers N that are compared: 1, 4, 16, .. up to half of those to come."""
+        most = max(self.remaining // 2, 1)
+        return np.asarray(4.0 ** np.arange((most.bit_length() + 1) // 2))
+
+    def net(self, gap: FloatArray, spread: FloatArray, room: FloatArray) -> FloatArray:
+        """(p, k) gain less price of `counts` people, from gap, s and room of p points (p,)."""
+        counts = self.counts
+        noise = (self.reward_variance + 2.0 * self.own_variance) / counts
+        noise = noise + 2.0 * self.release_variance / counts**2
+        variance, gap = spread[:, None] ** 2, gap[:, None]
+        moved = np.maximum(variance / np.sqrt(variance + noise), 1e-300)
+        z = gap / moved
+        gain = moved * (_excess(z) - _excess(z + room[:, None] / moved))
+        net: FloatArray = _PROFIT * self.remaining * np.maximum(gain, 0.0) - counts * gap
+        return net
+
+    def choose(
+        self, mean: FloatArray, root: FloatArray, room: FloatArray
+    ) -> tuple[IntArray, FloatArray]:
+        """Which point of each set is most worth a look, and who looks.
+
+        Args:
+            mean: (n, c) posterior means of the candidates; -inf for those that a set lacks.
+            root: (n, c, r) a root of their posterior covariance.
+            room: (n,) how far rewards reach above the best mean.
+
+        Returns:
+            (n,) places in the sets, and (n,) the probabilities with which they are looked at.
+        """
+        rows, best = np.arange(len(mean)), mean.argmax(axis=1)
+        gap = mean[rows, best][:, None] - mean
+        own = np.einsum("ncr,ncr->nc", root, root)
+        shared = np.einsum("ncr,nr->nc", root, root[rows, best])
+        spread = np.sqrt(np.maximum(own - 2.0 * shared + own[rows, best][:, None], 0.0))
+        # Beyond so many deviations h(z) is too small for any number of people; NaN is no point.
+        people, places = np.nonzero(
+            (gap < _REACH * spread) & (np.arange(mean.shape[1]) != best[:, None])
+        )
+        net = self.net(gap[people, places], spread[people, places], np.maximum(room, 0.0)[people])
+        number = net.argmax(axis=1) if len(net) else np.zeros(0, dtype=np.int64)
+        value = np.zeros(mean.shape)
+        wanted = np.zeros(mean.shape)
+        value[people, places] = net[np.arange(len(net)), number]
+        wanted[people, places] = self.counts[number]
+        challenger = value.argmax(axis=1)
+        looking = np.where(value[rows, challenger] > 0.0, wanted[rows, challenger], 0.0)
+        share: FloatArray = np.minimum(looking / self.came, _MOST_LOOKING)
+        return challenger, share
+
+
+def _excess(z: FloatArray) -> FloatArray:
+    """E max(Z - z, 0) of a standard normal Z."""
+    excess: FloatArray = np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi) - z * ndtr(-z)
+    return excess
+
+
+@dataclass(frozen=True, eq=False)
 class SetPolicy(GPPolicy):
     """Chooses from each person's own decision set.
 
@@ -133,6 +242,7 @@ class SetPolicy(GPPolicy):
             spread under Thompson sampling.
         thompson: whether theta is drawn from the posterior by each ticket. Propensities are NaN
             then, because they have no closed form.
+        looks: what looks at other points are worth; None where nobody looks.
         weights: of a private report's parts.
     """
 
@@ -144,6 +254,7 @@ class SetPolicy(GPPolicy):
 
     confidence: float
     thompson: bool
+    looks: Looks | None
     weights: RowWeights
 
     def __post_init__(self) -> None:
@@ -161,13 +272,10 @@ class SetPolicy(GPPolicy):
 
     def scores(self, phi: FloatArray, tickets: TicketArray) -> FloatArray:
         """(n, c) what is maximised, from features (n, c, m) divided by their norm."""
-        n, c, m = phi.shape
         model = self.model
         if not self.thompson:
-            flat = phi.reshape(n * c, m)
-            spread = np.sqrt(np.sum((model.root[0] + flat @ model.root[1:]) ** 2, axis=1))
-            score = model.mean[0] + flat @ model.mean[1:] + self.confidence * spread
-            best: FloatArray = score.reshape(n, c)
+            mean, root = self._believed(phi)
+            best: FloatArray = mean + self.confidence * np.sqrt(np.sum(root**2, axis=2))
             return best
         draws = public_uniforms(
             self.public_seed, self.version, tickets[:, None], np.arange(model.root.shape[1])
@@ -176,6 +284,14 @@ class SetPolicy(GPPolicy):
         theta = model.mean + self.confidence * normal @ model.root.T
         perturbed: FloatArray = theta[:, :1] + np.einsum("ncm,nm->nc", phi, theta[:, 1:])
         return perturbed
+
+    def _believed(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(n, c) means less 1/2, and (n, c, r) a root of the covariance, of features (n, c, m)."""
+        n, c, m = phi.shape
+        flat, model = phi.reshape(n * c, m), self.model
+        mean = model.mean[0] + flat @ model.mean[1:]
+        root = model.root[0] + flat @ model.root[1:]
+        return mean.reshape(n, c), root.reshape(n, c, -1)
 
     def _features(self, points: FloatArray) -> FloatArray:
         """(n, m) features. Points that a finite map lacks are refused, but not under local privacy,
@@ -189,17 +305,37 @@ class SetPolicy(GPPolicy):
 
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         arms = np.empty(len(people), dtype=np.int64)
+        odds = np.full(len(people), np.nan if self.thompson else 1.0)
         width = people.points.shape[1]
         most = max(1, _AT_ONCE // width)
         for start in range(0, len(people), most):
             some = slice(start, start + most)
-            points = people.points[some]
+            points, present = people.points[some], people.present[some]
             phi = self._features(points.reshape(-1, points.shape[2]))
+            phi = phi.reshape(len(points), width, -1)
             with np.errstate(all="ignore"):
-                scores = self.scores(phi.reshape(len(points), width, -1), tickets[some])
-            arms[some] = np.where(people.present[some], scores, -np.inf).argmax(axis=1)
-        odds = np.full(len(people), np.nan if self.thompson else 1.0)
+                if self.looks is None:
+                    scores = self.scores(phi, tickets[some])
+                    arms[some] = np.where(present, scores, -np.inf).argmax(axis=1)
+                else:
+                    arms[some], odds[some] = self._look(self.looks, phi, present, tickets[some])
         return arms, odds
+
+    def _look(
+        self, looks: Looks, phi: FloatArray, present: BoolArray, tickets: TicketArray
+    ) -> tuple[IntArray, FloatArray]:
+        """(n,) places and propensities, of features (n, c, m), where some people look."""
+        mean, root = self._believed(phi)
+        mean = np.where(present, mean, -np.inf)
+        usual = (mean + self.confidence * np.sqrt(np.sum(root**2, axis=2))).argmax(axis=1)
+        challenger, share = looks.choose(mean, root, 1.0 - CENTRE - mean.max(axis=1))
+        draws = public_uniforms(
+            self.public_seed, self.version, tickets, np.zeros(len(tickets), dtype=np.int64)
+        )
+        looking = draws < share
+        odds = np.where(looking, share, 1.0 - share)
+        odds[challenger == usual] = 1.0
+        return np.where(looking, challenger, usual), odds
 
     def _report(
         self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
@@ -299,15 +435,37 @@ class OwnSets(Mode):
             totals.scale,
         )
         gram = symmetric(parts[:triangle], count)
-        theta, confidence = self.calibration.posterior(gram, parts[triangle:], sums, self.axes)
+        seen = parts[triangle:]
+        theta, confidence = self.calibration.posterior(gram, seen, sums, self.axes)
         mean = np.concatenate([[self.weights.centre - CENTRE], theta.mean])
         root = np.vstack([np.zeros(theta.root.shape[1]), theta.root])
+        decision, looks = self.calibration.decision(False), None
+        if decision == "matching" and totals.came > 0:
+            explained = float(2.0 * theta.mean @ seen - theta.mean @ gram @ theta.mean)
+            own = self.local.variance / self.weights.rewards**2 if self.local else 0.0
+            looks = Looks(
+                came=totals.came,
+                remaining=ahead.remaining,
+                reward_variance=_left_over(sums, explained),
+                release_variance=0.0 if self.local else sums.reward_variance,
+                own_variance=own,
+            )
         return SetPolicy(
             **self.header(header, mean, root),
             confidence=confidence,
-            thompson=self.calibration.decision(False) == "thompson",
+            thompson=decision == "thompson",
+            looks=looks,
             weights=self.weights,
         )
+
+
+def _left_over(sums: NoisySums, explained: float) -> float:
+    """rho^2, from what a fit leaves of sum y^2; few people tell little, so one more of the largest
+    variance is counted among them."""
+    if sums.squares is None or sums.people <= 0.0:
+        return MOST_REWARD_VARIANCE
+    left = sums.squares - explained + math.sqrt(sums.squares_variance) + MOST_REWARD_VARIANCE
+    return min(max(left / (sums.people + 1.0), _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
 
 
 @lru_cache(maxsize=16)
