@@ -361,6 +361,25 @@ class TestFailures:
             made.policy()
         assert len(spy.given) == drawn
 
+    @every_space
+    def test_a_release_that_was_half_noted_is_never_used(self, space: Any, tmp_path: Path) -> None:
+        """Fault once found: its people counted as released, and what they had been asked was
+        forgotten; a file of it was read."""
+        spy, people = Spy(1), People(PEOPLE, 5)
+        made = joint(space, spy)
+        serve(made, people, 40)
+        made.update(observe(made, people, made.people, made.people + made.batch_size))
+        with breaking(made._design, "release", MemoryError("told to stop")):
+            made.policy()
+        drawn = len(spy.given)
+        made.update(observe(made, people, made.people, PEOPLE))
+        with pytest.raises(InvalidInput, match="interrupted"):
+            made.policy()
+        assert len(spy.given) == drawn
+        save(made, tmp_path / "learner")
+        with pytest.raises(InvalidInput, match="must agree"):
+            load(tmp_path / "learner", spy)
+
     def test_threads_that_ask_at_once_share_one_draw(self) -> None:
         """Fault once found: every thread drew noise of its own for the same people."""
 

@@ -353,6 +353,8 @@ def test_separate_epochs_are_released_once_and_alone() -> None:
     """C is the identity, so one person is in one released vector, with all of the budget."""
     mechanism = SeparateEpochs(1.5, first=4, horizon=20)
     stream = LinearStream(mechanism)
+    with pytest.raises(InvalidInput, match="people was '3'"):
+        stream.release(np.zeros(3), "3")  # type: ignore[arg-type]
     rows = np.random.default_rng(0).normal(size=(6, 3))
     held, ends = mechanism.start()[0], []
     for row in rows:
