@@ -449,6 +449,19 @@ class TestFailures:
         refuses(more_noise)
         refuses(unreleased)
 
+    @every_space
+    def test_sums_older_than_what_was_released_are_refused(self, space: Any) -> None:
+        """Fault once found: such a file was read, and the next release was of what came, less the
+        rows of people who had been released, under new noise: their second release."""
+        made, people = joint(space, SimulatedNoise(0)), People(PEOPLE, 5)
+        serve(made, people, 40)
+        older = made.secret_fields()
+        serve(made, people, 100)
+        assert made._released.reports > older["target"]["sums"]["reports"]
+        fields = {**made.secret_fields(), "target": older["target"]}
+        with pytest.raises(InvalidInput, match="40 reported"):
+            joint(space, SimulatedNoise(0)).restore_fields(fields)
+
     @pytest.mark.parametrize("drift", [None, 40.0])
     def test_damaged_saves_on_public_points_are_refused(self, drift: float | None) -> None:
         """Fault once found: these were read, and reports or policies failed later."""
