@@ -327,8 +327,10 @@ class SetPolicy(GPPolicy):
     ) -> tuple[IntArray, FloatArray]:
         """(n,) places and propensities, of features (n, c, m), where some people look."""
         mean, root = self._believed(phi)
+        scores = mean + self.confidence * np.sqrt(np.sum(root**2, axis=2))
+        # Not before: deviations that overflow would make points that a set lacks the best.
+        usual = np.where(present, scores, -np.inf).argmax(axis=1)
         mean = np.where(present, mean, -np.inf)
-        usual = (mean + self.confidence * np.sqrt(np.sum(root**2, axis=2))).argmax(axis=1)
         challenger, share = looks.choose(mean, root, 1.0 - CENTRE - mean.max(axis=1))
         draws = public_uniforms(
             self.public_seed, self.version, tickets, np.zeros(len(tickets), dtype=np.int64)
