@@ -18,7 +18,7 @@ from discreet.audit.runner import all_checks, checks_named
 from discreet.outsourcing.answers import AnswerNoise
 from discreet.privacy import guarantee
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
-from discreet.privacy.prefix_sums import MECHANISMS, BinaryTree, Honaker
+from discreet.privacy.prefix_sums import MECHANISMS, BinaryTree, Honaker, SeparateEpochs
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import VectorReport
 from discreet.validation import InvalidInput
@@ -186,7 +186,7 @@ def test_names() -> None:
     kinds = ("mechanisms", "learners", "specimens")
     assert sum(len(checks_named(kind)) for kind in kinds) == len(everything)
     assert {check.name for check in checks_named("prefix_sums")} == {
-        f"prefix_sums, {name}" for name in MECHANISMS
+        f"prefix_sums, {name}" for name in (*MECHANISMS, SeparateEpochs.name)
     }
     assert [check.name for check in checks_named("usca, joint")] == ["usca, joint"]
     with pytest.raises(InvalidInput, match=r"'nobody'.*study file.*gp_ucb"):

@@ -49,6 +49,7 @@ from discreet.privacy.prefix_sums import (
     Independent,
     PrefixMechanism,
     PrivateStream,
+    SeparateEpochs,
     SquareRootToeplitz,
 )
 from discreet.validation import FloatArray
@@ -76,6 +77,7 @@ def stream_designs() -> Iterator[Design]:
         lambda rows: Doubling(first_rows=4),
         lambda rows: GeometricEpochs(1.5, horizon=rows),
         lambda rows: FadingEpochs(float(rows)),
+        lambda rows: SeparateEpochs(1.5, horizon=rows),
     ):
         yield stream_design(make(_ROWS), make(_LONG))
 

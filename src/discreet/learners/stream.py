@@ -115,11 +115,12 @@ class Stream(Generic[P, S]):
 
     def check_released(self, released: int) -> None:
         """Refuse a saved state in which somebody would be released a second time, and promised
-        nothing of it: whoever had reported when the last policy was published was released."""
-        if released < self.published_at:
+        nothing of it: whoever had reported when the last policy was published was released, and
+        nobody was who is not in the sums, from which those released are taken."""
+        if not self.published_at <= released <= self.people:
             raise InvalidInput(
                 f"{self.title} released {released} people, but published its last policy from "
-                f"{self.published_at}; load a file as save() wrote it."
+                f"{self.published_at}, and {self.people} reported; load a file as save() wrote it."
             )
 
     def saved(self) -> dict[str, Any]:

@@ -48,6 +48,7 @@ def learner(
     horizon: int | None = None,
     kernel: str = KERNEL,
     identity: str | None = "gp",
+    drift: float | None = None,
     **options: Any,
 ) -> GPUCB:
     """A learner with few features."""
@@ -64,6 +65,7 @@ def learner(
         public_seed=3,
         identity=identity,
         noise=noise,
+        drift=drift,
         calibration=KernelCalibration.taken_from(options),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ PEOPLE = 120
 STREAMS = {
     "epochs": {"growth": 1.3},
     "epochs, no horizon": {"growth": 1.3, "horizon": None},
+    "fading epochs": {"drift": 40.0},
     "toeplitz": {"mechanism_name": "buffered_toeplitz", "every": 10},
     "tree": {"mechanism_name": "binary_tree", "every": 10},
     "honaker, no horizon": {"mechanism_name": "honaker", "every": 7, "horizon": None},
@@ -292,6 +294,27 @@ class TestFailures:
         given = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
         assert np.allclose(given.sum(axis=0), made.mode.row(made._sums.row), rtol=1e-9)
 
+    @pytest.mark.parametrize("reloaded", [False, True])
+    def test_what_a_release_says_is_noted_later_if_that_failed(
+        self, reloaded: bool, tmp_path: Path
+    ) -> None:
+        """Fault once found: people whose release was drawn were left out of what is believed."""
+        spy, people = Spy(1), People(PEOPLE, 5)
+        made = joint(SPACES["set"], spy)
+        serve(made, people, 40)
+        made.update(observe(made, people, made.people, made.people + made.batch_size))
+        with breaking(made.mode, "evidence", np.linalg.LinAlgError("not positive definite")):
+            made.policy()
+        drawn, missing = len(spy.given), made._counts[-1]
+        if reloaded:
+            save(made, tmp_path / "learner")
+            made = load(tmp_path / "learner", spy)
+        assert made._evidence.came == made._released.reports - missing
+        made.update(observe(made, people, made.people, made.people + made.batch_size))
+        made.policy()
+        assert len(spy.given) == drawn + 1
+        assert made._evidence.came == made._released.reports == sum(made._counts)
+
     def test_the_last_policy_can_be_made_again_from_what_was_released(self) -> None:
         """Fault once found: after a failure at the horizon, `policy` could never succeed again."""
         spy, people = Spy(1), People(PEOPLE, 5)
@@ -337,6 +360,25 @@ class TestFailures:
         with pytest.raises(InvalidInput, match="interrupted"):
             made.policy()
         assert len(spy.given) == drawn
+
+    @every_space
+    def test_a_release_that_was_half_noted_is_never_used(self, space: Any, tmp_path: Path) -> None:
+        """Fault once found: its people counted as released, and what they had been asked was
+        forgotten; a file of it was read."""
+        spy, people = Spy(1), People(PEOPLE, 5)
+        made = joint(space, spy)
+        serve(made, people, 40)
+        made.update(observe(made, people, made.people, made.people + made.batch_size))
+        with breaking(made._design, "release", MemoryError("told to stop")):
+            made.policy()
+        drawn = len(spy.given)
+        made.update(observe(made, people, made.people, PEOPLE))
+        with pytest.raises(InvalidInput, match="interrupted"):
+            made.policy()
+        assert len(spy.given) == drawn
+        save(made, tmp_path / "learner")
+        with pytest.raises(InvalidInput, match="must agree"):
+            load(tmp_path / "learner", spy)
 
     def test_threads_that_ask_at_once_share_one_draw(self) -> None:
         """Fault once found: every thread drew noise of its own for the same people."""
@@ -406,6 +448,53 @@ class TestFailures:
 
         refuses(more_noise)
         refuses(unreleased)
+
+    @every_space
+    def test_sums_older_than_what_was_released_are_refused(self, space: Any) -> None:
+        """Fault once found: such a file was read, and the next release was of what came, less the
+        rows of people who had been released, under new noise: their second release."""
+        made, people = joint(space, SimulatedNoise(0)), People(PEOPLE, 5)
+        serve(made, people, 40)
+        older = made.secret_fields()
+        serve(made, people, 100)
+        assert made._released.reports > older["target"]["sums"]["reports"]
+        fields = {**made.secret_fields(), "target": older["target"]}
+        with pytest.raises(InvalidInput, match="40 reported"):
+            joint(space, SimulatedNoise(0)).restore_fields(fields)
+
+    @pytest.mark.parametrize("drift", [None, 40.0])
+    def test_damaged_saves_on_public_points_are_refused(self, drift: float | None) -> None:
+        """Fault once found: these were read, and reports or policies failed later."""
+        made = joint(SPACES["set"], SimulatedNoise(0), drift=drift)
+        serve(made, People(60, 5))
+        nothing = joint(SPACES["set"], SimulatedNoise(0), drift=drift).secret_fields()["own"]
+
+        def refuses(change: Any) -> None:
+            fields = json.loads(json.dumps(made.secret_fields()))
+            change(fields)
+            with pytest.raises(InvalidInput):
+                joint(SPACES["set"], SimulatedNoise(0), drift=drift).restore_fields(fields)
+
+        def more_of(fields: dict[str, Any], name: str, axis: int) -> None:
+            policy = fields["target"]["policies"][-1]
+            wide = [np.array(policy[name])] * 60
+            policy[name] = np.concatenate(wide, axis=axis).tolist()
+
+        def more_points(fields: dict[str, Any]) -> None:
+            group = fields["target"]["policies"][-1]["groups"][0]
+            group.update(grid=group["grid"] * 2, offers=[each / 2 for each in group["offers"] * 2])
+
+        def less_evidence(fields: dict[str, Any]) -> None:
+            known, few = fields["own"]["evidence"], [[0.0]]
+            known.update(information=few, spread=few, projected=[0.0])
+
+        refuses(lambda fields: more_of(fields, "measured", 0))
+        refuses(lambda fields: more_of(fields, "measured", 1))
+        refuses(more_points)
+        refuses(less_evidence)
+        refuses(lambda fields: fields["own"]["evidence"].update(came=5))
+        refuses(lambda fields: fields["own"].update(design=nothing["design"]))
+        refuses(lambda fields: fields["own"]["counts"].append(fields["own"]["counts"].pop() - 1))
 
 
 class TestWhatIsRefused:

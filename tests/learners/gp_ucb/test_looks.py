@@ -102,6 +102,19 @@ class TestPolicy:
                 seen += odds[given][0] < 1.0
         assert seen > 0
 
+    @pytest.mark.parametrize("scale", [0.0, 1.0, 1e160, 1e300])
+    def test_nobody_is_given_a_point_that_their_set_lacks(self, scale: float) -> None:
+        """Fault once found: a policy whose deviations overflow chose places that are not there."""
+        policy = serve(learner(horizon=400), People(60, 4))[-1]
+        assert isinstance(policy, SetPolicy)
+        assert policy.looks is not None
+        model = replace(policy.model, root=scale * policy.model.root)
+        rng = np.random.default_rng(5)
+        contexts = [rng.random((size, 2)) for size in (1, 2, 3, 4)] * 20
+        actions, odds = replace(policy, model=model).act(contexts, rng)
+        assert np.all(actions.arms < [len(own) for own in contexts])
+        assert np.all((odds > 0.0) & (odds <= 1.0))
+
     @pytest.mark.parametrize("choose", ["ucb", "thompson"])
     def test_rules_that_are_asked_for_do_not_look(self, choose: str) -> None:
         policy = serve(learner(horizon=60, choose=choose), People(60, 4))[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -10,7 +12,7 @@ from discreet.domain import Box
 from discreet.experiments import Setting, simulate
 from discreet.kernels import kernel_from_text
 from discreet.learners.gp_ucb.learner import finest_map
-from discreet.learners.gp_ucb.policy import RESOLUTION
+from discreet.learners.gp_ucb.policy import RESOLUTION, rounded
 from discreet.learners.gp_ucb.posterior import (
     SCALE_PRIOR,
     UNIFORM_VARIANCE,
@@ -19,8 +21,10 @@ from discreet.learners.gp_ucb.posterior import (
     scaled_posterior,
 )
 from discreet.learners.gp_ucb.public_points import PRIOR_LEVELS, questions, sent
-from discreet.privacy import Joint, NonPrivate
+from discreet.privacy import Joint, Local, NonPrivate
 from discreet.problems.functions import FunctionProblem
+
+from .cases import SPACES, People, learner, serve
 
 P, REWARD, NOISE = 5, 0.09, 0.5
 BOX = Box((0.0, -5.0), (10.0, 5.0))
@@ -126,6 +130,43 @@ def test_no_other_questions_of_the_same_length_tell_more() -> None:
             assert told(other, wide, moments, people) <= most + 1e-6
     few, many = (questions(moments, wide, people, NOISE).shape[1] for people in (1.0, 1e4))
     assert few < many
+
+
+@pytest.mark.parametrize("scale", [1e-320, 7e-300, 1e-162, 1e-12, 1.0, 1e12, 1e200, 1e308])
+def test_whatever_is_asked_one_reward_moves_the_row_by_no_more_than_was_paid_for(
+    scale: float,
+) -> None:
+    """Fault once found: squares of very small questions are 0, and were divided by 1e-300."""
+    mode = learner(SPACES["box"]).mode
+    rng = np.random.default_rng(3)
+    psi = mode.grid.psi(np.arange(0, len(mode.grid.groups[0].grid), 40)[:, None])
+    asked = scale * rng.uniform(-1.0, 1.0, size=(mode.grid.size, 7))
+    s = sent(psi, asked) / RESOLUTION
+    assert np.linalg.norm(s, axis=1).max() <= mode.sensitivity
+    longest = s[np.linalg.norm(s, axis=1).argmax()]
+    y = rounded(np.linspace(-0.5, 0.5, 41)) / RESOLUTION
+    counted = RESOLUTION**2 * np.column_stack([y[:, None] * longest, y**2])
+    rows = np.array([mode.row(row) for row in counted])
+    moved = np.linalg.norm(rows[:, None] - rows, axis=2)
+    assert 0.0 < moved.max() <= mode.sensitivity or not longest.any()
+
+
+def test_questions_that_drown_are_asked_all_the_same() -> None:
+    """Fault once found: nothing was asked, and the policy failed, where noise is far above all."""
+    rng = np.random.default_rng(2)
+    wide = np.diag(rng.uniform(0.5, 1.0, size=P))
+    for noise in (1e3, 1e15, 1e25, 1e300):
+        asked = questions(np.eye(P), 1e-3 * wide, 1.0, noise)
+        assert np.isfinite(asked).all()
+        assert asked.any()
+        assert np.isfinite(sent(np.eye(P), asked)).all()
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
+@pytest.mark.parametrize("budget", [Local(1.0, 1e-5), NonPrivate()])
+def test_a_horizon_beyond_all_numbers_is_as_none(space: Any, budget: Any) -> None:
+    made = learner(space, budget, horizon=10**400)
+    assert len(serve(made, People(20, 1))) > 2
 
 
 def test_an_epoch_at_one_point_tells_its_value() -> None:

@@ -337,10 +337,24 @@ def test_bad_settings_are_refused(make: object) -> None:
         make()
 
 
+@pytest.mark.parametrize("mechanism", [FadingEpochs(20.0), GeometricEpochs(2.0)])
+def test_saved_epochs_that_do_not_add_up_are_refused(mechanism: PrefixMechanism) -> None:
+    stream = LinearStream(mechanism)
+    for _ in range(3):
+        stream.release(np.ones(2), stream.due - stream.people)
+    for numbers in ([0.0, 0.0, float(stream.people)], [1.0, 1.0, 1.0]):
+        saved = stream.to_fields()
+        saved["public"]["numbers"] = numbers
+        with pytest.raises(InvalidInput, match="add up"):
+            LinearStream(mechanism).restore(saved)
+
+
 def test_separate_epochs_are_released_once_and_alone() -> None:
     """C is the identity, so one person is in one released vector, with all of the budget."""
     mechanism = SeparateEpochs(1.5, first=4, horizon=20)
     stream = LinearStream(mechanism)
+    with pytest.raises(InvalidInput, match="people was '3'"):
+        stream.release(np.zeros(3), "3")  # type: ignore[arg-type]
     rows = np.random.default_rng(0).normal(size=(6, 3))
     held, ends = mechanism.start()[0], []
     for row in rows:

@@ -70,6 +70,7 @@ from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import Budget, NoiseSource
 from discreet.privacy.calibration import AdditiveNoise, in_unit_ball
 from discreet.privacy.noise import NO_NOISE
+from discreet.privacy.prefix_sums.system import MOST_PEOPLE as MOST_COUNTED
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
 
 # Candidates whose features are computed together: about 100 MB at 200 features.
@@ -169,8 +170,8 @@ class Looks(Coded):
         own_variance: s_o^2.
     """
 
-    came: Annotated[int, Range(1)]
-    remaining: Annotated[int, Range(0)]
+    came: Annotated[int, Range(1, MOST_COUNTED)]
+    remaining: Annotated[int, Range(0, MOST_COUNTED)]
     reward_variance: Annotated[float, Range(above=0.0)]
     release_variance: Annotated[float, Range(0.0)]
     own_variance: Annotated[float, Range(0.0)]
@@ -326,8 +327,10 @@ class SetPolicy(GPPolicy):
     ) -> tuple[IntArray, FloatArray]:
         """(n,) places and propensities, of features (n, c, m), where some people look."""
         mean, root = self._believed(phi)
+        scores = mean + self.confidence * np.sqrt(np.sum(root**2, axis=2))
+        # Not before: deviations that overflow would make points that a set lacks the best.
+        usual = np.where(present, scores, -np.inf).argmax(axis=1)
         mean = np.where(present, mean, -np.inf)
-        usual = (mean + self.confidence * np.sqrt(np.sum(root**2, axis=2))).argmax(axis=1)
         challenger, share = looks.choose(mean, root, 1.0 - CENTRE - mean.max(axis=1))
         draws = public_uniforms(
             self.public_seed, self.version, tickets, np.zeros(len(tickets), dtype=np.int64)

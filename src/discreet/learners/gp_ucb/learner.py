@@ -69,6 +69,7 @@ from discreet.privacy.prefix_sums import (
     PrivateStream,
     SeparateEpochs,
 )
+from discreet.privacy.prefix_sums.system import MOST_PEOPLE as MOST_COUNTED
 from discreet.validation import InvalidInput, positive_number
 
 # Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
@@ -290,7 +291,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             next_update = self.calibration.next_update(came, self._alone)
             end, noise = came + longest(self.drift, next_update - came), 0.0
         remaining = max(came, 1) if self.horizon is None else max(self.horizon - came, 0)
-        remaining = longest(self.drift, remaining, 1.0 / math.log(2.0))
+        remaining = longest(self.drift, min(remaining, MOST_COUNTED), 1.0 / math.log(2.0))
         if self.horizon is not None:
             end = min(end, self.horizon)
         return Ahead(max(end - came, 1), remaining, noise, self._separate)
@@ -313,11 +314,12 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         """
         new = self.people - self._released.reports
         assert self._design is not None
-        if stream.people != self._released.reports:
+        if not stream.people == self._design.people == self._released.reports:
             raise InvalidInput(
                 "a release was interrupted, and its people must not be released again; load the "
                 "learner as it was saved after the last policy that anyone has seen."
             )
+        self._hear(stream)
         if new:
             row = self.mode.row(self._sums.row - self._released.row)
             design = self._sums.design - self._released.design
@@ -326,9 +328,14 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             self._counts = (*self._counts, new)
             # The design is public: the same weights, without noise.
             self._design.release(design, new)
-            if self._separate:
-                self._evidence = self.mode.evidence(self._evidence, self._latest(stream, new))
+            self._hear(stream)
         return self._latest(stream, self.people)
+
+    def _hear(self, stream: LinearStream) -> None:
+        """Note what the last release says, once; later, if that failed when it was made."""
+        if self._separate and self._evidence.came < self._released.reports:
+            last = self._latest(stream, self._counts[-1])
+            self._evidence = self.mode.evidence(self._evidence, last)
 
     def _latest(self, stream: LinearStream, came: int) -> ReleasedSums:
         """What the stream says now, of so many people."""
@@ -388,7 +395,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         return {**super()._state(), **streams}
 
     def _facts_of(self, policy: GPPolicy) -> dict[str, Any]:
-        return {**super()._facts_of(policy), "local": self.mode.local}
+        return {**super()._facts_of(policy), "local": self.mode.local, "sizes": self.mode.sizes}
 
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
@@ -397,9 +404,19 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         assert self._design is not None
         self._stream.restore(saved["stream"])
         self._design.restore(saved["design"])
-        people = self._stream.people
-        if not sum(self._counts) == people == self._released.reports:
-            raise InvalidInput("the saved counts do not add up; read them as save() wrote them.")
+        people, counts = self._stream.people, self._counts
+        heard = {people, people - counts[-1]} if self._separate and counts else {0}
+        if (
+            not sum(counts) == people == self._released.reports == self._design.people
+            or not len(counts) == self._stream.rows == self._design.rows
+            or self._evidence.came not in heard
+            or len(self._evidence.projected) != self.mode.coefficients
+        ):
+            raise InvalidInput(
+                f"the saved releases had {counts} people, and the stream and what is known had "
+                f"{(people, self._design.people, self._evidence.came)}; they must agree. Read "
+                "them as save() wrote them."
+            )
         self._target.check_released(people)
 
 

@@ -244,6 +244,11 @@ class GPPolicy(PointPolicy):
         return self.model.predict(X)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The coefficients that public points have, and how many points each group has."""
+        return ()
+
+    @property
     @abstractmethod
     def report_size(self) -> int:
         """Numbers in a private report."""
@@ -281,6 +286,7 @@ class Mode(ABC):
         noisy_sums: whether sums of reports carry the noise of each person's row.
         places: about how many public points have rewards of their own; None with decision sets.
         coefficients: p, that releases of public points say something of.
+        sizes: of its policies.
     """
 
     size: int
@@ -296,6 +302,7 @@ class Mode(ABC):
     noisy_sums: bool = False
     places: float | None = None
     coefficients: int = 0
+    sizes: tuple[int, ...] = ()
 
     def __init__(
         self,

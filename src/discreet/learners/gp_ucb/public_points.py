@@ -66,7 +66,7 @@ from discreet.learners.offers import OFFERS, Belief, rougher
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import Budget, NoiseSource
-from discreet.privacy.calibration import AdditiveNoise
+from discreet.privacy.calibration import AdditiveNoise, in_unit_ball
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
@@ -104,7 +104,9 @@ def questions(moments: FloatArray, wide: FloatArray, people: float, noise: float
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > _JITTER * values[0]
     values, vectors = values[kept], vectors[:, kept]
-    drowned = noise / (people**2 * values)
+    # What is added to all of them changes no share; those that have none may overflow.
+    with np.errstate(over="ignore"):
+        drowned = noise / people**2 * (1.0 / values - 1.0 / values[0])
     levels = (1.0 + np.cumsum(drowned)) / np.arange(1, len(values) + 1)
     asked = int(np.flatnonzero(levels > drowned)[-1]) + 1
     shares = levels[asked - 1] - drowned[:asked]
@@ -138,15 +140,19 @@ def steady_questions(grid: DomainGrid, offers: Sequence[FloatArray]) -> FloatArr
 def sent(psi: FloatArray, measured: FloatArray) -> FloatArray:
     """(n, p) s(x) in units of 2^-18, its norm 1 before rounding; places that are not asked are 0.
 
+    Norms are cut to 1 once more, so that the sensitivity does not rest on the arithmetic of
+    questions that were read from a file: squares of very small numbers are lost.
+
     Args:
         psi: (n, p) regressors.
         measured: (p, r) the questions of a policy.
     """
-    asked = psi @ measured
     shown = np.zeros_like(psi)
-    norms = np.linalg.norm(asked, axis=1, keepdims=True)
-    shown[:, : asked.shape[1]] = asked / np.maximum(norms, 1e-300)
-    return rounded(shown)
+    with np.errstate(all="ignore"):
+        asked = psi @ measured
+        norms = np.linalg.norm(asked, axis=1, keepdims=True)
+        shown[:, : asked.shape[1]] = asked / np.maximum(norms, 1e-300)
+    return rounded(in_unit_ball(shown))
 
 
 def sent_norm(size: int) -> float:
@@ -208,12 +214,21 @@ class PublicPolicy(GPPolicy):
             raise InvalidInput(f"offered was {self.offered!r:.80}; it must be public points.")
         if self.local is not None:
             self.local.check(1.0)
+        if self.measured.shape[1] > self.measured.shape[0]:
+            raise InvalidInput(
+                f"measured had the shape {self.measured.shape}; a release asks at most as many "
+                "questions as there are coefficients. Send policies as their learner made them."
+            )
         given = sorted(column for group in self.groups for column in group.columns)
         if given != list(range(self.domain.dimension)):
             raise InvalidInput(
                 f"the groups of a policy set the columns {given}; they must set each of the "
                 f"{self.domain.dimension} columns once."
             )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return len(self.measured), *(len(group.grid) for group in self.groups)
 
     def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
         """Where people are sent: for each group, which are drawn independently of each other, its
@@ -286,6 +301,7 @@ class PublicPoints(Mode):
         self.noiseless = not budget.protects_releases
         self.grid: DomainGrid = domain_grid(features, self.norm, space)
         self.coefficients = self.grid.size
+        self.sizes = self.grid.size, *(len(group.grid) for group in self.grid.groups)
         self.size = self.grid.size + 1
         self.design_size = 3 * self.grid.size**2
         # Two rewards y, y' of one person at x move the row by |y - y'| sqrt(|s|^2 + g^2 (y + y')^2)

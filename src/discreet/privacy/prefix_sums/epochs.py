@@ -185,12 +185,12 @@ class SeparateEpochs(PrefixMechanism):
         return next_end(people, self.growth, self.first, self.horizon)
 
     def check_row(self, held: Held, people: int) -> None:
+        super().check_row(held, people)
         if self.horizon is not None and held.people + people > self.horizon:
             raise InvalidInput(
                 f"the horizon is used up: {held.people} people came, {people} more were given, but "
                 f"the horizon is {self.horizon}; start a new stream (people in both pay for both)."
             )
-        super().check_row(held, people)
 
     def keeps(self, rows: int) -> tuple[int, int, int]:
         return 0, 1, 0

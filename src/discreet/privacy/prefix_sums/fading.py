@@ -26,7 +26,7 @@ import numpy as np
 
 from discreet.codec import Range
 from discreet.privacy.prefix_sums.system import MOST_PEOPLE, Estimate, Held, PrefixMechanism
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, InvalidInput
 
 # An epoch is at most this share of a half-life, unless the first one is longer.
 _SHARE = 0.25
@@ -70,6 +70,8 @@ class FadingEpochs(PrefixMechanism):
 
     def estimate(self, held: Held) -> Estimate:
         counts = np.array(held.numbers)
+        if counts.min() < 1.0 or counts.sum() != held.people:
+            raise InvalidInput("the saved epochs do not add up; read them as to_fields() wrote.")
         ends = np.cumsum(counts)
         omega = 0.5 ** ((ends[-1] - ends) / self.half_life)
         q = float(omega @ counts / (omega * omega @ counts))
