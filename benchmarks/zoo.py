@@ -191,12 +191,12 @@ def usual_table(table: pd.DataFrame, settings: Sequence[dict[str, Any]]) -> pd.D
 
     A row has the usual learner, the one that lost least, and the ratio of their means.
     """
-    problems = {(cell.place, cell.people): cell.load() for cell in (s["cell"] for s in settings)}
+    problems = {cell.place: cell.load() for cell in (s["cell"] for s in settings)}
     learners = table[~table["learner"].isin(REFERENCES) & (table["runs"] > 0)]
     rows = []
     for keys, own in learners.groupby(["problem", "people", "model", "epsilon"], sort=False):
         place, people, model, _ = keys
-        problem = problems[place, people]
+        problem = problems[place]
         if problem.arms == 0:
             continue
         declared = Declared(model, problem.space, problem.domain.dimension, people)
