@@ -314,7 +314,7 @@ def main() -> None:
     if given.out:
         from zoo_page import page
 
-        page(table).savefig(Path(f"{given.out}.png"), dpi=150)
+        page(table).savefig(Path(f"{given.out}.png"), dpi=150, bbox_inches="tight")
 
 
 if __name__ == "__main__":
