@@ -59,7 +59,8 @@ def z_scores(problem: Problem, learner: Partition) -> np.ndarray:
 
 def check_calibration(problem: Problem, epsilon: float, seeds: range, people: int) -> None:
     scores = [z_scores(problem, taught(problem, people, s, Local(epsilon))) for s in seeds]
-    assert 0.8 <= np.std(np.concatenate(scores)) <= 1.2
+    # Deviations that are a little too wide cost regret; those that are too narrow are untrue.
+    assert 0.7 <= np.std(np.concatenate(scores)) <= 1.2
 
 
 def test_beliefs_are_calibrated() -> None:

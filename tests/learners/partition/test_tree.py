@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.codec import from_json, to_json
+from discreet.learners.partition.rules import ScaledBins
 from discreet.learners.partition.tree import Bins, Ranked, Tree, same_boxes, splittable, trimmed
 from discreet.validation import InvalidInput
 
@@ -162,3 +163,15 @@ def test_same_boxes_of_trees_that_were_cut_in_another_order() -> None:
         (i, j) for i, a in enumerate(corners[0]) for j, b in enumerate(corners[1]) if a == b
     }
     assert len(pairs) == 3
+
+
+def test_ranks_follow_people_as_far_as_masses_are_known() -> None:
+    """Exact masses move ranks to where people are, as noisy as they vary none of the way, and half
+    the variation explained by noise half of it."""
+    bins = Bins.whole(1, 2).split(np.array([True]), np.array([0]))
+    even = ScaledBins(bins, np.full(2, 0.5), ((0.8,),))
+    mass = np.array([0.9, 0.1])
+    exact, half = 0.4 * np.zeros(2), 0.4 * np.full(2, np.sqrt(0.5))
+    np.testing.assert_allclose(even.moved(mass, exact).mass, mass)
+    np.testing.assert_allclose(even.moved(mass, half).mass, [0.7, 0.3])
+    assert even.moved(mass, np.full(2, 0.4)) is even

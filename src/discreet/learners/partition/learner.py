@@ -83,12 +83,14 @@ class View:
 
     Attributes:
         mass: (N,) the share of the target's people in every node.
+        deviation: (N,) its standard deviation.
         target: what the target's reports say.
         joint: the same with all sources that are believed.
         belief: how far sources share the target's reward functions.
     """
 
     mass: FloatArray
+    deviation: FloatArray
     target: Information
     joint: Information
     belief: Belief
@@ -151,7 +153,7 @@ class Partition(
         return longest(self.drift, usual)
 
     def source_batch(self, name: str) -> int:
-        return max(self.rules.batch, int(self.source_total * 2.0 * self.rules.growth))
+        return max(self.rules.batch, int(self.source_total * self.rules.growth))
 
     # Sums.
 
@@ -219,7 +221,7 @@ class Partition(
         belief = believe(target, sources, now.evidence)
         believed = [sources[name] for name in belief.used]
         joint = target + reduce(add, believed) if believed else target
-        return View(masses.mass, target, joint, belief)
+        return View(masses.mass, masses.deviation, target, joint, belief)
 
     def _of_sources(self) -> dict[str, Information]:
         """What each source that is heard says about the leaves of the sources' tree."""
@@ -298,9 +300,10 @@ class Partition(
         """Learn length scales when it is time, then give up arms and split bins; returns what is
         known of the bins that are left."""
         view = self._view()
-        now = self._decided.now
-        if now.moved(view.mass[now.tree.leaves]) is not now:
-            self._decide(now=now.moved(view.mass[now.tree.leaves]))
+        now, leaves = self._decided.now, self._decided.now.tree.leaves
+        moved = now.moved(view.mass[leaves], view.deviation[leaves])
+        if moved is not now:
+            self._decide(now=moved)
             view = self._view()
         # Until enough people of the target came, the sources' own tree tells length scales.
         learning = self.people >= self._decided.learn_at

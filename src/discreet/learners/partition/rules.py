@@ -128,9 +128,17 @@ class ScaledBins:
         """Another tree in the same ranks."""
         return Ranked.of(tree, self.tree, self.mass)
 
-    def moved(self, mass: FloatArray) -> Self:
-        """With ranks by other masses (L,) of the leaves, if these differ enough to matter."""
-        changed = replace(self, mass=mass)
+    def moved(self, mass: FloatArray, deviation: FloatArray) -> Self:
+        """With ranks by other masses (L,) of the leaves, if these differ enough to matter.
+
+        Ranks that follow noise blur all that is known in them, so masses are shrunk towards even
+        ones by the share of their variation that `deviation` (L,) explains (James and Stein 1961).
+        """
+        extents = self.tree.upper[self.tree.leaves] - self.tree.lower[self.tree.leaves]
+        even = extents.prod(axis=1)
+        variation = float(np.sum((mass - even) ** 2))
+        kept = max(0.0, 1.0 - float(np.sum(deviation**2)) / max(variation, 1e-300))
+        changed = replace(self, mass=even + kept * (mass - even))
         shift = np.abs(changed.ranked.upper - self.ranked.upper).max()
         return changed if shift > _RANK_SHIFT else self
 
