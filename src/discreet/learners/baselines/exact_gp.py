@@ -19,7 +19,6 @@ With w(x) = M k(X, x) / 12,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
@@ -35,7 +34,7 @@ from discreet.validation import FloatArray
 
 # The learnt variance of rewards counts its start as this many observations, and stays above this.
 _START_COUNTS = 8.0
-LEAST_REWARD_VARIANCE = 1e-4
+_LEAST_REWARD_VARIANCE = 1e-4
 # Rows of a triangular product taken together: half of a square product is saved.
 _STRIP = 256
 # Numbers of a predicted block: 64 MB.
@@ -52,7 +51,7 @@ class Prior(Coded):
     """
 
     kernel: str
-    reward_variance: Annotated[float, Range(LEAST_REWARD_VARIANCE)]
+    reward_variance: Annotated[float, Range(_LEAST_REWARD_VARIANCE)]
 
     @cached_property
     def _kernel(self) -> Kernel:
@@ -103,36 +102,6 @@ class ExactPosterior(Coded):
                 mean[some] += whitened @ white
                 variance[some] -= np.einsum("ij,ij->j", white, white)
         return mean, np.sqrt(np.maximum(variance, 0.0))
-
-
-def likeliest(
-    kernels: Sequence[str],
-    plausible: FloatArray,
-    reward_variances: Sequence[float],
-    points: FloatArray,
-    rewards: FloatArray,
-) -> Prior:
-    """The prior under which the rewards are most likely.
-
-    Args:
-        kernels: texts of kernels to choose from.
-        plausible: (k,) how plausible each was before, up to a factor.
-        reward_variances: values of s^2 to choose from.
-        points, rewards: (n, d) and (n,) the data.
-    """
-    centred = rewards - CENTRE
-    best, most = None, -np.inf
-    for kernel, weight in zip(kernels, plausible, strict=True):
-        prior = Prior(kernel, reward_variances[0])
-        values, vectors = np.linalg.eigh(prior.covariance(points, points))
-        along = (vectors.T @ centred) ** 2
-        for variance in reward_variances:
-            spread = np.maximum(values, 0.0) + variance
-            evidence = np.log(weight) - 0.5 * float(np.sum(along / spread + np.log(spread)))
-            if evidence > most:
-                best, most = Prior(kernel, variance), evidence
-    assert best is not None
-    return best
 
 
 class GrowingPosterior:
@@ -216,7 +185,7 @@ class GrowingPosterior:
         left = s2 * float(np.einsum("ij,ij->", inverse, inverse))
         squares = float(residuals @ residuals) + _START_COUNTS * MOST_REWARD_VARIANCE
         estimate = squares / (left + _START_COUNTS)
-        return min(max(estimate, LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
+        return min(max(estimate, _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
 
 
 def _lower_product(lower: FloatArray, columns: FloatArray) -> FloatArray:

@@ -8,10 +8,9 @@ for a few thousand people; `gp_ucb` with `NonPrivate()` costs the same at any nu
 reports plays no part. When a policy is published, what came since the last one is appended in that
 order.
 
-*Length scale and variance of rewards.* When the number of people passes 16, 32, 64, .. those that
-make the rewards most likely are taken, and everything is factorised again: length scales from a
-quarter of the kernel's to twice it, and, unless it is given, the variance that the residuals leave,
-or less (1/4, the most that is possible, for the first 16 people).
+*Variance of rewards.* Unless it is given: 1/4 (the most that is possible) for the first 16 people;
+when their number passes 16, 32, 64, .. it is estimated from residuals, and everything is factorised
+again.
 
 *Public points.* In a box the best of 2048 public points and the last policy's point is improved by
 long and short steps along the axes, one axis at a time and together. Everyone gets the one point
@@ -38,18 +37,11 @@ from discreet.action_space import ActionSpace, Candidates, DecisionSets, PublicB
 from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.kernels import kernel_to_text, public_points, read_kernel
-from discreet.kernels.grid import stretched
 from discreet.learners.base import Common, Learner
-from discreet.learners.baselines.exact_gp import (
-    LEAST_REWARD_VARIANCE,
-    ExactPosterior,
-    GrowingPosterior,
-    Prior,
-    likeliest,
-)
+from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.learners.gp_ucb.learner import usual_kernel
 from discreet.learners.gp_ucb.policy import PointObservations
-from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE, SCALE_PRIOR
+from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
@@ -68,11 +60,6 @@ MOST_PEOPLE = 4000
 # The first capacity, and the first number of people at which the variance of rewards is estimated.
 _FIRST = 16
 _CANDIDATES = 2048
-# Length scales that are thought possible, as shares of the kernel's; variances of rewards, as
-# shares of what the residuals leave under the kernel before; and so many observations to tell by.
-_SHARES = (0.25, 0.5, 1.0, 2.0)
-_VARIANCES = (1.0, 0.5, 0.25)
-_TELLING = 512
 # Steps along the axes from the best public point of a box, as shares of the width; and how often.
 _STEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256)
 _ROUNDS = 2
@@ -345,37 +332,12 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
         if present.count + len(rows) > present.capacity:
             before, prior = present.posterior(), present.prior
             rows = np.concatenate([np.column_stack([before.points, before.rewards]), rows])
-            if present.count:
-                prior = self._likeliest(present, before)
+            if self.reward_variance is None and present.count:
+                prior = Prior(prior.kernel, present.reward_variance())
             self._growing = self._room(prior, len(rows))
             self._blocks = ()
         self._growing.append(rows[:, :-1], rows[:, -1])
         self._blocks = (*self._blocks, len(rows))
-
-    def _likeliest(self, present: GrowingPosterior, before: ExactPosterior) -> Prior:
-        """The prior that the observations so far, or enough of them, make most likely."""
-        variances = [present.prior.reward_variance]
-        if self.reward_variance is None:
-            variances = [
-                max(share * present.reward_variance(), LEAST_REWARD_VARIANCE)
-                for share in _VARIANCES
-            ]
-        step = -(-len(before.points) // _TELLING)
-        return likeliest(
-            self._kernels,
-            SCALE_PRIOR[-len(self._kernels) :],
-            variances,
-            before.points[::step],
-            before.rewards[::step],
-        )
-
-    @cached_property
-    def _kernels(self) -> tuple[str, ...]:
-        """Texts of the kernels with the length scales that are thought possible."""
-        kernel = read_kernel(self.kernel)
-        scaled = [stretched(kernel, share) for share in _SHARES]
-        texts = tuple(kernel_to_text(other) for other in scaled if other is not None)
-        return texts or (self.kernel,)
 
     def _best(self, posterior: ExactPosterior) -> FloatArray:
         """(d,) the public point with the largest bound; (0,) under decision sets."""
