@@ -23,6 +23,8 @@ from discreet.kernels import (
 from discreet.learners.gp_ucb.calibration import PosteriorBonus
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.policy import KernelModel
+from discreet.learners.gp_ucb.posterior import SCALE_PRIOR
+from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
@@ -262,16 +264,22 @@ class TestModel:
 FEATURES = feature_map(kernel_from_text("RBF(length_scale=0.5)"), DOMAIN, error=0.03)
 
 
+def drawn_coefficients(made: GPUCB, rng: np.random.Generator) -> np.ndarray:
+    """A constant and coefficients of features, drawn from the prior of a learner: on public points
+    with one of several length scales."""
+    if not isinstance(made.mode, PublicPoints):
+        return np.append(0.5, np.sqrt(1.0 / 12.0) * rng.normal(size=FEATURES.features))
+    root = made.mode.grid.roots[rng.choice(len(SCALE_PRIOR), p=SCALE_PRIOR / SCALE_PRIOR.sum())]
+    drawn = np.sqrt(1.0 / 12.0) * root @ rng.normal(size=root.shape[1])
+    theta = made.mode.grid.to_features @ drawn
+    return np.append(0.5 + theta[0], theta[1:] / made.mode.norm)
+
+
 def z_scores(space: Any, budget: Any, people: int, seed: int) -> np.ndarray:
     """(f - mean) / sd at points of the domain, f drawn from the prior that the learner believes in,
     given that f lies in [0, 1] there: rewards are coins that show 1 with probability f."""
     rng = np.random.default_rng(seed)
     where = np.vstack([rng.random((60, 2)), [[0, 0], [0, 1], [1, 0], [1, 1]]])
-    phi = FEATURES.compute(where)
-    truth = np.array([2.0])
-    while truth.min() < 0.0 or truth.max() > 1.0:
-        theta = np.sqrt(1.0 / 12.0) * rng.normal(size=FEATURES.features)
-        truth = 0.5 + phi @ theta
     made = GPUCB(
         DOMAIN,
         space,
@@ -282,13 +290,18 @@ def z_scores(space: Any, budget: Any, people: int, seed: int) -> np.ndarray:
         noise=SimulatedNoise(seed) if isinstance(budget, Joint) else None,
         calibration=PosteriorBonus(update_growth=1.3),
     )
+    phi = FEATURES.compute(where)
+    truth = np.array([2.0])
+    while truth.min() < 0.0 or truth.max() > 1.0:
+        theta = drawn_coefficients(made, rng)
+        truth = theta[0] + phi @ theta[1:]
     while made.people < people:
         policy = made.policy()
         count = min(made.batch_size, people - made.people)
         contexts = rng.random((count, 5, 2)) if isinstance(space, DecisionSets) else count
         actions, _ = policy.act(contexts, rng)
         assert actions.points is not None
-        mean = 0.5 + FEATURES.compute(actions.points) @ theta
+        mean = theta[0] + FEATURES.compute(actions.points) @ theta[1:]
         rewards = (rng.random(count) < mean).astype(float)
         noise = SimulatedNoise([seed, made.people]) if isinstance(budget, Local) else Unprotected()
         made.update(policy.report(contexts, actions, rewards, noise))
