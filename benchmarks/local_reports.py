@@ -35,13 +35,13 @@ def main() -> None:
             base = None
             best = SignedSubsetSelection.best(bins, epsilon)
             one_bit = SignedSubsetSelection(bins, bins, epsilon)
-            unary = UnaryEncoding(bins, epsilon)
+            unary = UnaryEncoding(2 * bins, epsilon)
             laplace = LaplaceOnCells(bins, epsilon)
             rows = [
                 (f"signed subset selection, m={best.size}", best, float(best.variance(0.0))),
                 ("k-ary response", k := k_ary_response(bins, epsilon), float(k.variance(0.0))),
                 ("one bit for each bin", one_bit, float(one_bit.variance(0.0))),
-                ("unary encoding", unary, unary.variance()),
+                ("unary encoding", unary, 2.0 * unary.variance()),
                 ("published Laplace (U or V)", laplace, laplace.variance()),
             ]
             for name, mechanism, variance in rows:
@@ -51,10 +51,10 @@ def main() -> None:
                     seconds = time.perf_counter() - started
                     measured = reports[:, bins - 1].var()
                 elif isinstance(mechanism, UnaryEncoding):
-                    bits = mechanism.privatise(own, signs, SimulatedNoise(1))
+                    bits = mechanism.privatise(2 * own + (signs > 0), SimulatedNoise(1))
                     seconds = time.perf_counter() - started
                     difference = bits[:, -1].astype(float) - bits[:, -2]
-                    measured = difference.var() / (0.5 - mechanism.other_probability) ** 2
+                    measured = difference.var() / mechanism.contrast**2
                 else:
                     chosen, reported = mechanism.privatise(own, signs, SimulatedNoise(1))
                     seconds = time.perf_counter() - started

@@ -265,6 +265,11 @@ _UCB = {"choose": "ucb", "confidence_multiplier": 1.0}
 _UNEVEN = Cell("four_humps", "gp_ucb", 5000, given={"noise": "uneven"})
 _LINEAR = {"kernel": "DotProduct(sigma_0=1.0)"}
 _SET = Cell("linear_set", "gp_ucb", 20_000, options=_LINEAR)
+_SHARED = replace(_SET, given={"public": True})
+_NO_CONSTANT = {"kernel": "DotProduct(sigma_0=0.0)"}
+_RANDOM = Cell("random_sets", "private_glm", 100_000, "local", 1.0, options=_NO_CONSTANT)
+_LOGISTIC = {"link": "logistic"}
+_GLM = {"candidates": 20, "dimension": 3, "link": "logistic", "length": 3.5, "inside": True}
 _BUMPS = {"kernel": BUMP_KERNEL, "public_points": ball_points().tolist()}
 _FIGURE_1 = Cell("bumps", "gp_ucb", 1024, "joint", 1.0, 0.1, options=_BUMPS)
 _SMOOTH = {"kernel": "RBF(length_scale=0.3)", "reward_noise": 0.25}
@@ -324,6 +329,20 @@ def _rows() -> Iterator[Target]:
         # 2% of the reward of about 3,100, and what the better bandit loses that ignores contexts.
         yield Target("faint contexts", faint, 100)
         yield Target("faint contexts, ignored", replace(faint, hidden=True))
+    # Problems on which others' public programs were run.
+    logistic = replace(_RANDOM, given=_LOGISTIC, options={**_NO_CONSTANT, **_LOGISTIC})
+    yield Target("peers: random sets", _RANDOM, 450, runs=10)
+    yield Target("peers: random sets", logistic, 700, runs=10)
+    for epsilon, asked in ((0.2, 2500.0), (1.0, 1200.0), (10.0, 400.0)):
+        cell = replace(_SHARED, model="local", epsilon=epsilon)
+        yield Target("peers: fixed arms, local", cell, asked, runs=10)
+    for epsilon, asked in ((0.2, 400.0), (1.0, 200.0), (10.0, 100.0)):
+        cell = replace(_SHARED, model="joint", epsilon=epsilon, delta=0.1)
+        yield Target("peers: fixed arms, joint", cell, asked, runs=10)
+    glm = Cell("random_sets", "gp_ucb", 10_000, "joint", 4.0, 1e-5, given=_GLM)
+    for epsilon, asked in ((4.0, 25.0), (8.0, 20.0)):
+        cell = replace(glm, epsilon=epsilon, options=_NO_CONSTANT)
+        yield Target("peers: logistic, joint", cell, asked, runs=10)
     yield Target("paper: Figure 1", _FIGURE_1, 54)
     yield Target("paper: Figure 1", replace(_FIGURE_1, epsilon=10.0), 23)
     yield Target("paper: capri-regret", replace(_GRID, options=_SMOOTH), 435)

@@ -1,11 +1,12 @@
 """Measure every number of README.md and docs/ again, and write it where it stands.
 
-    python docs/regenerate.py [--only NAME ...] [--jobs N] [--data DIR]
+    python docs/regenerate.py [--only NAME ...] [--jobs N] [--data DIR] [--peers PEERS]
     python docs/regenerate.py --list
 
 Every block between <!-- numbers: NAME --> and <!-- end --> is run and written, one after another,
-with the pictures that belong to it. Blocks that need data which no package brings are left as they
-are without --data. Everything but times is the same on every run.
+with the pictures that belong to it. Blocks that need data which no package brings, or others'
+programs, are left as they are without --data or --peers. Everything but times is the same on every
+run.
 """
 
 from __future__ import annotations
@@ -48,19 +49,22 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="the blocks, and how long they take")
     parser.add_argument("--jobs", type=int, default=1, help="processes of a command (1)")
     parser.add_argument("--data", type=Path, help="folder with data that no package brings")
+    parser.add_argument("--peers", type=Path, help="folder with checkouts of others' programs")
     wish = parser.parse_args()
     if wish.list:
         print(listing())
         return
     with tempfile.TemporaryDirectory() as folder:
-        runner = Runner(Path(folder), wish.jobs, wish.data and wish.data.resolve())
+        folders = {"DIR": wish.data, "PEERS": wish.peers}
+        folders = {name: path and path.resolve() for name, path in folders.items()}
+        runner = Runner(Path(folder), wish.jobs, folders)
         left_out = []
         for name in wish.only:
             try:
                 changed = regenerate(BLOCKS[name], runner)
             except NeedsData as error:
                 left_out.append(name)
-                print(f"{name}: left as it was; {error} needs --data DIR")
+                print(f"{name}: left as it was; {error}")
                 continue
             print(f"{name}: {'changed' if changed else 'as it was'}", flush=True)
     sys.exit(1 if left_out else 0)

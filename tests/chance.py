@@ -5,7 +5,7 @@ a stream of words that is fixed by the test's name wherever Python would ask the
 (`SecureNoise` without additive noise, an unseeded generator, identities), and refuses them OpenDP's
 samplers, which take no seed. `p` is a bound on the probability that the test fails by accident, for
 one run of it; 0 says that its assertions hold whatever is drawn (identities of 128 bits and
-equal Gaussian numbers count as never). One run may spend `MOST` in all: beyond it the run fails.
+equal Gaussian numbers count as never). A run that may spend more than `MOST` does not start.
 
 The functions here have exact tails or proven bounds, so that p can be kept:
 

@@ -10,7 +10,7 @@ import gc
 import os
 import random
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import hypothesis
@@ -35,7 +35,12 @@ def one_thread() -> Iterator[None]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported is never garbage; to look for it again and again takes a tenth of a run."""
+    """Count what the tests that will run may spend, in every process that runs some of them; and
+    what was imported is never garbage: to look for it again takes a tenth of a run."""
+    chances = {item.nodeid: chance_of(item) for item in session.items}
+    spent = {name: chance for name, chance in chances.items() if chance is not None}
+    check_spent(spent)
+    session.config.stash[_SPENT] = spent
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -54,15 +59,21 @@ def chance_of(item: pytest.Item) -> float | None:
     return sum(mark.args[0] for mark in marks) if marks else None
 
 
+def check_spent(spent: Mapping[str, float]) -> None:
+    """Refuse a run that may fail by accident more often than is allowed."""
+    if sum(spent.values()) > MOST:
+        raise pytest.UsageError(
+            f"tests may fail by accident with probability {sum(spent.values()):.2g}, {MOST:g} is "
+            "allowed; give them smaller chances."
+        )
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Fix what is random before the test's fixtures are made, or count what it may spend."""
-    chance = chance_of(item)
+    """Fix what is random before the test's fixtures are made, unless it says what it may spend."""
     with pytest.MonkeyPatch.context() as patch:
-        if chance is None:
+        if chance_of(item) is None:
             _fix(patch, item.nodeid)
-        else:
-            item.config.stash[_SPENT][item.nodeid] = chance
         return (yield)
 
 
@@ -96,8 +107,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             f"{len(spent)} tests drew real randomness; the chance that any of them fails by "
             f"accident is at most {sum(spent.values()):.2g} (allowed: {MOST:g})"
         )
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if sum(session.config.stash[_SPENT].values()) > MOST:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED

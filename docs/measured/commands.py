@@ -2,7 +2,8 @@
 
 Commands are the text that stands on the page. They run at the root of a folder that has `examples`
 and `benchmarks` and nothing else, so what they write disturbs nothing. `DIR` in a command stands
-for the folder of data that no package brings (`--data`).
+for the folder of data that no package brings (`--data`), `PEERS` for that of others' programs
+(`--peers`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from measured.markers import ROOT
 
 # Columns of the terminal whose output is shown.
 WIDTH = 80
+# Words of commands that stand for folders, and the options that say where these are.
+FOLDERS = {"DIR": "--data", "PEERS": "--peers"}
 _PROGRAMS = {
     "discreet": [sys.executable, "-c", "from discreet.cli import main; main()"],
     "python": [sys.executable],
@@ -31,7 +35,7 @@ _LINE = ("study", "label", "learner", "trust_model", "epsilon", "delta", "rounds
 
 
 class NeedsData(Exception):
-    """A command needs a folder of data, and none was given."""
+    """A command needs a folder of data or of programs, and none was given."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +54,19 @@ class Runner:
     Attributes:
         work: an empty folder.
         jobs: processes of a command that can have several.
-        data: stands for `DIR`.
+        folders: what stands for `DIR` and `PEERS`, where it was given.
     """
 
     work: Path
     jobs: int = 1
-    data: Path | None = None
+    folders: Mapping[str, Path | None] = field(default_factory=dict)
     done: dict[str, Measured] = field(default_factory=dict)
 
     def run(self, command: str) -> Measured:
         """The result of a command.
 
         Raises:
-            NeedsData: if it names `DIR` and there is none.
+            NeedsData: if it names `DIR` or `PEERS` and there is none; it says which option helps.
             subprocess.CalledProcessError: if it fails.
         """
         if command not in self.done:
@@ -71,9 +75,10 @@ class Runner:
 
     def _run(self, command: str) -> Measured:
         words = shlex.split(command)
-        if "DIR" in words and self.data is None:
-            raise NeedsData(command)
-        words = [str(self.data) if word == "DIR" else word for word in words]
+        for name, option in FOLDERS.items():
+            if name in words and self.folders.get(name) is None:
+                raise NeedsData(f"{command} needs {option} FOLDER")
+        words = [str(self.folders[word]) if word in FOLDERS else word for word in words]
         program, *arguments = words
         folder = self.work / str(len(self.done))
         folder.mkdir()

@@ -9,6 +9,7 @@ from measured.pictures import plotted
 
 LEARNERS = "docs/learners.md"
 OUTSOURCING = "docs/outsourcing.md"
+PEERS = "docs/peers.md"
 
 FIGURE_1 = "discreet reproduce dubey-figure-1 --trials 20 --plot figure.png"
 SMALL_DELTA = "discreet reproduce dubey-figure-1 --trials 10 --delta 1e-5"
@@ -243,5 +244,11 @@ POINTS: tuple[Block, ...] = (
         page=OUTSOURCING,
         seconds=10,
         command="python benchmarks/outsourced_speed.py",
+    ),
+    Printed(
+        name="peers",
+        page=PEERS,
+        seconds=1300,
+        command="python benchmarks/peers --checkouts PEERS",
     ),
 )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from discreet.action_space import DecisionSets as DecisionSets
     from discreet.action_space import PublicBox as PublicBox
     from discreet.action_space import PublicSet as PublicSet
+    from discreet.domain import Ball as Ball
     from discreet.domain import Box as Box
     from discreet.domain import RewardBounds as RewardBounds
     from discreet.learners.epochs.capri import Capri as Capri
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from discreet.learners.schema import decode as decode
     from discreet.learners.schema import encode as encode
     from discreet.learners.terms import Terms as Terms
+    from discreet.learners.visits import VisitCounter as VisitCounter
     from discreet.outsourcing.curator import Curator as Curator
     from discreet.outsourcing.exchange import ReleasedTable as ReleasedTable
     from discreet.outsourcing.modeler import Modeler as Modeler
@@ -48,7 +50,7 @@ else:
     # Where each name is at run time; the imports above say the same to type checkers and editors.
     _NAMES = {
         "action_space": ("ArmPoints", "DecisionSets", "PublicBox", "PublicSet"),
-        "domain": ("Box", "RewardBounds"),
+        "domain": ("Ball", "Box", "RewardBounds"),
         "learners.epochs.capri": ("Capri",),
         "learners.epochs.contexts": ("ContextDistribution",),
         "learners.epochs.released_thompson": ("ReleasedThompson",),
@@ -62,6 +64,7 @@ else:
         "learners.saving": ("load", "save"),
         "learners.schema": ("decode", "encode"),
         "learners.terms": ("Terms",),
+        "learners.visits": ("VisitCounter",),
         "outsourcing.curator": ("Curator",),
         "outsourcing.modeler": ("Modeler",),
         "outsourcing.exchange": ("ReleasedTable",),

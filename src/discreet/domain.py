@@ -8,9 +8,9 @@ the extreme person.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,11 +21,16 @@ from discreet.validation import (
     finite_matrix,
     finite_number,
     finite_vector,
+    number_from,
     number_matrix,
     number_vector,
     ordered,
     whole_number,
 )
+
+# So much of the length of a point of a ball is taken for rounding.
+_ROUNDING = 1e-9
+_LEAST_RADIUS = 1e-100
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,12 @@ class Box:
     def dimension(self) -> int:
         """The number of columns d."""
         return len(self.lower)
+
+    @property
+    def largest_squares(self) -> tuple[float, ...]:
+        """Numbers that add up to the largest squared length of a point."""
+        ends = zip(self.lower, self.upper, strict=True)
+        return tuple(max(abs(low), abs(high)) ** 2 for low, high in ends)
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, FloatArray]:
@@ -206,6 +217,74 @@ class Box:
                 f"{name} was {value:g}; the declared bounds are [{low:g}, {high:g}]{categories}."
             )
         return value
+
+
+@dataclass(frozen=True, init=False)
+class Ball(Box):
+    """Points of length at most `radius`, such as embeddings of length 1.
+
+    It is a box from -radius to radius in each column whose corners are missing, so every feature
+    that grows with the length of a point has a certified norm that is sqrt(d) times smaller than
+    on the box.
+
+    Args:
+        radius: the largest Euclidean length, from 1e-100 to 1e100.
+        dimension: the number of columns; that of the names where it is left out.
+        names: d column names.
+    """
+
+    kind: ClassVar[str] = "ball"
+
+    lower: tuple[float, ...] = field(init=False, repr=False)
+    upper: tuple[float, ...] = field(init=False, repr=False)
+    levels: tuple[int | None, ...] = field(init=False, repr=False)
+    categories: tuple[tuple[str, ...], ...] = field(init=False, repr=False)
+    radius: float = 1.0
+
+    def __init__(
+        self, radius: float, dimension: int | None = None, names: Sequence[str] = ()
+    ) -> None:
+        size = whole_number(len(names) if dimension is None else dimension, "dimension", minimum=1)
+        # Squares of lengths must be numbers, or a point of a corner would pass for one of the ball.
+        radius = number_from(radius, "radius", _LEAST_RADIUS, 1.0 / _LEAST_RADIUS)
+        ends = {"radius": radius, "lower": (-radius,) * size, "upper": (radius,) * size}
+        for key, value in {**ends, "names": tuple(names), "levels": (), "categories": ()}.items():
+            object.__setattr__(self, key, value)
+        self.__post_init__()
+
+    @property
+    def largest_squares(self) -> tuple[float, ...]:
+        return ((self.radius * (1.0 + _ROUNDING)) ** 2,)
+
+    def to_unit(self, contexts: ArrayLike) -> FloatArray:
+        """As `Box.to_unit`; `InvalidInput` also for a point longer than the radius by more than
+        rounding."""
+        array = finite_matrix(self.in_order(contexts), "contexts", self.dimension)
+        with np.errstate(over="ignore"):
+            lengths = np.sqrt(np.einsum("nd,nd->n", array, array))
+        beyond = lengths > self.radius * (1.0 + _ROUNDING)
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise InvalidInput(
+                f"contexts had a point of length {lengths[row]:g} in row {row}; the declared ball "
+                f"has radius {self.radius:g}. Declare a larger radius if such people exist, or "
+                "divide points by a public number."
+            )
+        return super().to_unit(np.clip(array, -self.radius, self.radius))
+
+    def nearest(self, contexts: ArrayLike) -> FloatArray:
+        """(n, d) contexts in declared units; after each value was moved into its column's bounds,
+        rows that are longer than the radius are shortened to it."""
+        return self._shortened(super().nearest(contexts))
+
+    def from_unit(self, unit: FloatArray) -> FloatArray:
+        """As `Box.from_unit`; what lies in a corner is moved to the sphere, towards the centre."""
+        return self._shortened(super().from_unit(unit))
+
+    def _shortened(self, points: FloatArray) -> FloatArray:
+        lengths = np.sqrt(np.einsum("...d,...d->...", points, points))
+        shorter: FloatArray = points / np.maximum(lengths / self.radius, 1.0)[..., None]
+        return shorter
 
 
 def unit_cube(dimension: int, names: Sequence[str] = ()) -> Box:

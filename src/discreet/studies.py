@@ -9,9 +9,13 @@ seed = 1
 [problem]
 name = "earnings"            # `discreet data list` names them; other keys are its options
 
+[people]                     # only where people come more than once
+id = "user"                  # the column of the table that says who comes
+
 [[learners]]                 # without a name: the usual learner of such a problem
 epsilon = [1.0, 2.0, 4.0]    # one line of the result for each
 non_private = true           # and one without privacy
+visits = 3                   # reports of one person that an epsilon covers; 1 if left out
 
 [[learners]]
 name = "uniform"
@@ -54,9 +58,17 @@ class LearnerEntry(_Strict):
     epsilon: list[float] | float = Field(default_factory=list)
     delta: float | None = None
     trust_model: Literal["local", "joint", "outsourced", "none"] | None = None
+    visits: int = Field(default=1, ge=1, le=10_000)
+    protects: Literal["person", "visit"] = "person"
     non_private: bool = False
     protects_nobody: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
+
+
+class _PeopleTable(_Strict):
+    """The `[people]` table."""
+
+    id: str = Field(min_length=1)
 
 
 class _ReportTable(_Strict):
@@ -76,6 +88,7 @@ class StudyFile(_Strict):
     seed: int = Field(default=0, ge=0)
     problem: dict[str, Any]
     learners: list[LearnerEntry] = Field(min_length=1)
+    people: _PeopleTable | None = None
     report: _ReportTable = Field(default_factory=_ReportTable)
 
 
@@ -152,7 +165,7 @@ def load_study(
     with refusals.collected():
         file = checked(StudyFile, content, place)
     with refusals.collected():
-        problem = _problem(content.get("problem"), place, data_dir, path.parent)
+        problem = _problem(content, place, data_dir, path.parent)
     people = 0
     if file is not None and problem is not None:
         with refusals.collected():
@@ -186,11 +199,13 @@ def load_study(
     )
 
 
-def _problem(content: Any, place: Place, data_dir: Path | None, folder: Path) -> Problem | None:
+def _problem(
+    content: Mapping[str, Any], place: Place, data_dir: Path | None, folder: Path
+) -> Problem | None:
     """The problem of a study; None where the file has no such table, which is refused elsewhere."""
-    if not isinstance(content, Mapping):
+    if not isinstance(content.get("problem"), Mapping):
         return None
-    options = dict(content)
+    options = dict(content["problem"])
     name = options.pop("name", None)
     where = place.within("problem")
     if not isinstance(name, str):
@@ -203,7 +218,24 @@ def _problem(content: Any, place: Place, data_dir: Path | None, folder: Path) ->
     with refusals.collected(where.message("", ("name",))):
         find_entry(name)
     refusals.raise_if_any()
-    return load_problem(name, options, data_dir, folder, where)
+    return load_problem(
+        name, options | _people_option(content, name, place), data_dir, folder, where
+    )
+
+
+def _people_option(content: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:
+    """`[people]` as an option of the problem."""
+    people = content.get("people")
+    if not isinstance(people, Mapping) or not isinstance(people.get("id"), str):
+        return {}
+    if "person" not in find_entry(name).options.model_fields:
+        raise InvalidInput(
+            place.within("people").message(
+                f"[people] names the column {people['id']!r}, but everybody comes once to the "
+                f"problem {name!r}, which is no table of yours; leave [people] out."
+            )
+        )
+    return {"person": people["id"]}
 
 
 def _people(asked: int | None, problem: Problem, place: Place) -> int:
@@ -240,10 +272,11 @@ def _all_settings(
 def _settings(entry: LearnerEntry, problem: Problem | None, people: int) -> list[Setting]:
     """The settings of one learner; none for one without a name on a problem that is refused."""
     if entry.name in REFERENCES:
-        if entry.epsilon or entry.non_private or entry.trust_model or entry.delta is not None:
+        asks = entry.delta is not None or entry.visits > 1 or entry.protects == "visit"
+        if entry.epsilon or entry.non_private or entry.trust_model or asks:
             raise InvalidInput(
                 f"{entry.name} is a reference and takes no budget; remove its epsilon, delta, "
-                "trust_model and non_private."
+                "visits, protects, trust_model and non_private."
             )
         return [Setting(entry.name, entry.label or entry.name, NonPrivate(), entry.options)]
     if entry.name is None and problem is None:
@@ -299,8 +332,9 @@ def _budget(entry: LearnerEntry, learner: str, trust_model: str, epsilon: float)
             f"trust_model was {toml_value(trust_model)}; {learner} takes {' or '.join(private)}."
         )
     fields: dict[str, Any] = {"trust_model": trust_model, "epsilon": epsilon}
-    if entry.delta is not None:
-        fields["delta"] = entry.delta
+    given = {"delta": entry.delta, "visits": entry.visits, "protects": entry.protects}
+    usual = {"delta": None, "visits": 1, "protects": "person"}
+    fields |= {name: value for name, value in given.items() if value != usual[name]}
     budget = budget_from_fields(fields)
     check_protects(budget, entry.protects_nobody, "protects_nobody = true")
     return budget

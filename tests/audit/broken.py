@@ -47,10 +47,15 @@ class HalvedNoise(Usca):
 class RewardInThePolicy(GPUCB):
     """The seed of its policies tells the sum of rewards, beside all the noise."""
 
+    _seen = 0
+
+    def _release(self, stream: Any) -> Any:
+        self._seen = int(abs(self._sums.row.sum())) % 1000
+        return super()._release(stream)
+
     def policy_header(self) -> dict[str, Any]:
         header = super().policy_header()
-        sums = 0 if self.people == 0 else int(abs(self._sums.row.sum())) % 1000
-        return {**header, "public_seed": header["public_seed"] + sums}
+        return {**header, "public_seed": header["public_seed"] + self._seen}
 
 
 class SecondDraw(Usca):

@@ -84,11 +84,10 @@ def test_an_outcome_that_one_side_never_has_costs_everything() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 1.5])
 def test_code_has_the_epsilon_that_it_draws_for(epsilon: float) -> None:
-    def report(noise: NoiseSource, sign: int) -> bytes:
-        signs = np.array([sign], dtype=np.int8)
-        return UnaryEncoding(2, epsilon).privatise(np.array([0]), signs, noise).tobytes()
+    def report(noise: NoiseSource, value: int) -> bytes:
+        return UnaryEncoding(4, epsilon).privatise(np.array([value]), noise).tobytes()
 
-    laws = [law_of(partial(report, sign=sign)) for sign in (1, -1)]
+    laws = [law_of(partial(report, value=value)) for value in (0, 3)]
     assert exact_epsilon(*laws) == pytest.approx(epsilon)
 
 

@@ -26,9 +26,12 @@ from discreet.audit.people import Person, Population
 from discreet.audit.runs import JointRun
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
+from discreet.learners.baselines.cells.context import NoisyContextPolicy
 from discreet.learners.messages import Actions
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Joint, Local
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.frequency import k_ary_response
 from discreet.records import Finding
 from discreet.validation import InvalidInput
 
@@ -52,6 +55,7 @@ def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
     return finding(learner_check(name, maker))
 
 
+@pytest.mark.chance(0)  # what is measured does not depend on what OpenDP draws
 @pytest.mark.parametrize(
     ("name", "kind", "space", "said"),
     [
@@ -72,6 +76,21 @@ def test_broken_learners_are_broken(
     if not said:
         assert found.epsilon == pytest.approx(JOINT_EPSILON)
         assert found.exact > 1.2 * JOINT_EPSILON
+
+
+def test_a_click_that_costs_more_than_its_share_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate of both lines is what was asked for."""
+    click = property(lambda policy: k_ary_response(1, policy.epsilon))
+    monkeypatch.setattr(NoisyContextPolicy, "click", click)
+    release = NoisyContextPolicy.release
+    monkeypatch.setattr(
+        NoisyContextPolicy,
+        "release",
+        lambda policy, noise: replace(release(policy, noise), event=PureEvent(policy.epsilon)),
+    )
+    found = finding(learner_check("noisy", _maker("noisy_context", "local", 3)))
+    assert found.verdict == "BROKEN"
+    assert found.exact == pytest.approx(1.8 * LOCAL_EPSILON)
 
 
 def test_a_learner_with_randomness_of_its_own_fails() -> None:

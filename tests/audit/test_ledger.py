@@ -6,29 +6,34 @@ import math
 import os
 import secrets
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from discreet.audit.laws import exact_epsilon, unary_ratio
 from discreet.audit.ledger import (
     GaussianDraw,
     LaplaceDraw,
     Ledger,
-    Loss,
     SelectionDraw,
-    gaussian_epsilon,
+    UnaryDraw,
     loss_between,
     shared_noise,
 )
+from discreet.audit.loss import Loss, gaussian_epsilon
 from discreet.privacy import SimulatedNoise
+from discreet.privacy.accounting import repeated_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier
-from discreet.privacy.frequency import SignedSubsetSelection
+from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.noise import SecureNoise
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit
 
 SUBSET, SPHERE = SignedSubsetSelection(6, 2, 1.0), PrivUnit(3, 1.0)
+BITS = UnaryEncoding(5, 1.0, 0.7)
 
 
 def everything(value: float) -> list[object]:
@@ -40,6 +45,7 @@ def everything(value: float) -> list[object]:
         noise.add_gaussian(np.full(3, value), 2.0).tolist(),
         noise.add_laplace(np.full(2, value), 1.0).tolist(),
         [one.tolist() for one in SUBSET.privatise(own, sign, noise)],
+        BITS.privatise(own, noise).tolist(),
         SPHERE.privatise(vector, noise).tolist(),
         ExponentialMechanism(1.0).select(scores, 1.0, noise).tolist(),
         noise.below(9, 4).tolist(),
@@ -67,9 +73,11 @@ def test_the_neighbour_sees_the_same_outcomes() -> None:
     other, again = played(ledger, lambda: everything(0.9))
     assert again == shown
     assert other.astray == ""
-    kinds = ["gaussian", "laplace", "subset", "vector", "selection"]
+    kinds = ["gaussian", "laplace", "subset", "unary", "vector", "selection"]
     assert [draw.kind for draw in ledger.draws] == kinds
-    assert [draw.value.ravel()[0] for draw in other.draws] == pytest.approx([0.9, 0.9, 3, 0.9, 0.9])
+    assert [draw.value.ravel()[0] for draw in other.draws] == pytest.approx(
+        [0.9, 0.9, 3, 3, 0.9, 0.9]
+    )
 
 
 def test_nothing_is_changed_outside() -> None:
@@ -143,6 +151,23 @@ def test_losses_add_over_draws() -> None:
     assert Loss(squared=1.0).epsilon(0.0) == math.inf
 
 
+@pytest.mark.parametrize("shown", [0.5, 0.92])
+def test_unary_encoding_loses_its_epsilon_for_everybody_who_moved(shown: float) -> None:
+    mechanism = UnaryEncoding(40, 1.5, shown)
+    values = [np.array([3, 4, 5]), np.array([3, 0, 39])]
+    draws = [UnaryDraw(mechanism, value.astype(float), None) for value in values]
+    assert draws[0].loss(draws[1]).pure == pytest.approx(3.0, rel=1e-9)
+
+
+def test_unary_encoding_is_known_by_its_coins() -> None:
+    """Not by the epsilon that it says it has."""
+
+    class Wrong(UnaryEncoding):
+        hidden_probability = Fraction(1, 10)
+
+    assert unary_ratio(Wrong(4, 1.0)) == pytest.approx(math.log(9.0))
+
+
 def test_another_scale_tells_for_sure() -> None:
     found = loss_between([laplace(1.0, 0.0)], [laplace(2.0, 0.0)])
     assert "scale 1.0" in found.reason
@@ -170,3 +195,26 @@ def test_noise_must_be_there_and_be_new(noises: tuple[float, float], fault: str)
     ]
     assert fault in shared_noise(draws)
     assert bool(fault) == bool(shared_noise(draws))
+
+
+def test_several_pure_losses_at_a_delta_are_those_of_responses() -> None:
+    """Against the accounting of the library, and, where they differ, the enumerated laws."""
+    for losses in ((0.4, 0.4), (0.1,) * 9, (2.0,) * 3):
+        for delta in (1e-6, 1e-2):
+            ours = Loss(losses=losses).epsilon(delta)
+            assert ours == pytest.approx(repeated_epsilon(losses[0], len(losses), delta), rel=1e-7)
+    said = list(product((True, False), repeat=2))
+
+    def law(truth: bool) -> dict[tuple[bool, ...], float]:
+        shares = [1.0 / (1.0 + math.exp(-loss)) for loss in (0.3, 1.1)]
+        return {
+            each: math.prod(
+                share if told == truth else 1.0 - share
+                for told, share in zip(each, shares, strict=True)
+            )
+            for each in said
+        }
+
+    exact = exact_epsilon(law(True), law(False), 0.01)
+    assert Loss(losses=(0.3, 1.1)).epsilon(0.01) == pytest.approx(exact, rel=1e-9)
+    assert Loss(losses=(0.3,)).epsilon(0.01) == 0.3

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from discreet.action_space import DecisionSets
-from discreet.audit.learners import _maker, _with_delta, forged_exact, forgeries
+from discreet.audit.forgeries import forgeries
+from discreet.audit.learners import _maker, _with_delta, forged_exact
 from discreet.audit.runs import broken_rule, changed_policy, open_file
 from discreet.learners.messages import Actions
 from discreet.learners.partition.policy import PartitionPolicy

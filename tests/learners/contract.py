@@ -25,6 +25,7 @@ from discreet.action_space import (
 )
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
+from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.messages import (
     TICKETS,
     Actions,
@@ -469,7 +470,7 @@ class LearnerContract:
         with pytest.raises(InvalidInput, match="folder"):
             save(learner, tmp_path / "none" / "learner.json")
         assert ("SECRET" in path.read_text()[:200]) == learner.secret
-        if learner.budget.trust_model in ("none", "joint") and learner.name != "uniform":
+        if learner.budget.trust_model in ("none", "joint") and not isinstance(learner, Uniform):
             assert learner.secret
         for seed in (20, 21):
             people = min(learner.batch_size, row.scene.at_once)

@@ -18,9 +18,11 @@ from discreet.action_space import PublicBox
 from discreet.codec import to_json
 from discreet.domain import Box, unit_cube
 from discreet.learners.base import Learner
+from discreet.learners.baselines.uniform import UniformPolicy
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.registry import learner_class
 from discreet.learners.saving import load, save, sealed
+from discreet.learners.terms import Offer
 from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
@@ -51,7 +53,7 @@ STREAMS: dict[str, tuple[Edit, str]] = {
         lambda stream: stream["policies"].pop(0),
         "version|0 policies",
     ),
-    "epsilon of policies": (every_policy(epsilon=0.125), "had epsilon"),
+    "epsilon of policies": (every_policy(epsilon=0.125), "had epsilon|had the fields"),
     "domain of policies": (every_policy(domain=to_json(OTHER)), "had domain"),
     "rewards of policies": (
         every_policy(reward_bounds={"lower": 0.0, "upper": 99.0}),
@@ -128,6 +130,23 @@ def test_a_source(learner: Any, edit: Edit, message: str, tmp_path: Path) -> Non
     refused(fields, tmp_path / "learner.json", message)
 
 
+@pytest.mark.parametrize(
+    "name", ["local_kernel", "partition", "published_partition", "private_linear", "private_neural"]
+)
+def test_policies_that_ask_nothing_of_people(name: str, tmp_path: Path) -> None:
+    """Under them nobody reports, so that a guarantee derived from them promises epsilon 0."""
+    kind: Any = learner_class(name)
+    learner = kind(unit_cube(1), 2, Local(2.0), horizon=100)
+    policy, rng = learner.policy(), np.random.default_rng(0)
+    contexts = rng.random((5, 1))
+    actions, _ = policy.act(contexts, rng)
+    learner.update(policy.report(contexts, actions, rng.random(5), SimulatedNoise(1)))
+    fields = content(learner, tmp_path / "learner.json")
+    silent = UniformPolicy(**learner.policy_header() | {"version": 0})
+    fields["state"]["target"]["policies"] = [to_json(silent, Offer)]
+    refused(fields, tmp_path / "learner.json", "of the kind 'uniform-policy'")
+
+
 def test_noise_that_is_louder_on_paper_than_it_was(tmp_path: Path) -> None:
     learner = GPUCB(unit_cube(1), PublicBox(), Local(2.0), error=0.1)
     policy, rng = learner.policy(), np.random.default_rng(0)
@@ -137,6 +156,21 @@ def test_noise_that_is_louder_on_paper_than_it_was(tmp_path: Path) -> None:
     for saved in fields["state"]["target"]["policies"]:
         saved["local"]["scale"] *= 100.0
     refused(fields, tmp_path / "learner.json", "had local")
+
+
+def test_a_file_from_when_sums_held_those_who_were_released(tmp_path: Path) -> None:
+    """They left the sums of gp_ucb since; read as they are today, all would be released again."""
+    domain, joint = unit_cube(1), Joint(1.0, 1e-6)
+    learner = GPUCB(domain, PublicBox(), joint, noise=SimulatedNoise(3), error=0.1)
+    policy, rng = learner.policy(), np.random.default_rng(0)
+    people = learner.batch_size
+    actions, _ = policy.act(people, rng)
+    learner.update(policy.report(people, actions, np.ones(people), Unprotected()))
+    before = to_json(learner._sums)
+    learner.policy()
+    fields = content(learner, tmp_path / "learner.json")
+    fields["state"]["target"]["sums"] = fields["state"]["own"]["released"] = before
+    refused(fields, tmp_path / "learner.json", "fields .*'released'")
 
 
 def test_people_who_would_be_released_again(tmp_path: Path) -> None:

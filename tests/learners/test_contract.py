@@ -114,6 +114,22 @@ ROWS = {
     "private_neural": gradients("private_neural", Local(1.0)),
     "private_neural, greedy at once": gradients("private_neural", Local(9.0), warm_up=0, hidden=3),
     "private_neural, non-private": gradients("private_neural", NonPrivate()),
+    "noisy_context": Row(
+        partial(make, "noisy_context", budget=Local(6.0), options={"cells": [3, 2]}), exact=True
+    ),
+    "noisy_context, one column": Row(
+        partial(
+            make,
+            "noisy_context",
+            budget=Local(2.0),
+            options={"cells": [1, [0.0, 0.3]], "shown": 0.92, "context_share": 0.5},
+        ),
+        exact=True,
+    ),
+    "cell_response": Row(partial(make, "cell_response", budget=Local(1.0)), exact=True),
+    "cell_response, levels": Row(
+        maker("cell_response", LEVELLED, Local(4.0), cells=3), exact=True, scene=LEVELLED
+    ),
     "abse": Row(partial(make, "abse", budget=NonPrivate(), options={"batch_size": 50})),
     "gp_ucb, joint sets": gp_ucb(SETS, PRIVATE, exact=True),
     "gp_ucb, local sets": gp_ucb(SETS, Local(2.0, 1e-5)),
@@ -124,6 +140,11 @@ ROWS = {
     "gp_ucb, drift": gp_ucb(SETS, PRIVATE, exact=True, drift=300),
     "gp_ucb, drift without noise": gp_ucb(BOX, NonPrivate(), drift=300),
     "gp_ucb, drift and local": gp_ucb(SETS, Local(2.0, 1e-5), drift=300),
+    "gp_ucb, local set, epsilon 4": gp_ucb(SET, Local(4.0)),
+    "private_glm": Row(maker("private_glm", SETS, Local(2.0)), any_sums=True, scene=SETS),
+    "private_glm, logistic": Row(
+        maker("private_glm", SETS, Local(6.0), link="logistic"), any_sums=True, scene=SETS
+    ),
     "gp_ucb, thompson": gp_ucb(SETS, PRIVATE, exact=True, choose="thompson"),
     "gp_ucb, confidence_width": gp_ucb(
         SETS, PRIVATE, exact=True, calibration="confidence_width", every=50
@@ -161,6 +182,12 @@ ROWS = {
     **{
         f"uniform, {name}": Row(maker("uniform", scene, NonPrivate()), exact=True, scene=scene)
         for name, scene in [("arms", ARM), ("sets", SETS), ("set", SET), ("box", BOX)]
+    },
+    **{
+        f"highest, {name}": Row(
+            maker("highest", scene, NonPrivate(), column="score"), exact=True, scene=scene
+        )
+        for name, scene in [("sets", SETS), ("set", SET)]
     },
 }
 

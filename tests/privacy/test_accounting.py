@@ -127,7 +127,7 @@ class TestComposition:
     def test_pure_events_add(self, epsilons: list[float]) -> None:
         events = [PureEvent(epsilon) for epsilon in epsilons]
         assert composed_epsilon(events, 0.0) == pytest.approx(math.fsum(epsilons))
-        assert composed_epsilon(events[::-1], 0.1) == composed_epsilon(events, 0.0)
+        assert composed_epsilon(events[::-1], 0.1) <= composed_epsilon(events, 0.0)
 
     @settings(deadline=None, max_examples=50)
     @given(

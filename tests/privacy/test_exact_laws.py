@@ -163,16 +163,26 @@ class TestTheWholeLaw:
 
     @pytest.mark.parametrize("epsilon", [1e-9, 0.5, 700.0])
     def test_unary_encoding(self, epsilon: float) -> None:
-        mechanism = UnaryEncoding(2, epsilon)
+        for mechanism in (UnaryEncoding(4, epsilon), UnaryEncoding(4, epsilon, 0.92)):
 
-        def report(own: int, sign: int, noise: NoiseSource) -> Hashable:
-            return mechanism.privatise(
-                np.array([own]), np.array([sign], dtype=np.int8), noise
-            ).tobytes()
+            def report(value: int, noise: NoiseSource) -> Hashable:
+                return mechanism.privatise(np.array([value]), noise).tobytes()  # noqa: B023
 
-        laws = [
-            law_of(lambda noise, v=value: report(*v, noise)) for value in product((0, 1), (-1, 1))
-        ]
+            laws = [law_of(lambda noise, v=value: report(v, noise)) for value in range(4)]
+            assert holds(worst_ratio(laws), epsilon)
+
+    @pytest.mark.parametrize(
+        ("epsilon", "shown"),
+        [(0.00018288612670484713, "0x1.05779a8f0b70dp-20"), (0.001, "0x1.fffffffffffffp-20")],
+    )
+    def test_unary_encoding_that_hardly_shows(self, epsilon: float, shown: str) -> None:
+        """Such floats are no multiples of 2^-64, and the coin that is tossed is what counts."""
+        mechanism = UnaryEncoding(2, epsilon, float.fromhex(shown))
+
+        def report(value: int, noise: NoiseSource) -> Hashable:
+            return mechanism.privatise(np.array([value]), noise).tobytes()
+
+        laws = [law_of(lambda noise, v=value: report(v, noise)) for value in range(2)]
         assert holds(worst_ratio(laws), epsilon)
 
     def test_a_sign_is_rounded_first_and_then_private(self) -> None:

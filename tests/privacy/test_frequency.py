@@ -260,7 +260,7 @@ class TestBestSize:
     @pytest.mark.parametrize("bins", [8, 64, 1000])
     def test_it_beats_unary_encoding_and_laplace(self, bins: int, epsilon: float) -> None:
         best = SignedSubsetSelection.best(bins, epsilon, estimate_mass=False).variance(0.0)
-        assert best < UnaryEncoding(bins, epsilon).variance()
+        assert best < 2.0 * UnaryEncoding(2 * bins, epsilon).variance()
         assert best < LaplaceOnCells(bins, epsilon).variance()
 
     @pytest.mark.parametrize("bins", [1, 2, 10])
@@ -318,20 +318,34 @@ def test_k_ary_response_is_size_1() -> None:
 
 class TestUnaryEncoding:
     @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-    def test_unbiased_with_the_stated_variance(self, epsilon: float) -> None:
+    @pytest.mark.parametrize("shown", [0.5, 0.92])
+    def test_unbiased_with_the_stated_variance(self, epsilon: float, shown: float) -> None:
         batches, batch = 5_000, 20
-        bins, signs = people_of([0.6, 0.4, 0.0], [0.5, -0.25, 0.0], batches * batch)
-        mechanism = UnaryEncoding(3, epsilon)
-        bits = mechanism.privatise(bins, signs, SimulatedNoise(5))
-        estimates = np.stack([mechanism.estimate(b) for b in bits.reshape(batches, batch, 6)])
+        masses = np.array([0.6, 0.4, 0.0])
+        values = np.random.default_rng(0).choice(3, batches * batch, p=masses)
+        mechanism = UnaryEncoding(3, epsilon, shown)
+        bits = mechanism.privatise(values, SimulatedNoise(5)).reshape(batches, batch, 3)
+        estimates = mechanism.counts(bits.sum(axis=1), batch) / batch
         error = estimates.std(axis=0) / math.sqrt(batches)
-        assert (np.abs(estimates.mean(axis=0) - [0.3, -0.1, 0.0]) / error).max() < 4.5
+        assert (np.abs(estimates.mean(axis=0) - masses) / error).max() < 4.5
         assert estimates[:, 2].var() == pytest.approx(mechanism.variance() / batch, rel=0.08)
 
     @pytest.mark.parametrize("epsilon", EPSILONS)
     def test_variance(self, epsilon: float) -> None:
         e = math.exp(epsilon)
-        assert UnaryEncoding(7, epsilon).variance() == pytest.approx(8 * e / (e - 1) ** 2)
+        assert UnaryEncoding(7, epsilon).variance() == pytest.approx(4 * e / (e - 1) ** 2)
+        plain = UnaryEncoding.symmetric(7, epsilon)
+        assert plain.other_probability == pytest.approx(1.0 - plain.shown)
+
+    def test_a_published_calibration(self) -> None:
+        """p = .92 and q = .0288, as Firefox encodes interests, are an epsilon of 5.96."""
+        epsilon = math.log(0.92 * (1 - 0.0288) / (0.0288 * (1 - 0.92)))
+        assert UnaryEncoding(9, epsilon, 0.92).other_probability == pytest.approx(0.0288)
+
+    @pytest.mark.parametrize("values", [[3], [-1], [0.5]])
+    def test_values(self, values: list[float]) -> None:
+        with pytest.raises(InvalidInput, match="values"):
+            UnaryEncoding(3, 1.0).privatise(np.array(values), SimulatedNoise(0))
 
 
 def exact_cells(cells: int, cell: int, reward: float) -> NDArray[np.float64]:
@@ -457,9 +471,9 @@ class TestRefusals:
         ],
     )
     def test_bins_and_signs(self, bins: object, signs: object, message: str) -> None:
-        for mechanism in (SignedSubsetSelection(4, 2, 1.0), UnaryEncoding(4, 1.0)):
-            with pytest.raises(InvalidInput, match=message):
-                mechanism.privatise(np.array(bins), np.array(signs), SimulatedNoise(0))
+        mechanism = SignedSubsetSelection(4, 2, 1.0)
+        with pytest.raises(InvalidInput, match=message):
+            mechanism.privatise(np.array(bins), np.array(signs), SimulatedNoise(0))
 
     @pytest.mark.parametrize("cells", [[3], [-1], [0.5]])
     def test_cells(self, cells: list[float]) -> None:
@@ -494,7 +508,7 @@ class TestFaultsOnceFound:
                 return super().coins(probability, shape)
 
         SignedSubsetSelection(4, 1, epsilon).privatise(np.array([0]), np.array([1]), Watched(0))
-        UnaryEncoding(4, epsilon).privatise(np.array([0]), np.array([1]), Watched(0))
+        UnaryEncoding(4, epsilon).privatise(np.array([0]), Watched(0))
         assert min(asked) > 0.0
 
     @pytest.mark.parametrize("rewards", [[100.0], [-1.0], [math.nan]])

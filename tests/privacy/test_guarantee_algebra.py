@@ -136,8 +136,8 @@ class TestAgainstDpAccounting:
             )
         theirs = accountant.get_epsilon(delta)
         ours = composed_epsilon(drawn, delta)
-        # Ours is an upper bound too: exact for Gaussians; pure events are added up where there are
-        # no others, which costs more than their composition at a delta.
+        # Ours is an upper bound too: exact for Gaussians; of pure events alone all are taken for as
+        # dear as the dearest.
         assert ours >= theirs - 2e-3 * len(drawn)
         if any(isinstance(event, GaussianEvent) for event in drawn):
             assert ours <= theirs + 2e-3 * len(drawn)

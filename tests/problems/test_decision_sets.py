@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.action_space import Candidates, DecisionSets
+from discreet.action_space import Candidates, DecisionSets, PublicSet
 from discreet.problems.decision_sets import (
     BumpProblem,
     Bumps,
     DoseProblem,
     LinearSetProblem,
+    RandomSetProblem,
     dose_means,
     exposure,
 )
@@ -165,3 +166,37 @@ def test_a_linear_set_is_the_same_for_everyone() -> None:
     np.testing.assert_allclose(columns @ theta, people.means[0])
     assert np.linalg.norm(theta[:3]) == pytest.approx(0.5)
     assert np.abs(people.rewards.mean(axis=0) - people.means[0]).max() < 0.05
+
+
+def test_a_public_linear_set_stays_the_same_and_nobody_brings_it() -> None:
+    problem = LinearSetProblem(7, 3, public=True)
+    assert isinstance(problem.space, PublicSet)
+    assert problem.space == LinearSetProblem(7, 3, public=True).space
+    people, others = (problem.sample(500, np.random.default_rng(seed)) for seed in (4, 5))
+    assert people.contexts.shape == (500, 0)
+    assert people.means is not None
+    assert others.means is not None
+    theta, *_ = np.linalg.lstsq(problem.space.array, 2.0 * people.means[0] - 1.0, rcond=None)
+    assert np.linalg.norm(theta) == pytest.approx(1.0)
+    assert (people.means[0] != others.means[0]).all()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("link", ["linear", "logistic"])
+def test_random_sets_follow_their_model(link, inside) -> None:
+    problem = RandomSetProblem(5, 3, link, 2.0, inside)
+    people = problem.sample(4_000, np.random.default_rng(4))
+    points, means = people.contexts.reshape(-1, 3), people.means.ravel()
+    Candidates.read(people.contexts, problem.domain, 5)
+    lengths = np.linalg.norm(points, axis=1)
+    # Of a uniform point of the ball, the cube of the length is uniform.
+    assert (lengths**3).mean() == pytest.approx(0.5 if inside else 1.0, abs=0.01)
+    scores = means if link == "linear" else np.log(means / (1.0 - means))
+    theta, *_ = np.linalg.lstsq(points, scores, rcond=None)
+    np.testing.assert_allclose(points @ theta, scores, atol=1e-9)
+    assert np.linalg.norm(theta) == pytest.approx(2.0)
+    problem.reward_bounds.to_unit(people.rewards[:, 0], 4_000)
+    if link == "linear":
+        np.testing.assert_array_equal(people.rewards, people.means)
+    else:
+        assert abs((people.rewards - people.means).mean()) < 0.02

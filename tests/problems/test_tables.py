@@ -9,7 +9,7 @@ from tests.problems.cases import read_contexts
 
 from discreet.problems.columns import Column, box_of
 from discreet.problems.table_files import read_table
-from discreet.problems.tables import RowCounts, encode_columns, kept_rows
+from discreet.problems.tables import RowCounts, encode_columns, kept_rows, person_numbers
 from discreet.validation import InvalidInput
 
 AGE = Column("age", 21, 64, 44)
@@ -236,3 +236,26 @@ def test_columns_must_be_named_once(frame, columns) -> None:
 def test_columns_that_are_refused(make, message) -> None:
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+def test_ids_of_people_become_numbers() -> None:
+    texts = pd.Series(["07", "7", "07", "b"], name="user")
+    assert person_numbers(texts).tolist() == [0, 1, 0, 2]
+    assert person_numbers(pd.Series([7, 3, 7])).tolist() == [1, 0, 1]
+    assert person_numbers(pd.Series([7.0, 3.0, 7.0])).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([1.0, np.nan], "empty in 1 of 2 rows, first in row 1"),
+        (["a", ""], "empty in 1 of 2 rows"),
+        (["a", None], "empty in 1 of 2 rows"),
+        ([0.5, 1.0], "texts or whole numbers"),
+        ([True, False], "texts or whole numbers"),
+        (pd.to_datetime(["2020-01-01", "2020-01-02"]), "texts or whole numbers"),
+    ],
+)
+def test_ids_that_are_missing_or_none_are_refused(ids: object, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        person_numbers(pd.Series(ids, name="user"))

@@ -169,6 +169,31 @@ def test_where_there_is_no_single_choice_to_beat(name: str, reason: str) -> None
     assert reason in spoken.basis
 
 
+def test_the_best_of_several_rules_is_the_rival() -> None:
+    """The one that earned more, or lost less."""
+    for metric, values in (("reward", (48.0, 40.0, 50.0)), ("regret", (52.0, 60.0, 50.0))):
+        made = [
+            outcome(each, value + NOISE[(r + place) % 4], r, metric)
+            for place, (each, value) in enumerate(
+                zip(
+                    (
+                        setting("highest", label="best liked"),
+                        setting("highest", label="most watched"),
+                        setting("gp_ucb", 1.0),
+                    ),
+                    values,
+                    strict=True,
+                )
+            )
+            for r in range(4)
+        ]
+        summary = summarise(made)
+        assert summary.private[0].over["rule"].mean == pytest.approx(0.02, abs=0.002)
+        spoken = verdict(summary, load_problem("dose", {}))
+        assert "did better than the best rule that learns nothing" in spoken.headline
+        assert "The best rule that learns nothing is best liked here." in spoken.basis
+
+
 def test_without_anything_to_compare_with() -> None:
     spoken = said({("gp_ucb", 1.0): 50.0}, problem=load_problem("camelback", {}))
     assert spoken.headline == (

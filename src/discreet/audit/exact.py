@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.audit.ledger import AddedNoise, Ledger, Loss, loss_between, shared_noise
+from discreet.audit.ledger import AddedNoise, Ledger, loss_between, shared_noise
+from discreet.audit.loss import Loss
 from discreet.learners.schema import Message, encode
 from discreet.privacy import NoiseSource, Release, SecureNoise
 from discreet.privacy.accounting import Event, composed_epsilon
@@ -341,9 +342,7 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
             continue
         scale = first.mechanism
         recorded = [
-            release.sensitivity
-            for release in releases
-            if abs(release.scale - scale) <= _RECORDED * scale
+            release.reach for release in releases if abs(release.scale - scale) <= _RECORDED * scale
         ]
         if not recorded:
             return f"draw {number + 1} has noise of scale {scale:.6g}, which no record has"

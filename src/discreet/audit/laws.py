@@ -26,6 +26,7 @@ were made with:
 | subset selection | the truth is in; its bin with another sign; | all sets of a class are equally |
 |                  | neither                                     | likely, by exchange of bins     |
 | PrivUnit         | in the cap of the vector; outside           | uniform, by rotation            |
+| unary encoding   | every outcome of the bits of two values     | bits of other values are alike  |
 
 That points of PrivUnit are uniform is compared with the masses of caps.
 
@@ -39,8 +40,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import permutations
 from typing import NoReturn, TypeVar
 
@@ -50,7 +52,7 @@ from scipy.optimize import brentq
 from scipy.special import betainc, ndtr
 from scipy.stats import kstest, laplace
 
-from discreet.privacy.frequency import SignedSubsetSelection
+from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.noise import (
     NoiseSource,
     Probability,
@@ -263,6 +265,22 @@ def subset_ratio(mechanism: SignedSubsetSelection) -> float:
         classes.append((~truth & ~wrong, math.comb(bins - 1, size) * 2**size))
     densities = [float(chances[members].sum()) / count for members, count in classes]
     return math.log(max(densities) / min(densities)) if min(densities) > 0.0 else math.inf
+
+
+@lru_cache(maxsize=4096)
+def unary_ratio(mechanism: UnaryEncoding) -> float:
+    """The log of the largest ratio of two reports' probabilities, by every outcome of the code.
+
+    Bits are drawn one by one, so those of values that neither person has have one law, and the law
+    of two values alone is enough.
+    """
+    two = replace(mechanism, values=2)
+
+    def report(own: int, noise: NoiseSource) -> Hashable:
+        return two.privatise(np.array([own]), noise).tobytes()
+
+    first, second = (law_of(partial(report, own)) for own in (0, 1))
+    return exact_epsilon(first, second)
 
 
 @lru_cache(maxsize=4096)

@@ -11,24 +11,19 @@ Learners are attacked new, taught, saved and loaded, and under secure noise. Und
 learner is taught by people whose best arm is plain, so that within a few thousand reports bins are
 cut and resolved, arms are given up and kernels have several cells.
 
-**A dishonest server.** A policy reaches a device as JSON. In `forgeries` every number, list and
-array in it is forged, one after the other: halved, doubled, a hundred times as large or as small (a
-narrow domain, a norm that is false), set to 0 (so that all choices tie), made the same everywhere;
-and all numbers of a part are halved together (a scale with its sensitivity). What the reader
-accepts is a policy that a device may meet. A server may also send the honest policy to act with and
-a forged one, of the same identity and version, to report under. Under terms that were agreed
-before, either the device refuses it whoever the person is, or the report costs no more than the
-terms say.
+**A dishonest server.** A policy reaches a device as JSON, and may be forged (forgeries.py). A
+server may also send the honest policy to act with and a forged one, of the same identity and
+version, to report under. Under terms that were agreed before, either the device refuses it whoever
+the person is, or the report costs no more than the terms say.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from operator import mul
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +47,7 @@ from discreet.audit.exact import (
     worst_neighbours,
     worst_of,
 )
+from discreet.audit.forgeries import forgeries
 from discreet.audit.games import Check, report_game, run_game
 from discreet.audit.people import Maker
 from discreet.audit.runs import AnyLearner, JointRun, LocalReport, broken_rule
@@ -60,8 +56,7 @@ from discreet.experiments.simulation import Setting
 from discreet.learners.messages import Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
-from discreet.learners.sources import SourceLearner, SourcePolicy
+from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
 from discreet.problems.base import Problem
 from discreet.validation import FloatArray, InvalidInput
@@ -90,6 +85,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "capri": _KERNEL,
     "usca": _KERNEL,
     "published_partition": {"batch_size": 20},
+    **{name: {"cells": [3, 2]} for name in ("noisy_context", "cell_response")},
     "private_linear": {"batch": 40},
     "private_neural": {"batch": 40, "hidden": 3},
 }
@@ -97,16 +93,16 @@ _PREDICTIONS = 3
 # Reports are cheap, so that many people can be compared in every state.
 _OTHERS = 30
 _LEARNT = "a report under a policy learnt from others"
-# Lists longer than this are forged as a whole, never entry by entry.
-_FEW = 2
-_FACTORS = (0.01, 0.5, 2.0, 100.0)
-_QUIETER = 0.5
 # So many of the people of an honest report meet every forged policy.
 _PEOPLE = 9
 SOURCE = "auxiliary"
 # Budgets of the states besides the usual one.
 _EPSILONS = (0.1, 16.0)
 _TAUGHT, _BATCHES = 6000, 12
+# How often people come who come more than once.
+_VISITS = 3
+# So many reports of a person are replayed at most; each is like all others under its policy.
+_MOST_VISITS = 10
 _LONG = 200
 # Options with which sensitivities are worked out in another way.
 _OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -160,15 +156,11 @@ def learner_check(name: str, maker: Maker, source: bool = False) -> Check:
     """The check of one learner as it is made, or of its auxiliary source."""
     if maker.budget.protects_releases:
         about = f"a run of {maker.people} people"
-        exact = partial(_worst_run, maker)
-        return Check(name, "learner", "joint", exact, run_game, RUN_COST, about)
+        runs = partial(joint_states, maker)
+        return Check(name, "learner", "joint", lambda: worst_of(runs()), run_game, RUN_COST, about)
     about = "a report of an auxiliary source" if source else _LEARNT
     exact = partial(_worst_report, maker, source)
     return Check(name, "learner", "local", exact, report_game, REPORT_COST, about)
-
-
-def _worst_run(maker: Maker) -> Exact:
-    return worst_of(joint_states(maker))
 
 
 def _worst_report(maker: Maker, source: bool) -> Exact:
@@ -252,56 +244,6 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
     return max(findings, key=Exact.order)
 
 
-def forgeries(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
-    """Forged policies that a reader accepts, with what was forged."""
-    kind = SourcePolicy if isinstance(policy, SourcePolicy) else Policy
-    content = json.loads(encode(policy))
-    for words, forged in _forged(content, ""):
-        if forged == content:
-            continue
-        try:
-            yield words, decode(json.dumps(forged), kind)
-        except ValueError:
-            continue  # refused by the reader, before anybody's data is there
-
-
-def _forged(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """(words, other value) of all forgeries of a part of the message with that name."""
-    if isinstance(value, dict):
-        numbers = {key: item for key, item in value.items() if isinstance(item, float)}
-        if len(numbers) > 1:
-            quieter = {key: _QUIETER * item for key, item in numbers.items()}
-            yield f"all numbers of {name} halved", {**value, **quieter}
-        for key, item in value.items():
-            for words, other in _forged(item, f"{name}.{key}".removeprefix(".")):
-                yield words, {**value, key: other}
-    elif isinstance(value, float):
-        for factor in _FACTORS:
-            yield f"{name} times {factor:g}", factor * value
-    elif isinstance(value, list) and value:
-        leaves = list(_leaves(value))
-        if all(isinstance(item, bool) for item in leaves):
-            yield f"all of {name} true", _each(value, lambda item: True)
-        elif all(isinstance(item, int | float) for item in leaves):
-            for factor in _FACTORS:
-                yield f"{name} times {factor:g}", _each(value, partial(mul, factor))
-            yield f"{name} all 0", _each(value, lambda item: 0 * item)
-            yield f"{name} all the same", _each(value, lambda item: leaves[0])
-        elif len(value) <= _FEW:
-            for place, item in enumerate(value):
-                for words, other in _forged(item, f"{name}.{place}"):
-                    yield words, [*value[:place], other, *value[place + 1 :]]
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    for item in value:
-        yield from _leaves(item) if isinstance(item, list) else (item,)
-
-
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    return [_each(item, change) for item in value] if isinstance(value, list) else change(value)
-
-
 def _with_delta(maker: Maker) -> Maker:
     """Reports without a delta if the learner has such, else with one."""
     try:
@@ -340,6 +282,8 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     for epsilon in _EPSILONS:
         budget = maker.budget.at(epsilon)
         yield other(f"epsilon {epsilon:g}", maker=replace(maker, budget=budget))
+    for often, place in product(_often(maker), (0, last)):
+        yield other(f"{_VISITS} visits of person {place + 1}", maker=often, place=place)
     longer = replace(maker, people=_LONG, horizon=None)
     for place in (0, _LONG // 3):
         yield other(f"a run of {_LONG} people, person {place + 1}", maker=longer, place=place)
@@ -367,6 +311,18 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
         other = replace(maker, budget=maker.budget.at(epsilon))
         learner = _taught(other, source, 0 if epsilon < 1.0 else _TAUGHT)
         yield from _reports(learner, other, source, f"epsilon {epsilon:g}", tickets=2)
+    for often in () if source else _often(maker):
+        yield from _reports(_taught(often, source, _TAUGHT), often, source, f"{_VISITS} visits")
+
+
+def _often(maker: Maker) -> tuple[Maker, ...]:
+    """The same for people who come more than once; none where they do, or where none can."""
+    budget = maker.budget
+    if not isinstance(budget, Joint | Local) or budget != replace(budget, visits=1):
+        return ()
+    if not learner_class(maker.learner).takes_visits:
+        return ()
+    return (replace(maker, budget=replace(budget, visits=_VISITS)),)
 
 
 def _reports(
@@ -394,6 +350,7 @@ def _reports(
         certified=Claim(held.epsilon, held.delta),
         terms=maker.terms(source) if safe else None,
         secure=safe,
+        visits=1 if source else min(maker.budget.visits, _MOST_VISITS),
         broken=broken_rule(maker, learner, policy),
     )
     yield replace(report, state=f"{words}, ticket 0") if tickets > 1 else report
@@ -455,5 +412,4 @@ def _plain(maker: Maker, contexts: FloatArray, arms: Any) -> FloatArray:
     count = arm_count(maker.space) or 2
     unit = maker.domain.to_unit(contexts)[:, 0]
     best = np.minimum((unit * count).astype(np.int64), count - 1)
-    rewards: FloatArray = np.where(best == np.asarray(arms), 0.95, 0.05)
-    return rewards
+    return np.where(best == np.asarray(arms), 0.95, 0.05)

@@ -11,7 +11,8 @@ Fitzsimons 2026, arXiv 2602.17454).
 |--------------------------------|------------------------|---------------------------------------|
 | Gaussian and Laplace noise     | values, scale, outcome | the outcome                           |
 | subset selection, PrivUnit,    | the private value, the | the outcome; each of these mechanisms |
-| exponential mechanism          | mechanism, the outcome | has a check of its own for its law    |
+| unary encoding, exponential    | mechanism, the outcome | has a check of its own for its law    |
+| mechanism                      |                        |                                       |
 | coins                          | uniform numbers        | the same, against the new probability |
 | whole numbers, keys, `urandom` | the outcome            | the outcome: their law has no data    |
 
@@ -24,15 +25,11 @@ two data sets, and where these numbers are public, or do not matter, it is exact
 | Gaussian noise   | mu = |x - x'|_2 / scale; mu^2 adds (Dong, Roth and Su 2022, Corollary 2)      |
 | Laplace noise    | |x - x'|_1 / scale; these and all below add as they are                       |
 | subset selection | log of the largest ratio of its classes, if (bin, sign) differ                |
+| unary encoding   | log of the largest ratio of reports, if values differ                         |
 | PrivUnit         | log of the largest ratio of the two mixtures of caps                          |
 | exponential      | log of the largest ratio of the probabilities of an option                    |
 
-Together (epsilon, delta) is, for Gaussian noise alone,
-
-    delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
-
-(Balle and Wang 2018, Theorem 8), solved here without the library's accounting. With other losses
-besides, the larger of the two is a lower bound, and is used.
+What they come to together is worked out in loss.py.
 
 A seed from which a source is made while a ledger is open must not depend on data: whoever guesses
 the data would take the noise off.
@@ -40,7 +37,6 @@ the data would take the noise off.
 
 from __future__ import annotations
 
-import math
 import os
 import random
 from abc import ABC, abstractmethod
@@ -52,11 +48,10 @@ from typing import Any, ClassVar, Self
 from unittest.mock import patch
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
-from discreet.audit.laws import subset_ratio, vector_ratio
-from discreet.privacy.frequency import SignedSubsetSelection
+from discreet.audit.laws import subset_ratio, unary_ratio, vector_ratio
+from discreet.audit.loss import Loss
+from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit
@@ -65,54 +60,6 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # Noise of two numbers is the same if it differs by the rounding of either at most.
 _SAME = 1e-13
 _NUMBERS = 64
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What tells two runs apart.
-
-    Attributes:
-        squared: mu^2 of all Gaussian noise.
-        pure: the sum of all other losses.
-        reason: what tells them apart with certainty; empty if nothing does.
-    """
-
-    squared: float = 0.0
-    pure: float = 0.0
-    reason: str = ""
-
-    def epsilon(self, delta: float) -> float:
-        """The least epsilon at `delta` of the two data sets."""
-        if self.reason:
-            return math.inf
-        if self.squared == 0.0:
-            return self.pure
-        if delta == 0.0:
-            return math.inf
-        return max(self.pure, gaussian_epsilon(math.sqrt(self.squared), delta))
-
-    @property
-    def order(self) -> tuple[bool, float]:
-        """What larger losses are larger in."""
-        return bool(self.reason), self.pure + math.sqrt(self.squared)
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Epsilon at `delta` of N(0, 1) against N(mu, 1) (see the module)."""
-
-    def excess(epsilon: float) -> float:
-        first = log_ndtr(0.5 * mu - epsilon / mu)
-        second = epsilon + log_ndtr(-0.5 * mu - epsilon / mu)
-        return float(math.exp(first) * -math.expm1(min(second - first, 0.0))) - delta
-
-    if excess(0.0) <= 0.0:
-        return 0.0
-    highest = 1.0
-    while excess(highest) > 0.0:
-        highest *= 2.0
-        if highest > 1e6:
-            return math.inf
-    return float(brentq(excess, 0.0, highest, xtol=1e-12, rtol=1e-14))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +140,7 @@ class LaplaceDraw(AddedNoise):
     kind, norm = "laplace", 1
 
     def loss(self, other: Self) -> Loss:
-        return Loss(pure=self.distance(other) / self.mechanism)
+        return Loss(losses=(self.distance(other) / self.mechanism,))
 
     def _lost(self, away: FloatArray) -> FloatArray:
         lost: FloatArray = np.abs(away).sum(axis=1) / self.mechanism
@@ -206,7 +153,16 @@ class SubsetDraw(Draw):
     kind = "subset"
 
     def loss(self, other: Self) -> Loss:
-        return Loss(pure=len(self.moved(other)) * subset_ratio(self.mechanism))
+        return Loss(losses=(subset_ratio(self.mechanism),) * len(self.moved(other)))
+
+
+class UnaryDraw(Draw):
+    """Unary encoding of one of several values."""
+
+    kind = "unary"
+
+    def loss(self, other: Self) -> Loss:
+        return Loss(losses=(unary_ratio(self.mechanism),) * len(self.moved(other)))
 
 
 class VectorDraw(Draw):
@@ -217,7 +173,7 @@ class VectorDraw(Draw):
     def loss(self, other: Self) -> Loss:
         moved = self.moved(other)
         pairs = zip(self.value[moved], other.value[moved], strict=True)
-        return Loss(pure=sum(vector_ratio(self.mechanism, *pair) for pair in pairs))
+        return Loss(losses=tuple(vector_ratio(self.mechanism, *pair) for pair in pairs))
 
 
 class SelectionDraw(Draw):
@@ -228,7 +184,7 @@ class SelectionDraw(Draw):
     def loss(self, other: Self) -> Loss:
         with np.errstate(invalid="ignore"):
             away = np.abs(self._logs() - other._logs())
-        return Loss(pure=float(np.where(np.isnan(away), 0.0, away).max(axis=1).sum()))
+        return Loss(losses=tuple(np.where(np.isnan(away), 0.0, away).max(axis=1).tolist()))
 
     def log_density(self, rows: int, axis: int) -> FloatArray:
         logs = self._logs()
@@ -242,7 +198,8 @@ class SelectionDraw(Draw):
 
 def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
     """The loss of everything that two runs drew, the one with the other's outcomes."""
-    squared = pure = 0.0
+    squared = 0.0
+    losses: tuple[float, ...] = ()
     if len(mine) != len(theirs):
         return Loss(reason=f"there are {len(mine)} draws on one, {len(theirs)} on the other")
     for number, (draw, other) in enumerate(zip(mine, theirs, strict=True)):
@@ -252,8 +209,8 @@ def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
             return Loss(reason=f"the ranges of draw {number + 1} differ")
         if not np.array_equal(draw.value, other.value):
             loss = draw.loss(other)
-            squared, pure = squared + loss.squared, pure + loss.pure
-    return Loss(squared, pure)
+            squared, losses = squared + loss.squared, (*losses, *loss.losses)
+    return Loss(squared, losses)
 
 
 def shared_noise(draws: Sequence[Draw]) -> str:
@@ -346,6 +303,7 @@ class Ledger:
             yield source, "keys", self._keys
         yield SimulatedNoise, "__init__", self._seeded
         yield SignedSubsetSelection, "privatise", self._subset
+        yield UnaryEncoding, "privatise", self._unary
         yield PrivUnit, "_report", self._vector
         yield ExponentialMechanism, "select", self._selection
         yield np.random, "default_rng", self._generator
@@ -411,6 +369,11 @@ class Ledger:
         either = self._rng.choice(np.array([-1, 1], dtype=np.int8), size=len(value))
         fresh = self._inside(original, mechanism, anyone, either)
         return self._drawn(SubsetDraw, mechanism, value, fresh)
+
+    def _unary(self, original: Any, mechanism: Any, values: Any, noise: NoiseSource) -> Any:
+        value = np.asarray(values)
+        anyone = self._rng.integers(mechanism.values, size=len(value))
+        return self._drawn(UnaryDraw, mechanism, value, self._inside(original, mechanism, anyone))
 
     def _vector(
         self, original: Any, mechanism: Any, directions: Any, lengths: Any, noise: NoiseSource

@@ -207,18 +207,22 @@ def _subset_checks() -> Iterator[Check]:
     yield replace(plain, source=secure).check
     for name, mechanism in (
         ("k_ary_response", k_ary_response(4, EPSILON)),
-        ("unary_encoding", UnaryEncoding(_VALUES, EPSILON)),
+        ("unary_encoding", UnaryEncoding(2 * _VALUES, EPSILON)),
+        ("unary_encoding, symmetric", UnaryEncoding.symmetric(4, EPSILON)),
     ):
         yield _exactly(name, "local", partial(enumerated, mechanism))
 
 
 def _held(mechanism: Finite, own: int, sign: int) -> tuple[Any, ...]:
+    if isinstance(mechanism, UnaryEncoding):
+        return mechanism, np.asarray(2 * own + (sign > 0))
     return mechanism, np.asarray(own), np.asarray(sign, dtype=np.int8)
 
 
 def enumerated(mechanism: Finite) -> Exact:
     """The worst two of all values (bin, sign), from every outcome of the code."""
-    bins = min(mechanism.bins, 2)
+    count = mechanism.values // 2 if isinstance(mechanism, UnaryEncoding) else mechanism.bins
+    bins = min(count, 2)
     laws = [law_of(partial(_word, mechanism, own, sign)) for own in range(bins) for sign in (1, -1)]
     worst = max(exact_epsilon(law, other) for law in laws for other in laws)
     return Exact(Claim(mechanism.epsilon), worst, f"all {len(laws[0])} outcomes of a report")

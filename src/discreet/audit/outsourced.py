@@ -20,7 +20,7 @@ import pandas as pd
 
 from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, secure
 from discreet.audit.games import Check, Game, Seed, ratios
-from discreet.audit.ledger import gaussian_epsilon
+from discreet.audit.loss import gaussian_epsilon
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate

@@ -243,7 +243,8 @@ class Maker:
     def terms(self, source: bool = False, share: float = 1.0) -> Terms:
         """What a person's side agrees to: this learner, at that share of its epsilon."""
         asked = self.asked(source)
-        return Terms(self.domain, self.space, share * asked.epsilon, self.bounds, asked.delta)
+        epsilon, visits = share * asked.epsilon, 1 if source else self.budget.visits
+        return Terms(self.domain, self.space, epsilon, self.bounds, asked.delta, visits)
 
     def crowd(self) -> Population:
         """People who can take part."""

@@ -18,6 +18,10 @@ with its length, the tickets, and whether reporting failed; private are the pers
 and reward, valid or not. The policy is one that a learner published in some state, or that a server
 forged; everybody gets the same.
 
+**Visits.** Where the budget covers several visits of a person, the person attacked comes as often,
+all visits with the same data, which is the worst: under joint privacy in neighbouring places, and
+once more than is covered, which must not show; under local privacy with as many reports.
+
 **Rules** on which promises rest besides the loss of a run: what must be refused, and said.
 
 | rule                                                        | what breaks without it           |
@@ -41,21 +45,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
-from discreet.learners.messages import Policy
+from discreet.learners.baselines.cells.context import NoisyContextPolicy
+from discreet.learners.messages import Policy, Reports
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Terms
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.noise import NO_NOISE
-from discreet.validation import InvalidInput
+from discreet.validation import IntArray, InvalidInput
 
 AnyLearner = Learner[Any, Any, Any]
 Variant = Literal["plain", "late", "saved", "secure"]
@@ -72,13 +77,20 @@ _OVER = 0.99
 _SCALES = ("scale", "multiplier", "noise_multiplier")
 
 
+class _Sent(NamedTuple):
+    """A batch of reports, and who made them."""
+
+    reports: Reports
+    ids: IntArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class JointRun(Subject):
     """See the module.
 
     Attributes:
         maker: of the learner.
-        place: where the person stands.
+        place: where the person stands, at the first of their visits.
         variant: of the run.
         predictions: how many predictions are asked for at the end.
         asked_at: the context for which they all are; None for other people's.
@@ -119,7 +131,12 @@ class JointRun(Subject):
         rng = np.random.default_rng(self.seed)
         crowd: list[Any] = people.crowd(count, rng)
         table = people.table(count, rng)
-        crowd[self.place], table[self.place] = person.where, person.reward
+        visits = self.maker.budget.visits
+        # Once more than is covered; who comes once need not say who they are.
+        places = [(self.place + i) % count for i in range(visits + 1 if visits > 1 else 1)]
+        ids = np.arange(count)
+        for at in places:
+            crowd[at], table[at], ids[at] = person.where, person.reward, self.place
         late: list[Any] = []
         came = 0
         while came < count:
@@ -127,16 +144,20 @@ class JointRun(Subject):
             stop = min(came + learner.batch_size, count)
             batch = crowd[came:stop]
             actions, _ = policy.act(people.contexts(batch), rng)
-            others = actions[np.arange(len(actions)) != self.place - came]
+            others = actions[~np.isin(np.arange(came, stop), places)]
             facts.add("other people's actions", [others.arms, others.points, actions.tickets])
-            if came <= self.place < stop:
-                actions = people.acted(actions, person, self.place - came)
+            for at in places:
+                if came <= at < stop:
+                    actions = people.acted(actions, person, at - came)
             rewards = people.rewards(table[came:stop], actions)
             half = len(batch) // 2 if self.variant == "late" else 0
             parts = [slice(0, half), slice(half, None)] if half else [slice(None)]
             now, *later = (
-                policy.report(
-                    people.contexts(batch[part]), actions[part], rewards[part], Unprotected()
+                _Sent(
+                    policy.report(
+                        people.contexts(batch[part]), actions[part], rewards[part], Unprotected()
+                    ),
+                    ids[came:stop][part],
                 )
                 for part in parts
             )
@@ -154,9 +175,12 @@ class JointRun(Subject):
         self._looked_at(learner, facts)
         return learner
 
-    def _heard(self, learner: AnyLearner, reports: list[Any], facts: Facts) -> None:
+    def _heard(self, learner: AnyLearner, sent: list[_Sent], facts: Facts) -> None:
+        named = self.maker.budget.visits > 1
         try:
-            learner.update(reports)
+            learner.update(
+                [each.reports for each in sent], [each.ids for each in sent] if named else None
+            )
         except InvalidInput as error:
             facts.refusal("an update", error)
         self._looked_at(learner, facts, _DEAR)
@@ -195,6 +219,7 @@ class LocalReport(Subject):
         terms: what the person's side agreed to; None for none.
         secure: whether noise comes from SecureNoise.
         ticket: the seed of the tickets.
+        visits: how many reports the person makes.
         broken: a rule that the learner or the policy breaks; empty if none.
     """
 
@@ -207,6 +232,7 @@ class LocalReport(Subject):
     terms: Terms | None = None
     secure: bool = False
     ticket: int = 0
+    visits: int = 1
     broken: str = ""
 
     def groups(self) -> Iterator[Sequence[Person]]:
@@ -223,19 +249,20 @@ class LocalReport(Subject):
     def run(self, person: Person, facts: Facts) -> Promise:
         noise: NoiseSource = SecureNoise() if self.secure else SimulatedNoise(_LOCAL_SEED)
         facts.rule(self.broken)
-        try:
-            facts.add("a report", self._reported(person, noise, facts))
-        except Exception as error:
-            # Whatever it is, a device that fails does not report, which can be seen.
-            facts.refusal("a report", error)
+        for visit in range(self.visits):
+            try:
+                facts.add("a report", self._reported(person, noise, facts, visit))
+            except Exception as error:
+                # Whatever it is, a device that fails does not report, which can be seen.
+                facts.refusal("a report", error)
         if self.certified is None:
             return Promise(self.asked, self.asked)
         release = self.policy.release(noise.name)
         return Promise(self.asked, self.certified, None if release is None else [release])
 
-    def _reported(self, person: Person, noise: NoiseSource, facts: Facts) -> Any:
+    def _reported(self, person: Person, noise: NoiseSource, facts: Facts, visit: int) -> Any:
         people, policy = self.people, self.policy
-        rng = np.random.default_rng([_LOCAL_SEED, self.ticket])
+        rng = np.random.default_rng([_LOCAL_SEED, self.ticket, *[visit] * (visit > 0)])
         crowd: list[Any] = people.crowd(_BATCH, rng)
         # A device acts on what the policy takes; what it reports on may turn out to be otherwise.
         crowd[_PLACE] = people.inside(person).where
@@ -246,7 +273,7 @@ class LocalReport(Subject):
         if isinstance(policy, SourcePolicy):
             arms = np.array([0, person.arm or 0, policy.arms - 1])
             return policy.report(contexts, arms, rewards, noise, self.terms)
-        actions, _ = (self.acted_under or policy).act(acting, rng)
+        actions = acted_for_report(self.acted_under or policy, acting, rng, noise, self.terms)
         facts.add("the tickets", actions.tickets)
         acted = people.acted(actions, person, _PLACE)
         return policy.report(contexts, acted, rewards, noise, self.terms)
@@ -259,9 +286,25 @@ class LocalReport(Subject):
         if isinstance(policy, SourcePolicy):
             return policy.report(contexts, np.full(count, person.arm or 0), rewards, noise)
         rng = np.random.default_rng([_LOCAL_SEED, self.ticket])
-        single, _ = policy.act(people.contexts([person.where]), rng)
+        single = acted_for_report(policy, people.contexts([person.where]), rng, noise)
         actions = people.acted(single, person, 0)[np.zeros(count, dtype=np.int64)]
+        if isinstance(policy, NoisyContextPolicy):
+            actions = acted_for_report(policy, contexts, rng, noise)
         return policy.report(contexts, actions, rewards, noise)
+
+
+def acted_for_report(
+    policy: Policy[Any],
+    contexts: Any,
+    rng: np.random.Generator,
+    noise: NoiseSource,
+    terms: Terms | None = None,
+) -> Any:
+    """The actions of people; a policy that shows something of them before it chooses draws it from
+    the same source as the report."""
+    if isinstance(policy, NoisyContextPolicy):
+        return policy.act(contexts, rng, terms, noise)[0]
+    return policy.act(contexts, rng)[0]
 
 
 # Rules.

@@ -176,12 +176,15 @@ class StudyProgress(Progress):
 
 def meaning_of(study: Study) -> dict[str, Any]:
     """What decides the value of each replicate of a study, as JSON values."""
-    options = dict(tomllib.loads(study.text)["problem"])
+    content = tomllib.loads(study.text)
+    options = dict(content["problem"])
     name = options.pop("name")
     # The table is known by what is in it, wherever it lies.
-    checked = find_entry(name).options.model_validate(options).model_dump(exclude={"path"})
+    paths = {"path", "candidates_path"}
+    checked = find_entry(name).options.model_validate(options).model_dump(exclude=paths)
     meaning = {
         "problem": {"name": name, **checked},
+        **({"people": content["people"]} if "people" in content else {}),
         "data": [hashlib.sha256(path.read_bytes()).hexdigest() for path in study.files[1:]],
         "learners": {
             setting.label: {

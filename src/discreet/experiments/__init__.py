@@ -11,6 +11,7 @@ from discreet.experiments.serving import (
 )
 from discreet.experiments.simulation import (
     BEST_FIXED,
+    HIGHEST,
     ORACLE,
     REFERENCES,
     UNIFORM,
@@ -24,6 +25,7 @@ from discreet.experiments.simulation import (
 
 __all__ = [
     "BEST_FIXED",
+    "HIGHEST",
     "ORACLE",
     "REFERENCES",
     "UNIFORM",

@@ -23,10 +23,11 @@ from discreet.experiments.engine import Seed
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.sources import SourceLearner
+from discreet.learners.visits import visit_numbers
 from discreet.privacy import SimulatedNoise
 from discreet.problems.auxiliary import AuxiliaryData
 from discreet.problems.base import Crowd, Problem
-from discreet.validation import FloatArray, IntArray, InvalidInput
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 # Called after each batch with the policy that served it and how many people were served by then.
 AfterBatch = Callable[[Policy[Any], int], None]
@@ -47,6 +48,10 @@ def run_learner(
 ) -> FloatArray:
     """Let the learner serve all people in order.
 
+    Where people come more than once (`Crowd.ids`), those whose reports are private make as many as
+    the budget covers, and act without reporting afterwards; a learner that is trusted is told who
+    comes, and counts for itself.
+
     Args:
         learner: which has served nobody yet.
         people: of the target, in order.
@@ -56,21 +61,54 @@ def run_learner(
 
     Returns:
         (n,) what each person contributed to the metric.
+
+    Raises:
+        InvalidInput: as `check_visits`, before anybody is served.
     """
     values = np.empty(len(people))
-    start = 0
+    budget, ids = learner.budget, people.ids
+    counted = ids is not None and budget.protects == "person"
+    silent: BoolArray | None = None
+    if ids is not None and counted and budget.protects_reports:
+        silent = visit_numbers(ids) >= budget.visits
+        check_visits(learner, int(silent.sum()))
+    policy, start, under = None, 0, 0
     while start < len(people):
-        policy = learner.policy()
-        stop = min(start + learner.batch_size, len(people))
+        current = learner.policy()
+        under = under if current is policy else 0
+        policy = current
+        stop = min(start + max(learner.batch_size - under, 1), len(people))
         contexts = people.contexts[start:stop]
         actions, _ = policy.act(contexts, rng)
         rewards = people.received(actions, start)
         values[start:stop] = people.value(actions, start)
-        learner.update(policy.report(contexts, actions, rewards, noise))
+        if silent is not None and silent[start:stop].any():
+            some = np.flatnonzero(~silent[start:stop])
+            contexts, actions, rewards = contexts[some], actions[some], rewards[some]
+        if len(rewards):
+            reports = policy.report(contexts, actions, rewards, noise)
+            told = counted and budget.protects_releases
+            learner.update(reports, ids[start:stop] if ids is not None and told else None)
+        under += len(rewards)
         start = stop
         for call in after:
             call(policy, stop)
     return values
+
+
+def check_visits(learner: Learner[Any, Any, Any], beyond: int) -> None:
+    """Refuse people who would pay for visits that no report shows.
+
+    Args:
+        learner: which serves them.
+        beyond: how many visits come after those that its budget promises a person.
+    """
+    if beyond and not learner.takes_visits:
+        raise InvalidInput(
+            f"{beyond} visits come after the first one of their person, but {learner.name} shows "
+            "something of a context whenever somebody acts, also without a report; take another "
+            'learner, let everybody come once, or ask for protects = "visit".'
+        )
 
 
 @dataclass(frozen=True, eq=False)

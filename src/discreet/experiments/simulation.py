@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 import joblib
+import numpy as np
 
 from discreet.experiments.engine import Seed, in_parallel, run_trials
-from discreet.experiments.serving import people_of, play, trace_of
+from discreet.experiments.serving import check_visits, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import make_learner
@@ -31,6 +32,7 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
 _PILOT_SHARE, _PILOT_PEOPLE, _SMALL_STUDY = 100, 500, 5000
 
 UNIFORM = "uniform"
+HIGHEST = "highest"
 BEST_FIXED = "best_fixed"
 ORACLE = "oracle"
 REFERENCES = {
@@ -193,7 +195,7 @@ def expected_seconds(
     others infinity.
     """
     if rounds < _SMALL_STUDY:
-        quick = (*REFERENCES, UNIFORM)
+        quick = (*REFERENCES, UNIFORM, HIGHEST)
         return {each.label: 0.0 if each.learner in quick else math.inf for each in settings}
     people = max(rounds // _PILOT_SHARE, _PILOT_PEOPLE)
     trials = (joblib.delayed(_pilot)(problem, setting, people, seed) for setting in settings)
@@ -219,7 +221,33 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str,
         if setting.options:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
         return ()
-    return _learner(problem, setting, rounds, 0, SimulatedNoise(0)).warnings
+    learner = _learner(problem, setting, rounds, 0, SimulatedNoise(0))
+    return (*learner.warnings, *_visit_warnings(problem, learner))
+
+
+def _visit_warnings(problem: Problem, learner: Learner[Any, Any, Any]) -> Iterator[str]:
+    """What a user should know of people who come more than once.
+
+    Raises:
+        InvalidInput: where a budget covers several visits, and nothing says who comes, or as
+            `check_visits`.
+    """
+    budget, visits = learner.budget, problem.visits
+    if visits is None and budget.visits > 1:
+        raise InvalidInput(
+            f"visits was {budget.visits}, but nothing says which rows are of one person: name the "
+            'column that does, as id = "..." under [people], or leave visits out.'
+        )
+    if visits is None or not budget.private or budget.protects == "visit":
+        return
+    beyond = int(np.maximum(visits - budget.visits, 0).sum())
+    check_visits(learner, beyond)
+    if beyond:
+        yield (
+            f"{beyond:,} of {int(visits.sum()):,} visits in the table come after the first "
+            f"{'one' if budget.visits == 1 else budget.visits} of their person: those people are "
+            f"served, and under visits = {budget.visits} nothing is learnt from that."
+        )
 
 
 def _learner(

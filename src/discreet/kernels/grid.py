@@ -1,11 +1,12 @@
 """A feature map on a public grid of its domain, and what longer length scales say about it.
 
 A map that resolves the shortest length scale can tell functions of every longer one. With Phi the
-features on the grid and k_l the map's kernel with its length scales multiplied by l,
+features on the grid and k_l the usual kernel with its length scales multiplied by l,
 
-    theta ~ N(0, P_l),   P_l = Phi^+ k_l(X, X) Phi^+',
+    theta ~ N(0, P_l),   P_l = Phi^+ ((1 - r) k_l(X, X) + r k_s(X, X)) Phi^+',
 
-is the Gaussian process of k_l in the coefficients of the map. M_l(x) = sum over the grid of
+is the Gaussian process of k_l, and a little of that of the shortest length scale s, in the
+coefficients of the map. M_l(x) = sum over the grid of
 k_l(x, x')^2 / (k_l(x, x) k_l(x', x')) counts the grid points that a look at x tells about.
 
 | array   | shape      | meaning                                                        | symbol |
@@ -32,10 +33,15 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.action_space import PublicBox, PublicSet
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, public_points
+from discreet.kernels.text import kernel_from_text
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
-# Length scales that are thought possible, in units of those of the map's kernel.
-LENGTH_SCALES = (1.0, 2.0, 4.0, 8.0)
+# Length scales that are thought possible, in units of those of the usual kernel. A map that cannot
+# show the shorter ones shows what it can of them.
+LENGTH_SCALES = (0.25, 0.5, 1.0, 2.0)
+# Of the variance of f, so much is thought to vary with the shortest length scale all the same: a
+# smooth kernel that is not quite right is soon sure of what nobody has measured.
+_ROUGH = 1e-3
 # Grid points of a group of one and of two columns; more columns share low-discrepancy points.
 _POINTS = {1: 201, 2: 41 * 41}
 _SCATTERED = 4096
@@ -45,6 +51,8 @@ _MOST_KNOWN = 41 * 41
 _LEAST_SHARE = 1e-6
 # Singular values of features below this share of the largest are taken for zero.
 _LEAST_SINGULAR = 1e-5
+# How often the top of a cell is looked for along each column.
+_SWEEPS = 2
 
 
 def stretched(kernel: Kernel, factor: float) -> Kernel | None:
@@ -79,6 +87,10 @@ class GridGroup:
         mean: (m_g,) the mean feature over the grid.
         roots: for each length scale (m_g, r) a root of P_l, for features of norm at most 1.
         alike: see the module's table.
+        map: its feature map.
+        norm: what features are divided by.
+        reach: (d_g,) how far the cell that a grid point stands for extends to either side of it in
+            each column; 0 where there are no points between those of the grid.
     """
 
     columns: tuple[int, ...]
@@ -88,6 +100,36 @@ class GridGroup:
     mean: FloatArray
     roots: tuple[FloatArray, ...]
     alike: tuple[FloatArray, ...]
+    map: FeatureMap
+    norm: float
+    reach: FloatArray
+
+    def regressors(self, points: FloatArray) -> FloatArray:
+        """(n, m_g) what `psi` holds, of any points (n, d_g) of the group's box."""
+        regressors: FloatArray = self.map.compute(points) / self.norm - self.mean
+        return regressors
+
+    def summits(self, places: IntArray, coefficients: FloatArray) -> FloatArray:
+        """(n, d_g) where f = psi' coefficients is largest in the cells of some grid points.
+
+        Column by column, at the top of the parabola through the middle and both ends of the cell.
+        """
+        box = self.map.domain
+        low = np.maximum(self.grid[places] - self.reach, box.lower)
+        high = np.minimum(self.grid[places] + self.reach, box.upper)
+        points = self.grid[places].copy()
+        for column in _SWEEPS * list(np.flatnonzero(self.reach)):
+            half = 0.5 * (high[:, column] - low[:, column])
+            middle = low[:, column] + half
+            across = np.repeat(points[None], 3, axis=0)
+            across[:, :, column] = low[:, column], middle, high[:, column]
+            values = self.regressors(across.reshape(-1, points.shape[1])) @ coefficients
+            left, centre, right = values.reshape(3, -1)
+            bend, slope = 2.0 * centre - left - right, 0.5 * (right - left)
+            # Where f bends upwards it is largest at an end.
+            steps = np.where(bend > np.abs(slope), slope / np.maximum(bend, 1e-300), np.sign(slope))
+            points[:, column] = np.clip(middle + half * steps, low[:, column], high[:, column])
+        return points
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,15 +196,25 @@ class DomainGrid:
 
 
 @lru_cache(maxsize=16)
-def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox) -> DomainGrid:
-    """The grid of a feature map; kept, because several learners may share it."""
+def domain_grid(
+    features: FeatureMap, norm: float, space: PublicSet | PublicBox, kernel: str | None = None
+) -> DomainGrid:
+    """The grid of a feature map; kept, because several learners may share it.
+
+    Args:
+        features: the map.
+        norm: what its features are divided by, so that they are no longer than 1.
+        space: the points that everyone can be given.
+        kernel: the text of the usual kernel; by default it is that of the map.
+    """
+    usual = features.kernel if kernel is None else kernel_from_text(kernel)
     if isinstance(space, PublicSet):
         everything = slice(0, features.features)
         columns = tuple(range(features.domain.dimension))
-        parts = [(columns, everything, features, space.array)]
+        parts = [(columns, everything, features, space.array, np.zeros(len(columns)))]
     else:
         parts = [
-            (group.columns, group.features, group.map, _grid(group.map))
+            (group.columns, group.features, group.map, *_grid(group.map))
             for group in features.groups
         ]
         read = [column for columns, *_ in parts for column in columns]
@@ -172,23 +224,29 @@ def domain_grid(features: FeatureMap, norm: float, space: PublicSet | PublicBox)
                 f"one of its {features.domain.dimension} columns must be in exactly one group: use "
                 "one kernel on all columns, or Additive(kernel, groups)."
             )
-    alone = len(parts) == 1
-    return DomainGrid(tuple(_group(*part, norm, alone) for part in parts), features.features)
+    if len(parts) > 1:
+        usual = None
+    return DomainGrid(tuple(_group(*part, norm, usual) for part in parts), features.features)
 
 
-def _grid(features: FeatureMap) -> FloatArray:
-    """A public grid of a group's box: equally spaced, with the levels of columns that have them."""
+def _grid(features: FeatureMap) -> tuple[FloatArray, FloatArray]:
+    """A public grid of a group's box: equally spaced, with the levels of columns that have them;
+    and half the distance of its points in columns without levels."""
     domain = features.domain
     columns = domain.dimension
+    widths = np.subtract(domain.upper, domain.lower) * [levels is None for levels in domain.levels]
     if columns not in _POINTS:
-        return public_points(domain, _SCATTERED)
+        scattered = public_points(domain, _SCATTERED)
+        return scattered, 0.5 * widths * len(scattered) ** (-1.0 / columns)
     steps = round(_POINTS[columns] ** (1.0 / columns))
     axes = [np.linspace(0.0, 1.0, min(levels or steps, steps)) for levels in domain.levels]
     for axis, levels in enumerate(domain.levels):
         if levels is not None:
             axes[axis] = np.round(axes[axis] * (levels - 1)) / (levels - 1)
     mesh = np.meshgrid(*axes, indexing="ij")
-    return domain.from_unit(np.stack(mesh, axis=-1).reshape(-1, columns))
+    return domain.from_unit(np.stack(mesh, axis=-1).reshape(-1, columns)), 0.5 * widths / (
+        steps - 1
+    )
 
 
 def _group(
@@ -196,34 +254,42 @@ def _group(
     place: slice,
     features: FeatureMap,
     grid: FloatArray,
+    reach: FloatArray,
     norm: float,
-    alone: bool,
+    usual: Kernel | None,
 ) -> GridGroup:
     phi = features.transform(grid) / norm
     mean = phi.mean(axis=0)
-    kernels = [features.kernel] if alone and features.kernel is not None else []
-    longer = [stretched(features.kernel, scale) for scale in LENGTH_SCALES[1:] if kernels]
-    kernels += [kernel for kernel in longer if kernel is not None]
-    if len(kernels) < len(LENGTH_SCALES):
+    roots: list[FloatArray] = []
+    alike: list[FloatArray] = []
+    if usual is None or stretched(usual, 1.0) is None:
         # Without length scales that are known, or for one of several groups, there is the map's own
         # kernel only.
-        roots, alike = [np.eye(phi.shape[1])], [_alike(phi @ phi.T, np.sum(phi**2, axis=1))]
+        roots = [np.eye(phi.shape[1])]
+        alike = [_alike(phi @ phi.T, np.sum(phi**2, axis=1))]
     else:
         step = -(-len(grid) // _MOST_KNOWN)
         known = grid[::step]
         inverse = np.linalg.pinv(phi[::step], rcond=_LEAST_SINGULAR)
-        roots, alike = [], []
-        for kernel in kernels:
+        rough = None
+        for scale in LENGTH_SCALES:
+            kernel = stretched(usual, scale)
+            assert kernel is not None
             values = np.asarray(kernel(grid, known))
-            roots.append(_root(inverse @ values[::step] @ inverse.T / norm**2))
+            rough = values if rough is None else rough
             alike.append(step * _alike(values, kernel.diag(grid), kernel.diag(known)))
-    return GridGroup(columns, place, grid, phi - mean, mean, tuple(roots), tuple(alike))
+            values = (1.0 - _ROUGH) * values + _ROUGH * rough
+            roots.append(covariance_root(inverse @ values[::step] @ inverse.T / norm**2))
+    return GridGroup(
+        columns, place, grid, phi - mean, mean, tuple(roots), tuple(alike), features, norm, reach
+    )
 
 
-def _root(covariance: FloatArray) -> FloatArray:
-    """(m, r) a square root of a covariance matrix, without directions of hardly any variance."""
+def covariance_root(covariance: FloatArray, least: float = _LEAST_SHARE) -> FloatArray:
+    """(m, r) a square root of a covariance matrix, without directions whose variance is below this
+    share of the largest."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
-    kept = values > _LEAST_SHARE * max(float(values[-1]), 0.0)
+    kept = values > least * max(float(values[-1]), 0.0)
     root: FloatArray = vectors[:, kept] * np.sqrt(values[kept])
     return root
 

@@ -35,7 +35,7 @@ MOST_FEATURES = 20_000
 
 @dataclass(eq=False, repr=False)
 class LinearFeatures(FeatureMap):
-    """Features of (sigma_0^2 + x'z)^degree, exact; the norm bound comes from the corners.
+    """Features of (sigma_0^2 + x'z)^degree, exact; the norm bound comes from the longest points.
 
     Args:
         domain: the public box. Inputs are not shifted: the kernel is about the origin.
@@ -65,11 +65,10 @@ class LinearFeatures(FeatureMap):
             )
         choices = list(combinations_with_replacement(range(first, d + 1), p))
         repeats = [math.prod(map(math.factorial, Counter(c).values())) for c in choices]
-        corner = np.maximum(np.abs(self.domain.lower), np.abs(self.domain.upper))
         linear = DotProduct(sigma_0=self.sigma_0)
         self._derive(
             features=count,
-            norm_bound=math.sqrt(math.fsum([self.sigma_0**2, *(corner**2)])) ** p,
+            norm_bound=math.sqrt(math.fsum([self.sigma_0**2, *self.domain.largest_squares])) ** p,
             kernel=linear if p == 1 else Exponentiation(linear, p),
             _choices=np.array(choices),
             _scale=np.sqrt([math.factorial(p) / each for each in repeats]),

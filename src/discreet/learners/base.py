@@ -21,6 +21,8 @@ What every learner owes (tests/learners/contract.py checks all of it):
   too happens in `policy()` alone.
 * Reports made under an older policy are added; none is lost silently. (Learners that start a bin
   afresh when it is split, as published, keep those for bins that were split but do not use them.)
+* Where a person may come more than once, visits beyond those that the budget covers are not learnt
+  from, and nothing public shows whose they were (visits.py).
 * Refused input (`InvalidInput`) leaves the learner as it was.
 * `guarantee()` is derived from the releases, covers every policy ever published, and never
   promises more than they do.
@@ -34,7 +36,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, get_type_hints
 
 import numpy as np
@@ -45,7 +48,7 @@ from discreet.domain import Box, RewardBounds
 from discreet.learners.forgetting import kept
 from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.public_randomness import TICKETS
-from discreet.learners.stream import TARGET_NAME, Stream
+from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields
 from discreet.learners.terms import Identity
 from discreet.privacy import (
     Adjacency,
@@ -57,7 +60,7 @@ from discreet.privacy import (
     Unprotected,
     derive_guarantee,
 )
-from discreet.validation import InvalidInput, nearest, whole_number
+from discreet.validation import BoolArray, InvalidInput, nearest, whole_number
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
@@ -107,6 +110,8 @@ class Learner(ABC, Generic[P, R, S]):
     reports_type: type[R]
     statistics_type: type[S]
     saved: ClassVar[tuple[str, ...]] = ()
+    # Whether who has used up their visits can act without showing anything.
+    takes_visits: ClassVar[bool] = True
     # After how many people a report counts half; an option of those that forget.
     drift: float | None = None
 
@@ -130,6 +135,13 @@ class Learner(ABC, Generic[P, R, S]):
             raise InvalidInput(
                 f"budget was {budget!r}; {self.name} takes budgets with the trust model "
                 f"{' or '.join(self.trust_models)}."
+            )
+        silences = self.statistics_type.silences or not budget.protects_releases
+        several = self.takes_visits and silences
+        if budget.visits > 1 and not several:
+            raise InvalidInput(
+                f"visits was {budget.visits}; {self.name} learns from one visit of a person. Leave "
+                "visits out, and let everybody report once."
             )
         if noise is not None and not isinstance(noise, NoiseSource):
             raise InvalidInput(f"noise was {noise!r:.80}; pass SecureNoise().")
@@ -241,11 +253,12 @@ class Learner(ABC, Generic[P, R, S]):
             "domain": self.domain,
             "reward_bounds": self.reward_bounds,
             "public_seed": self.public_seed,
+            "visits": self.budget.visits,
         }
 
     @property
     def people(self) -> int:
-        """How many reports have been added so far."""
+        """How many reports have been added so far, one for each visit."""
         return self._target.people
 
     def policy(self) -> P:
@@ -272,34 +285,17 @@ class Learner(ABC, Generic[P, R, S]):
             InvalidInput: reports of another learner, of a policy that was never published, or
                 malformed ones.
         """
-        batches = [reports] if isinstance(reports, Reports) else reports
-        if not isinstance(batches, Sequence):
-            raise InvalidInput(f"reports was {reports!r:.80}; pass what policy.report() made.")
-        if not batches:
-            raise InvalidInput("reports was empty; pass at least one report.")
-        kind, policies = self.reports_type, []
-        for batch in batches:
-            if not isinstance(batch, kind):
-                raise InvalidInput(
-                    f"reports had type {type(batch).__name__}; {self.name} takes {kind.__name__}, "
-                    "as its policies make them."
-                )
-            if batch.source != self.identity:
-                raise InvalidInput(
-                    f"the reports are for the learner {batch.source!r:.120}, this is "
-                    f"{self.identity!r}; send reports to the learner whose policy made them."
-                )
-            policies.append(self._target.policy_of(batch))
-        total, *rest = [
-            replace(self._statistics(policy, batch), noise=(batch.noise,))
-            for policy, batch in zip(policies, batches, strict=True)
-        ]
-        for more in rest:
-            total = total + more
-        return total
+        batches = self._target.read(reports, self.reports_type, self.name)
+        return reduce(add, (self._statistics_of(*batch) for batch in batches))
+
+    def _statistics_of(self, policy: P, reports: R, beyond: BoolArray | None = None) -> S:
+        """The sums of one batch, in which visits that are `beyond` those covered add nothing."""
+        heard = reports if beyond is None else reports.silencing(beyond)
+        return replace(self._statistics(policy, heard), noise=(reports.noise,))
 
     def merge(self, statistics: S) -> None:
         """Add statistics that were summed elsewhere under this learner's policies."""
+        self._target.check_unnamed("the statistics")
         kind = self.statistics_type
         if not isinstance(statistics, kind):
             raise InvalidInput(
@@ -325,13 +321,29 @@ class Learner(ABC, Generic[P, R, S]):
             sums.check_finite()
             self._target.sums = sums
 
-    def update(self, reports: R | Sequence[R]) -> None:
+    def update(self, reports: R | Sequence[R], people: Any = None) -> None:
         """Add any number of reports, late ones included.
 
         A report that comes twice counts twice. Whoever carries reports must drop repeats: under
         joint privacy a person who is counted twice pays as if they had taken part twice.
+
+        Args:
+            reports: one batch or several.
+            people: under joint privacy the ids of who made them, (n,) texts or whole numbers, for
+                several batches a list of such; needed where the budget covers several visits of a
+                person. Visits beyond those count as visits, but nothing is learnt from them.
         """
-        self._add(self.statistics(reports))
+        if people is None:
+            self._target.check_unnamed("the reports")
+            self._add(self.statistics(reports))
+            return
+        with self.lock:
+            batches = self._target.read(reports, self.reports_type, self.name)
+            ids = [people] if isinstance(reports, Reports) else people
+            who, beyond = self._target.visits(ids, [len(batch) for _, batch in batches])
+            pairs = zip(batches, beyond, strict=True)
+            self._add(reduce(add, (self._statistics_of(*batch, some) for batch, some in pairs)))
+            self._target.visitors.add(who)
 
     # Options and files.
 
@@ -385,13 +397,16 @@ class Learner(ABC, Generic[P, R, S]):
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `secret_fields`, for what a learner with the same options saved."""
-        self._target.restore(saved["target"], self._facts_of)
+        # Of learners that others wrote, `_publish` may not say what it makes.
+        kind = get_type_hints(self._publish).get("return", Policy)
+        self._target.restore(saved["target"], kind, self._facts_of)
+        check_same_fields(saved["own"], self._state())
         self._restore(saved["own"])
 
     def _facts_of(self, policy: P) -> dict[str, Any]:
         """What a policy of this learner has beside its version, by the names of its attributes."""
-        facts = self.policy_header()
-        return {**facts, "epsilon": self.budget.epsilon} if hasattr(policy, "epsilon") else facts
+        own = {"epsilon": self.budget.visit_epsilon} if hasattr(policy, "epsilon") else {}
+        return {**self.policy_header(), **own}
 
     @property
     def releases(self) -> list[Release]:
@@ -405,8 +420,9 @@ class Learner(ABC, Generic[P, R, S]):
 
     def guarantee(self) -> Guarantee:
         """What one person is promised so far, derived from `releases`."""
+        neighbours = replace(self.adjacency, unit=self.budget.protects)
         return derive_guarantee(
-            self.releases, self.budget.trust_model, self.adjacency, self.budget.delta
+            self.releases, self.budget.trust_model, neighbours, self.budget.delta
         )
 
 
@@ -450,10 +466,11 @@ class ArmLearner(Learner[P, R, S]):
         self, domain: Box, arms: int | ArmPoints, budget: Budget, **common: Unpack[Common]
     ) -> None:
         self.arms = len(arms) if isinstance(arms, ArmPoints) else whole_number(arms, "arms", 2)
-        if isinstance(budget, Local) and budget.delta > 0.0 and self.pure_reports:
+        pure = isinstance(budget, Local) and self.pure_reports
+        if pure and budget.delta > 0.0 and budget.visits == 1:
             raise InvalidInput(
                 f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
-                "epsilon without delta."
+                "epsilon without delta. (Several visits of a person may have one.)"
             )
         super().__init__(domain, arms, budget, **common)
 

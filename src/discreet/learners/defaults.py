@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from discreet.action_space import ActionSpace, ArmPoints, arm_count
+from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, arm_count
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class _Rule:
 _MANY_COLUMNS = 6
 _RULES = (
     _Rule(
+        lambda declared: (
+            isinstance(declared.space, DecisionSets) and declared.trust_model == "local"
+        ),
+        Choice(
+            "private_glm",
+            "each person reports few numbers, so that little noise hides what tells their points "
+            "apart",
+        ),
+    ),
+    _Rule(
         lambda declared: declared.arms is None,
         Choice("gp_ucb", "actions are points, which it compares by a kernel"),
     ),
@@ -82,7 +92,7 @@ _RULES = (
         Choice(
             "local_kernel",
             "it learns most surfaces from the fewest people; try partition as well where arms "
-            "change places within a tenth of a column",
+            "change places within a tenth of one of several columns",
         ),
     ),
 )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sized
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
@@ -32,6 +33,7 @@ from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE, check_noise_name
 from discreet.validation import (
+    BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
@@ -126,9 +128,17 @@ class Reports(Message):
     policy_version: Annotated[int, Range(0, TICKETS - 1)]
     source: str
     noise: NoiseName
+    # Which visits add rows of 0 (visits.py); None for none. Of this machine, in no message.
+    silent: ClassVar[BoolArray | None] = None
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def silencing(self, visits: BoolArray) -> Self:
+        """The same reports, of which some of the n visits add rows of 0."""
+        made = copy(self)
+        object.__setattr__(made, "silent", visits)
+        return made
 
 
 @dataclass(frozen=True)
@@ -220,7 +230,7 @@ class Policy(Offer, Generic[H]):
             scaled = self.reward_bounds.to_unit(rewards, len(people))
             arms = whole_vector(actions.arms, "actions.arms", least, most, len(people))
         tickets = whole_vector(actions.tickets, "actions.tickets", 0, TICKETS - 1, len(people))
-        checked = Actions(arms, tickets.astype(np.uint64), self, actions.points)
+        checked = replace(actions, arms=arms, tickets=tickets.astype(np.uint64), policy=self)
         return self._report(people, checked, scaled, noise)
 
     @property
@@ -306,14 +316,17 @@ class ArmPolicy(Policy[FloatArray]):
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         """Arms and propensities for checked contexts in [0, 1]^d."""
-        shares = self._probabilities(unit)
-        place = np.zeros(len(unit), dtype=np.int64)
+        return self._drawn(self._probabilities(unit), tickets)
+
+    def _drawn(self, shares: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        """(n,) an arm for each row of shares (n, K), and its share."""
+        place = np.zeros(len(shares), dtype=np.int64)
         uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
         # The last arm with a probability above 0 is reached whatever was lost in rounding.
         beyond = np.cumsum(shares, axis=1) <= uniforms[:, None]
         last = self.arms - 1 - np.argmax(shares[:, ::-1] > 0.0, axis=1)
         arms = np.minimum(beyond.sum(axis=1), last)
-        return arms, shares[np.arange(len(unit)), arms]
+        return arms, shares[np.arange(len(arms)), arms]
 
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
@@ -378,10 +391,15 @@ class Statistics(Message):
     Attributes:
         reports: how many reports are in the sum.
         noise: the names of the noise sources that protect them.
+        silences: whether visits can be left out of the rows in it, each where it stands in its
+            batch: in another batch its row may be rounded otherwise, and would not be 0. What is
+            public in the sums counts every visit, so that it does not show whose rows are 0.
+            Learners that release sums take several visits of a person only where this is so.
     """
 
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()
+    silences: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Nothing: they add for every batch, and are checked when they are read or merged."""

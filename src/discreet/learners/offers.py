@@ -12,8 +12,9 @@ s_l = sd(f(x) - f(x*)), and everyone who still comes gains
 
 z = gap_l(x) / s, because rewards reach c above the best mean at most (knowledge gradient: Frazier,
 Powell and Dayanik 2008). The price is N gap(x). The wide level stands in for those that the
-evidence favours, which are small if f is flat in most places; and w_l gives each length scale
-a share of the weight of the next longer one, because f may be rougher elsewhere.
+evidence favours, which are small if f is flat in most places; and w_l gives each length scale a
+share of the weight of the next longer one, because f may be rougher elsewhere: the smaller, the
+more places were seen and smooth.
 
 **Who looks.** A look tells about M(x) points, so N / M(x) people at each do. If that is more than
 the epoch can spare, a price lambda on each person is raised until it is not: then fewer people go
@@ -52,8 +53,11 @@ _SHARPNESS = 3.0
 _DOUBT = 0.1
 # Of the people of an epoch, at most so many look.
 _MOST_LOOKING = 0.8
-# Of a length scale's weight, what the next shorter one has at least, before both add up to 1.
-_ROUGHER = 0.3
+# Before anything is seen, two regions are thought smooth for each one that is rough; and so many
+# neighbouring places are smooth or rough together.
+_SMOOTHER = 2.0
+_TOGETHER = 20.0
+# Length scales of less weight do not count.
 _LEAST_WEIGHT = 1e-3
 # So many look at a point, if the epoch can spare them, that noise moves what they see by this much.
 _TELLING = 0.15
@@ -72,6 +76,7 @@ class Belief:
         average: of the group's coefficients.
         wide: for each length scale, shortest first, what is believed at the wide level.
         weights: (L,) of the length scales.
+        seen: (L,) how many places that differ under each length scale were measured.
         alike: (L, N) how many points a look tells about, M_l.
         room: c, how far rewards reach above the best mean, at least 0.
         people: of the next epoch.
@@ -85,6 +90,7 @@ class Belief:
     average: GaussianPosterior
     wide: tuple[GaussianPosterior, ...]
     weights: FloatArray
+    seen: FloatArray
     alike: FloatArray
     room: float
     people: int
@@ -94,11 +100,13 @@ class Belief:
     alone: bool = True
 
 
-def rougher(weights: FloatArray) -> FloatArray:
-    """(L,) weights of length scales, shortest first, with a share for each one's shorter one."""
+def rougher(weights: FloatArray, seen: FloatArray) -> FloatArray:
+    """(L,) weights of length scales, shortest first, of the next place that somebody looks at: f
+    may be rougher there. Where n regions were smooth, the next one is rough with probability
+    1 / (3 + n) (Laplace's rule of succession)."""
     shared = np.array(weights)
-    shared[:-1] += _ROUGHER * weights[1:]
-    shared = np.maximum(shared, _LEAST_WEIGHT)
+    shared[:-1] += weights[1:] / (_SMOOTHER + 1.0 + seen[:-1] / _TOGETHER)
+    shared[shared < _LEAST_WEIGHT * shared.sum()] = 0.0
     return np.asarray(shared / shared.sum())
 
 
@@ -136,7 +144,7 @@ def looks(belief: Belief) -> FloatArray:
     mean = belief.psi @ belief.average.mean
     gap = mean.max() - mean
     gain = gains(belief, counts)
-    weights = rougher(belief.weights)
+    weights = rougher(belief.weights, belief.seen)
     people = counts * np.sum(weights[:, None] / belief.alike, axis=0)[:, None]
 
     def wanted(price: float) -> FloatArray:
@@ -171,7 +179,9 @@ def gains(belief: Belief, counts: FloatArray) -> FloatArray:
     away = belief.psi - belief.psi[best]
     noise = belief.reward_variance / counts + belief.release_variance / counts**2
     gain = np.zeros((len(away), len(counts)))
-    for weight, wide in zip(rougher(belief.weights), belief.wide, strict=True):
+    for weight, wide in zip(rougher(belief.weights, belief.seen), belief.wide, strict=True):
+        if weight == 0.0:
+            continue
         gap = np.maximum(-(away @ wide.mean), 0.0)[:, None]
         variance = np.maximum(np.sum((away @ wide.root) ** 2, axis=1), 1e-12)[:, None]
         moved = variance / np.sqrt(variance + noise)
@@ -189,9 +199,20 @@ def _excess(z: FloatArray) -> FloatArray:
 def upper_bounds(belief: Belief, confidence: float, rng: np.random.Generator) -> FloatArray:
     """(N,) equal shares for points with the largest mean plus `confidence` deviations, chosen one
     after the other as if those before had been measured (GP-BUCB: Desautels, Krause and Burdick
-    2014)."""
+    2014).
+
+    Deviations are those of the belief that decides where people look: under the average over levels
+    a point far above all others would not be reached by one deviation.
+    """
     mean = belief.psi @ belief.average.mean
-    shown = belief.psi @ belief.average.root
+    weights = rougher(belief.weights, belief.seen)
+    shown = np.hstack(
+        [
+            np.sqrt(weight) * (belief.psi @ wide.root)
+            for weight, wide in zip(weights, belief.wide, strict=True)
+            if weight > 0.0
+        ]
+    )
     chosen = min(belief.people, _MOST_BOUNDS)
     each = belief.people / chosen
     noise = belief.reward_variance / each + belief.release_variance / each**2

@@ -28,14 +28,18 @@ _HOMES = {
     "partition": "discreet.learners.partition.learner:Partition",
     "published_partition": "discreet.learners.partition.published:PublishedPartition",
     "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCB",
+    "private_glm": "discreet.learners.glm.learner:PrivateGLM",
     "released_thompson": "discreet.learners.epochs.released_thompson:ReleasedThompson",
     "capri": "discreet.learners.epochs.capri:Capri",
     "usca": "discreet.learners.epochs.usca:Usca",
     "exact_gp_ucb": "discreet.learners.baselines.exact_gp_ucb:ExactGPUCB",
     "private_linear": "discreet.learners.baselines.gradients.learner:PrivateLinear",
     "private_neural": "discreet.learners.baselines.gradients.learner:PrivateNeural",
+    "noisy_context": "discreet.learners.baselines.cells.context:NoisyContext",
+    "cell_response": "discreet.learners.baselines.cells.response:CellResponse",
     "abse": "discreet.learners.baselines.abse:Abse",
     "uniform": "discreet.learners.baselines.uniform:Uniform",
+    "highest": "discreet.learners.baselines.highest:Highest",
 }
 
 

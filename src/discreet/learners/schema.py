@@ -36,10 +36,12 @@ _KINDS = {
         "local-kernel-policy",
         "local-kernel-source-policy",
         "local-kernel-statistics",
+        "open-kernel-policy",
     ),
     "gp_ucb.decision_sets": ("gp-set-policy",),
     "gp_ucb.public_points": ("gp-public-policy",),
     "gp_ucb.policy": ("kernel-model", "point-observations", "noisy-rows", "gram-statistics"),
+    "glm.policy": ("score-policy", "score-reports", "score-statistics"),
     "epochs.policy": ("epoch-policy", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
     "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
@@ -49,7 +51,14 @@ _KINDS = {
         "gradient-reports",
         "gradient-sums",
     ),
+    "baselines.cells.context": (
+        "noisy-context-policy",
+        "shown-actions",
+        "context-reports",
+    ),
+    "baselines.cells.response": ("cell-response-policy", "bit-reports"),
     "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
+    "baselines.highest": ("highest-policy",),
     "baselines.abse": ("abse-policy",),
 }
 MODULES = {

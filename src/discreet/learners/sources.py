@@ -117,7 +117,7 @@ class SourcePolicy(Offer):
     @property
     def group(self) -> OnceEach:
         """Of these releases each person of the source enters one."""
-        return OnceEach(f"one report to source {self.name} of learner {self.learner_id}")
+        return self._group(f"source {self.name} of learner {self.learner_id}")
 
     @property
     def space(self) -> ActionSpace:
@@ -184,6 +184,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
             "name": source.name,
             "version": len(source.policies),
             "epsilon": source.budget.epsilon,
+            "visits": source.budget.visits,
         }
 
     def _fade(self, share: float) -> None:
@@ -298,7 +299,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
     def _restored(self, name: str, fields: dict[str, Any]) -> Stream[Q, S]:
         source = self._opened(name, fields["epsilon"])
         facts = self.source_header(source)
-        source.restore(fields, lambda policy: facts)
+        source.restore(fields, self.source_policy_type, lambda policy: facts)
         return source
 
 

@@ -1,4 +1,4 @@
-"""A stream of people who report once each: policies, sums, releases and what they are promised.
+"""A stream of people who report: policies, sums, releases, visits and what people are promised.
 
 The target of a learner is one stream, and each auxiliary source is another. A learner decides what
 the next policy of a stream is; that reports find the policy that made them, that sums add, and that
@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
+
+import numpy as np
 
 from discreet.codec import from_json, to_json
 from discreet.learners.messages import Reports, Statistics
 from discreet.learners.terms import Offer
+from discreet.learners.visits import Visitors, read_ids
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
 from discreet.privacy.noise import check_noise_name, check_protection
-from discreet.validation import InvalidInput, whole_number
+from discreet.validation import BoolArray, InvalidInput, whole_number
 
 P = TypeVar("P", bound=Offer)
+R = TypeVar("R", bound=Reports)
 S = TypeVar("S", bound=Statistics)
 
 # How files, feeders and messages call the stream whose actions the learner chooses.
@@ -38,6 +42,7 @@ class Stream(Generic[P, S]):
         sums: of all reports so far.
         policies: all that were published, in order.
         published_at: how many people had reported when the last policy was published.
+        visitors: who came how often, where people trust the learner and it was told; secret.
     """
 
     name: str
@@ -47,10 +52,11 @@ class Stream(Generic[P, S]):
     sums: S = field(repr=False)
     policies: list[P] = field(default_factory=list)
     published_at: int = 0
+    visitors: Visitors = field(default_factory=Visitors, repr=False)
 
     @property
     def people(self) -> int:
-        """How many people have reported."""
+        """How many reports there were, one for each visit."""
         return self.sums.reports
 
     def due(self, batch: int) -> bool:
@@ -82,6 +88,37 @@ class Stream(Generic[P, S]):
         """What messages call it."""
         return "the target" if self.name == TARGET_NAME else f"source {self.name!r}"
 
+    def read(self, reports: Any, kind: type[R], learner: str) -> list[tuple[P, R]]:
+        """Each of one or several batches of reports with the policy that made it.
+
+        Args:
+            reports: what `policy.report()` made, or a list of such.
+            kind: the class of reports that the learner takes.
+            learner: its name.
+
+        Raises:
+            InvalidInput: for anything else, and reports to another learner.
+        """
+        batches = [reports] if isinstance(reports, Reports) else reports
+        if not isinstance(batches, Sequence):
+            raise InvalidInput(f"reports was {reports!r:.80}; pass what policy.report() made.")
+        if not batches:
+            raise InvalidInput("reports was empty; pass at least one report.")
+        made = []
+        for batch in batches:
+            if not isinstance(batch, kind):
+                raise InvalidInput(
+                    f"reports had type {type(batch).__name__}; {learner} takes {kind.__name__}, as "
+                    "its policies make them."
+                )
+            if batch.source != self.stream_id:
+                raise InvalidInput(
+                    f"the reports are for the learner {batch.source!r:.120}, this is "
+                    f"{self.stream_id!r}; send reports to the learner whose policy made them."
+                )
+            made.append((self.policy_of(batch), batch))
+        return made
+
     def policy_of(self, reports: Reports) -> P:
         """The policy that made reports of this stream.
 
@@ -100,6 +137,45 @@ class Stream(Generic[P, S]):
                 check_protection(name)
             else:
                 check_noise_name(name)
+
+    def check_unnamed(self, what: str) -> None:
+        """Refuse reports without the ids of who made them where visits are counted by these."""
+        if self.budget.protects_releases and (self.budget.visits > 1 or self.visitors.came):
+            raise InvalidInput(
+                f"{what} came without people; under {self.budget!r} visits are counted"
+                f"{' since the first report' if self.visitors.came else ''}: pass "
+                "update(reports, people) with an id for each report."
+            )
+
+    def visits(self, people: Any, sizes: Sequence[int]) -> tuple[list[str], list[BoolArray]]:
+        """Who came, and which visits of each batch are beyond those that the budget covers.
+
+        Args:
+            people: for each batch the ids of its people.
+            sizes: of the batches.
+
+        Raises:
+            InvalidInput: where nobody need say who came, ids of some reports only, or wrong ones.
+        """
+        if not self.budget.protects_releases or self.budget.protects == "visit":
+            raise InvalidInput(
+                f"people was given, but under {self.budget!r} a learner must not be told who "
+                "reports; leave people out."
+            )
+        if self.visitors.came != self.people:
+            raise InvalidInput(
+                f"people was given, but nobody said whose the {self.people} reports so far were; "
+                "say so from the first report on, or never."
+            )
+        if not isinstance(people, Sequence) or len(people) != len(sizes):
+            raise InvalidInput(
+                f"people was {people!r:.80} for {len(sizes)} batches of reports; give a list with "
+                "the ids of each batch."
+            )
+        came = [read_ids(ids, size) for ids, size in zip(people, sizes, strict=True)]
+        ids = [person for batch in came for person in batch]
+        beyond = self.visitors.beyond(ids, self.budget.visits)
+        return ids, np.split(beyond, np.cumsum(sizes)[:-1])
 
     def releases(self) -> list[Release]:
         """The record of every policy published so far, under every noise source seen."""
@@ -124,14 +200,18 @@ class Stream(Generic[P, S]):
             )
 
     def saved(self) -> dict[str, Any]:
-        """Policies and sums as JSON values."""
+        """Policies, sums and visits as JSON values."""
+        named = {"visitors": self.visitors.to_fields()} if self.visitors.came else {}
         return {
+            **named,
             "policies": [to_json(policy) for policy in self.policies],
             "sums": to_json(self.sums),
             "published_at": self.published_at,
         }
 
-    def restore(self, saved: dict[str, Any], facts_of: Callable[[P], Mapping[str, Any]]) -> None:
+    def restore(
+        self, saved: dict[str, Any], kind: Any, facts_of: Callable[[P], Mapping[str, Any]]
+    ) -> None:
         """The inverse of `saved`.
 
         Guarantees are derived from the policies that a file holds, so a file whose policies are not
@@ -139,6 +219,8 @@ class Stream(Generic[P, S]):
 
         Args:
             saved: what `saved` gave.
+            kind: the class of its policies, or a union of classes. One of another kind would say
+                of itself what its people's reports cost, were it nothing at all.
             facts_of: what a policy of this stream must have beside its version, by the names of
                 its attributes.
 
@@ -149,7 +231,14 @@ class Stream(Generic[P, S]):
         sums = from_json(saved["sums"], type(self.sums), "sums")
         published_at = whole_number(saved["published_at"], "published_at")
         self.check_noise(sums.noise)
+        # By name as well: a file of one's own that was imported twice has two classes of a kind.
+        kinds = [getattr(each, "kind", None) for each in get_args(kind) or (kind,)]
         for version, policy in enumerate(policies):
+            if not isinstance(policy, kind) and policy.kind not in kinds:
+                raise InvalidInput(
+                    f"policy {version} of {self.title} was of the kind {policy.kind!r}; it must be "
+                    f"one that this learner publishes. {_DAMAGED}"
+                )
             for fact, wanted in {**facts_of(policy), "version": version}.items():
                 given = getattr(policy, fact)
                 if given != wanted:
@@ -158,7 +247,16 @@ class Stream(Generic[P, S]):
                         f"must be {wanted!r:.80}, as its learner has it. {_DAMAGED}"
                     )
         self._check_counts(len(policies), published_at, sums)
+        visitors = Visitors()
+        if "visitors" in saved or (self.budget.protects_releases and self.budget.visits > 1):
+            visitors = Visitors.from_fields(saved.get("visitors", []))
+            if visitors.came != sums.reports:
+                raise InvalidInput(
+                    f"{self.title} had {sums.reports} reports, of which it is known who made "
+                    f"{visitors.came}. {_DAMAGED}"
+                )
         self.policies, self.sums, self.published_at = list(policies), sums, published_at
+        self.visitors = visitors
 
     def _check_counts(self, policies: int, published_at: int, sums: S) -> None:
         """People report under a policy and with noise, at least one between two policies."""
@@ -171,3 +269,14 @@ class Stream(Generic[P, S]):
                 "the first policy comes before anybody reports, each other one after more people, "
                 f"and there is noise if and only if anybody reported. {_DAMAGED}"
             )
+
+
+def check_same_fields(saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """`InvalidInput` for a saved state with other fields than this version writes: one that wrote
+    others may have meant something else by the sums beside them, such as everybody's, of whom the
+    released ones would be released again."""
+    if saved.keys() != wanted.keys():
+        raise InvalidInput(
+            f"the saved state had the fields {sorted(saved)}; this version reads "
+            f"{sorted(wanted)}. Load it with the version that saved it."
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -16,7 +16,8 @@ from discreet.learners.public_randomness import TICKETS
 from discreet.learners.schema import Message
 from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
-from discreet.validation import InvalidInput, positive_number, probability
+from discreet.privacy.budget import Visits
+from discreet.validation import InvalidInput, positive_number, probability, whole_number
 
 # By which reports find their learner, and releases their people. Long enough for any; whoever
 # sends a longer one wants to fill somebody's memory.
@@ -33,6 +34,7 @@ class Offer(Message):
         domain: the public bounds of contexts, or of points where actions are points.
         reward_bounds: the public bounds of rewards.
         public_seed: with a ticket it fixes everything that is random but public.
+        visits: how many visits of one person the promise covers.
     """
 
     version: Annotated[int, Range(0, TICKETS - 1)]
@@ -40,6 +42,7 @@ class Offer(Message):
     domain: Box
     reward_bounds: RewardBounds
     public_seed: Annotated[int, Range(0, TICKETS - 1)]
+    visits: Visits = field(default=1, kw_only=True)
 
     @property
     @abstractmethod
@@ -58,8 +61,12 @@ class Offer(Message):
 
     @property
     def group(self) -> OnceEach:
-        """The group of releases of which each person enters one: the reports to one stream."""
-        return OnceEach(f"one report to learner {self.learner_id}")
+        """The group of releases of which each visit enters one: the reports to one stream."""
+        return self._group(f"learner {self.learner_id}")
+
+    def _group(self, stream: str) -> OnceEach:
+        name = "one report" if self.visits == 1 else f"{self.visits} reports"
+        return OnceEach(f"{name} to {stream}", self.visits, apart=True)
 
     @abstractmethod
     def release(self, noise: str) -> Release | None:
@@ -88,9 +95,10 @@ class Terms:
     Attributes:
         domain: the bounds of contexts.
         arms: the number of arms, or the action space.
-        most_epsilon: the largest epsilon of one report.
+        most_epsilon: the largest epsilon of all reports of a person together.
         reward_bounds: the bounds of rewards.
         delta: the delta at which epsilon is read; 0 for pure reports.
+        visits: how many reports that is about; whoever keeps a `VisitCounter` makes no more.
     """
 
     domain: Box
@@ -98,9 +106,11 @@ class Terms:
     most_epsilon: float
     reward_bounds: RewardBounds = RewardBounds()  # noqa: RUF009 - frozen, so it can be shared
     delta: float = 0.0
+    visits: int = 1
 
     def __post_init__(self) -> None:
         positive_number(self.most_epsilon, "most_epsilon")
+        whole_number(self.visits, "visits", minimum=1)
         if self.delta != 0.0:
             probability(self.delta, "delta")
 
@@ -116,6 +126,7 @@ class Terms:
             ("domain", self.domain, policy.domain),
             ("arms", arm_count(self.arms) or self.arms, policy.space),
             ("reward_bounds", self.reward_bounds, policy.reward_bounds),
+            ("visits", self.visits, policy.visits),
         ]:
             if offered != agreed:
                 raise InvalidInput(
@@ -128,7 +139,9 @@ class Terms:
                 f"{policy.title} has Gaussian reports, which need a delta, but this side agreed to "
                 "none; do not act or report under it."
             )
-        held = 0.0 if release is None else composed_epsilon([release.event], self.delta)
+        held = (
+            0.0 if release is None else composed_epsilon([release.event] * self.visits, self.delta)
+        )
         if held > self.most_epsilon:
             raise InvalidInput(
                 f"{policy.title} promises epsilon = {held!r}, but this side agreed to at most "

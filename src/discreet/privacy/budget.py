@@ -2,10 +2,17 @@
 
 A budget is a wish; a `Guarantee` (guarantee.py) is what the noise that was drawn really gives.
 
-    Local(epsilon, delta=0)     each person's report is private when it leaves their side
-    Joint(epsilon, delta)       a trusted learner; everything others see is private
+    Local(epsilon, delta=0, visits=1)   each person's reports are private when they leave their side
+    Joint(epsilon, delta, visits=1)     a trusted learner; everything others see is private
     Outsourced(epsilon, delta, radius)   a curator releases a table once to a modeler
     NonPrivate()                no promise: for baselines only
+
+**Visits.** (epsilon, delta) is what a *person* may pay in all, however many of their `visits` they
+use; whoever comes more often acts without reporting (learners/visits.py). Local reports draw noise
+of their own, so their costs compose; visits to a learner that releases sums may all be in one sum,
+which they move `visits` times as far. A learner sizes noise by `visit_epsilon` and
+`noise_multiplier`, which are about one visit. Whoever asks for it by name, `protects="visit"`, gets
+a promise about each visit by itself, which does not limit what a person pays.
 
 Where noise is drawn is what callers ask a budget: `protects_reports` (at each person),
 `protects_releases` (at whoever holds the data), `private` (anywhere at all).
@@ -21,12 +28,18 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from discreet.codec import Range, check_fields
-from discreet.privacy.calibration import gaussian_noise_multiplier
+from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.calibration import gaussian_noise_multiplier, pure_share
 from discreet.validation import InvalidInput, one_of
 
 TrustModel = Literal["local", "joint", "outsourced", "none"]
 Epsilon = Annotated[float, Range(above=0.0)]
 Delta = Annotated[float, Range(0.0, below=1.0)]
+# More visits than these leave next to nothing for each.
+Visits = Annotated[int, Range(1, 10_000)]
+Protects = Literal["person", "visit"]
+# So much more noise, as a part of it, makes up for an epsilon that is solved for and solved back.
+_CLOSE = 1e-8
 
 
 class Budget(ABC):
@@ -36,8 +49,10 @@ class Budget(ABC):
         trust_model: `local`, `joint`, `outsourced` or `none`.
         protects_reports: whether reports are private when they leave a person.
         protects_releases: whether whoever holds plain reports draws noise before publishing.
-        epsilon: what one participation may cost; infinity without a promise.
+        epsilon: what one person may pay; infinity without a promise.
         delta: 0 for pure differential privacy.
+        visits: how many visits of one person (epsilon, delta) covers.
+        protects: whether it is promised to a person, or to each visit by itself.
     """
 
     trust_model: ClassVar[TrustModel]
@@ -45,9 +60,20 @@ class Budget(ABC):
     protects_releases: ClassVar[bool] = False
     epsilon: float
     delta: float
+    visits: int = 1
+    protects: Protects = "person"
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.protects == "visit" and self.visits > 1:
+            raise InvalidInput(
+                f"visits was {self.visits} with protects = 'visit', which promises epsilon to each "
+                "visit by itself, however many there are; leave out one of the two."
+            )
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={value!r}" for name, value in self.to_fields().items())
+        return f"{type(self).__name__}({', '.join(list(shown)[1:])})"
 
     @property
     def private(self) -> bool:
@@ -55,13 +81,24 @@ class Budget(ABC):
         return self.protects_reports or self.protects_releases
 
     @property
+    def visit_epsilon(self) -> float:
+        """What a pure mechanism may cost on the data of one visit."""
+        return self.epsilon
+
+    @property
+    def times_noise(self) -> float:
+        """How many times the Gaussian noise of one visit keeps it for all of them."""
+        return 1.0
+
+    @property
     def noise_multiplier(self) -> float:
-        """The least scale / sensitivity of Gaussian noise that keeps it; 0 without a promise.
+        """The least scale / sensitivity of Gaussian noise that keeps it, for the sensitivity to the
+        data of one visit; 0 without a promise.
 
         Raises:
             InvalidInput: at delta 0, where no Gaussian noise keeps any epsilon.
         """
-        return gaussian_noise_multiplier(self.epsilon, self.delta)
+        return self.times_noise * gaussian_noise_multiplier(self.epsilon, self.delta)
 
     def at(self, epsilon: float) -> Self:
         """The same promise with another epsilon."""
@@ -69,38 +106,83 @@ class Budget(ABC):
 
     def to_fields(self) -> dict[str, Any]:
         """JSON values; the inverse is `budget_from_fields`."""
-        given = [entry.name for entry in fields(self) if entry.init]  # type: ignore[arg-type]
-        return {"trust_model": self.trust_model, **{name: getattr(self, name) for name in given}}
+        given = {
+            entry.name: getattr(self, entry.name)
+            for entry in fields(self)  # type: ignore[arg-type]
+            if entry.init
+        }
+        usual = {"visits": 1, "protects": "person"}
+        shown = {n: value for n, value in given.items() if n not in usual or value != usual[n]}
+        return {"trust_model": self.trust_model, **shown}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Local(Budget):
-    """Local differential privacy, sequentially interactive, one report a person.
+    """Local differential privacy, sequentially interactive, one report a visit.
 
     Attributes:
-        epsilon: what one report may cost.
-        delta: 0 for learners with pure reports; learners with Gaussian reports need one above 0.
+        epsilon: what all reports of a person may cost together.
+        delta: learners with Gaussian reports need one above 0. Pure reports take none, unless they
+            are several: at a delta k of them may cost more than epsilon / k each.
+        visits: k, how many reports a person makes at most.
+        protects: `visit` for a promise about each report by itself.
     """
 
     trust_model: ClassVar[TrustModel] = "local"
     protects_reports: ClassVar[bool] = True
     epsilon: Epsilon
     delta: Delta = 0.0
+    visits: Visits = 1
+    protects: Protects = "person"
+
+    @property
+    def visit_epsilon(self) -> float:
+        return (
+            pure_share(self.epsilon, self.delta, self.visits) if self.visits > 1 else self.epsilon
+        )
+
+    @property
+    def times_noise(self) -> float:
+        """Of k reports mu^2 adds: each has noise sqrt(k) times as large."""
+        return math.sqrt(self.visits)
+
+    @property
+    def gaussian_report(self) -> tuple[float, float]:
+        """An epsilon and a delta of one report whose noise has at least `noise_multiplier`."""
+        if self.visits == 1:
+            return self.epsilon, self.delta
+        # At a k-th of delta epsilon is above 0, whatever the budget.
+        delta = self.delta / self.visits
+        return gaussian_epsilon(self.noise_multiplier * (1.0 + _CLOSE), delta), delta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Joint(Budget):
     """(epsilon, delta)-joint differential privacy under replacement of one person's data.
 
     Attributes:
         epsilon: above 0.
         delta: 0 for learners whose releases are pure; Gaussian releases need one above 0.
+        visits: k, how many visits of one person are learnt from at most. Above 1 a learner must be
+            told who came: `update(reports, people)`.
+        protects: `visit` for a promise about each visit by itself.
     """
 
     trust_model: ClassVar[TrustModel] = "joint"
     protects_releases: ClassVar[bool] = True
     epsilon: Epsilon
     delta: Delta
+    visits: Visits = 1
+    protects: Protects = "person"
+
+    @property
+    def visit_epsilon(self) -> float:
+        return pure_share(self.epsilon, 0.0, self.visits) if self.visits > 1 else self.epsilon
+
+    @property
+    def times_noise(self) -> float:
+        """k visits may be in one sum, which they move k times as far as one."""
+        return float(self.visits)
 
 
 @dataclass(frozen=True)

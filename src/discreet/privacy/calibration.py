@@ -44,17 +44,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Coded, Range
-from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
+from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier, laplace_epsilon
 from discreet.validation import FloatArray, InvalidInput, positive_number, probability
 
 # So much more noise, as a part of it, keeps the epsilon that is derived from a record at or under
 # the epsilon that was asked for: epsilon is solved from a multiplier to about a part in 10^10.
 SLACK = 1e-9
+GAUSSIAN = "Gaussian noise"
 # Where the two solvers of dp-accounting are compared.
 _NEARBY = (0.0, 1e-12, 1e-10, 1e-9, 3e-9, 1e-8)
 # Steps of `least_scale`; each is a fixed point's, and two or three are enough.
 _STEPS = 200
+# Of the interval in which the share of one mechanism lies.
+_HALVINGS = 50
 # Coins are whole numbers of these words.
 _WORDS = 2**64
 # R is below 2^64 / s for every coin, so that no larger exponent matters as long as s > 2^-120.
@@ -95,6 +98,22 @@ def _unsolved(epsilon: float, delta: float) -> InvalidInput:
         f"epsilon was {epsilon!r} with delta = {delta!r}, for which the scale of Gaussian noise is "
         "out of reach of floating point; give an epsilon from 0.0001 to 1000."
     )
+
+
+@lru_cache(maxsize=256)
+def pure_share(epsilon: float, delta: float, times: int) -> float:
+    """The largest epsilon of which so many pure mechanisms together keep (epsilon, delta)."""
+
+    def held(share: float) -> float:
+        return composed_epsilon([PureEvent(share)] * times, delta)
+
+    low, high = epsilon / times, epsilon
+    while held(low) > epsilon:  # the sum of the shares is rounded
+        low = math.nextafter(low, 0.0)
+    for _ in range(_HALVINGS if delta > 0.0 and times > 1 else 0):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if held(middle) <= epsilon else (low, middle)
+    return low
 
 
 def padded_multiplier(multiplier: float, size: int) -> float:
@@ -233,6 +252,11 @@ class AdditiveNoise(Coded):
         """Laplace noise that keeps epsilon on reports of `size` numbers."""
         multiplier = padded_multiplier(1.0 / epsilon, size)
         return cls(sensitivity * multiplier, sensitivity, laplace=True)
+
+    @property
+    def law(self) -> str:
+        """The noise in words."""
+        return "Laplace noise" if self.laplace else GAUSSIAN
 
     @property
     def variance(self) -> float:

@@ -1,9 +1,10 @@
 """Local reports about which of J bins a person is in, and what happened to them there.
 
-The private value is (bin j of J, sign s in {-1, +1}) for the first two mechanisms, and (cell,
-reward in [0, 1]) for the third, which the paper uses. Each is epsilon-locally private as it is
-drawn: the coins of the first two are whole numbers of 64-bit words (calibration.py), and
-the probabilities below are those of these coins, so estimates are unbiased for every epsilon.
+The private value is (bin j of J, sign s in {-1, +1}) for the first mechanism, one of V values for
+unary encoding, and (cell, reward in [0, 1]) for the last, which the paper uses. Each is
+epsilon-locally private as it is drawn: the coins of the first two are whole numbers of 64-bit words
+(calibration.py), and the probabilities below are those of these coins, so estimates are unbiased
+for every epsilon. Of signed subset selection:
 
 | symbol   | meaning                                                       |
 |----------|---------------------------------------------------------------|
@@ -247,25 +248,42 @@ def _best_size(bins: int, epsilon: float, estimate_mass: bool) -> int:
 
 @dataclass(frozen=True)
 class UnaryEncoding(Coded):
-    """Report 2J bits: the true one shows with probability 1/2, each other with q.
+    """Report V bits, one for each value: the own one shows with probability p, each other with q.
 
-    Optimised unary encoding (Wang et al. 2017) of the 2J values (bin, sign). Two values differ in
-    two bits, whose ratios multiply to at most (1/2)(1 - q) / (q (1/2)) <= e^epsilon, where q is
-    1 / (e^epsilon + 1), rounded up to a multiple of 2^-64.
-    The variance of an estimated sign sum is 8 e^epsilon / (e^epsilon - 1)^2 per report.
+    Optimised unary encoding (Wang et al. 2017) has p = 1/2, the symmetric one (basic RAPPOR,
+    Erlingsson et al. 2014) p = 1 - q. Two values differ in two bits, whose ratios multiply to at
+    most p (1 - q) / (q (1 - p)) <= e^epsilon, where q is p / (p + (1 - p) e^epsilon), rounded up to
+    a multiple of 2^-64. The variance of an estimated count is at least q (1 - q) / (p - q)^2 for
+    each report, which is e^epsilon / (e^epsilon - 1)^2 * 4 at p = 1/2.
+
+    Attributes:
+        values: V.
+        epsilon: of one report.
+        shown: p, the probability that the bit of the own value shows.
     """
 
-    bins: Annotated[int, Range(1)]
+    values: Annotated[int, Range(1)]
     epsilon: Annotated[float, Range(above=0.0)]
+    shown: Annotated[float, Range(2.0**-20, 1.0 - 2.0**-20)] = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.hidden_probability  # refuses an epsilon that is too small
 
+    @classmethod
+    def symmetric(cls, values: int, epsilon: float) -> UnaryEncoding:
+        """p = 1 - q = 1 / (1 + e^(-epsilon / 2))."""
+        return cls(values, epsilon, 1.0 / (1.0 + math.exp(-0.5 * epsilon)))
+
+    @cached_property
+    def shown_probability(self) -> Fraction:
+        """p, exactly: that of the coin, which is a multiple of 2^-64."""
+        return Fraction(math.ceil(Fraction(self.shown) * 2**64), 2**64)
+
     @cached_property
     def hidden_probability(self) -> Fraction:
         """q, exactly."""
-        return hiding_probability(Fraction(1, 2), self.epsilon)
+        return hiding_probability(1 - self.shown_probability, self.epsilon)
 
     @property
     def other_probability(self) -> float:
@@ -274,26 +292,29 @@ class UnaryEncoding(Coded):
 
     @property
     def contrast(self) -> float:
-        """1/2 - q, by which differences of two bits are divided."""
-        return float(Fraction(1, 2) - self.hidden_probability)
+        """p - q, by which counts of bits are divided."""
+        return float(self.shown_probability - self.hidden_probability)
 
     def variance(self) -> float:
-        """Variance per report of the estimated sign of a bin that the person is not in."""
+        """Variance per report of the estimated count of a value that the person does not have."""
         q = self.other_probability
-        return 2.0 * q * (1.0 - q) / self.contrast**2
+        return q * (1.0 - q) / self.contrast**2
 
-    def privatise(self, bins: IntArray, signs: SignArray, noise: NoiseSource) -> NDArray[np.bool_]:
-        """(n, 2J) bits; columns 2j and 2j + 1 stand for (j, -1) and (j, +1)."""
-        own = whole_vector(bins, "bins", 0, self.bins - 1)
-        truth = _signs(signs, len(own))
-        bits = noise.coins(self.hidden_probability, (len(own), 2 * self.bins))
-        bits[np.arange(len(own)), 2 * own + (truth > 0)] = noise.below(2, len(own)) == 1
+    def privatise(self, values: IntArray, noise: NoiseSource) -> NDArray[np.bool_]:
+        """(n, V) bits of people with private values (n,), 0 .. V - 1."""
+        own = whole_vector(values, "values", 0, self.values - 1)
+        bits = noise.coins(self.hidden_probability, (len(own), self.values))
+        bits[np.arange(len(own)), own] = noise.coins(self.shown_probability, len(own))
         return bits
 
-    def estimate(self, bits: NDArray[np.bool_]) -> FloatArray:
-        """(J,) unbiased estimates of mass_j E[s | bin j] from n reports (n, 2J)."""
-        shown = bits.mean(axis=0)
-        estimate: FloatArray = (shown[1::2] - shown[::2]) / self.contrast
+    def counts(self, shown: FloatArray, people: int) -> FloatArray:
+        """(..., V) unbiased estimates of how many of the people have each value.
+
+        Args:
+            shown: (..., V) how many of their reports show each bit.
+            people: n.
+        """
+        estimate: FloatArray = (shown - people * self.other_probability) / self.contrast
         return estimate
 
 

@@ -9,9 +9,17 @@ Whose data a release touches decides how releases compose for one person:
 
     Rounds(start, stop)   everyone who arrived in rounds start .. stop - 1; a person pays for all
                           releases whose rounds contain theirs
-    OnceEach(group)       each person's data enters at most one release of the group, so a person
-                          pays for the worst of them, not for their sum. A group belongs to one
-                          learner: anyone who reports to two learners pays for both.
+    OnceEach(group)       the data of a visit enters at most one release of the group, so a person
+                          who comes once pays for the worst of them, not for their sum. A group
+                          belongs to one learner: anyone who reports to two learners pays for both.
+
+Somebody who comes `visits` times, wherever these visits fall, pays at most as follows
+(docs/design/0020-visits.md has the proof).
+
+| each visit                        | pure epsilon | Gaussian mu  | worst where               |
+|-----------------------------------|--------------|--------------|---------------------------|
+| enters a sum, noise drawn once    | visits times | visits times | all visits are in one sum |
+| makes a report of its own (apart) | composed     | sqrt(visits) | all are under one policy  |
 """
 
 from __future__ import annotations
@@ -26,9 +34,10 @@ from typing import Annotated, ClassVar
 
 from discreet.codec import Coded, Range, decode, encode
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
-from discreet.privacy.budget import Budget, TrustModel
+from discreet.privacy.budget import Budget, Protects, TrustModel
 from discreet.validation import InvalidInput, whole_number
 
+_KINDS = (PureEvent, GaussianEvent)
 # Above this epsilon a promise excludes nothing. Someone who knows no more than that a record is
 # that of one of N people is, after evidence of ratio e^epsilon, 1 / (1 + N e^-epsilon) sure whose.
 # With everyone alive as candidates, N < 2^33, that passes 99.9% at log(2^33) + log(999) = 29.8.
@@ -43,19 +52,22 @@ class Adjacency:
         relation: always `replace-one` here: one person's record becomes any other record.
         record: what one person's record is.
         radius: for outsourced tables, how far (l2) a row may move; None for any replacement.
+        unit: whose record that is: everything of a person that the guarantee covers, or one visit.
     """
 
     record: str
     relation: str = "replace-one"
     radius: float | None = None
+    unit: Protects = "person"
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """People who arrived in rounds start, .., stop - 1."""
+    """People who arrived in rounds start, .., stop - 1, each of them `visits` times at most."""
 
     start: int
     stop: int
+    visits: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.stop:
@@ -66,9 +78,18 @@ class Rounds:
 
 @dataclass(frozen=True)
 class OnceEach:
-    """Each person enters at most one of the releases that share `group`."""
+    """Each visit enters at most one of the releases that share `group`.
+
+    Attributes:
+        group: its name.
+        visits: how often a person comes at most.
+        apart: whether noise is drawn for each visit by itself, as by whoever reports, and not once
+            for a sum that several visits of a person may be in.
+    """
 
     group: str
+    visits: int = 1
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +99,8 @@ class Release:
     Attributes:
         mechanism: its name.
         event: what it costs one person (accounting.py).
-        sensitivity: largest distance between the values of two records, in the mechanism's metric.
+        sensitivity: largest distance between the values of two records, of one visit each, in the
+            mechanism's metric.
         sensitivity_source: how `sensitivity` was computed.
         scale: the scale of the noise; for a finite alphabet the log of the largest ratio.
         people: whose data it touched.
@@ -94,6 +116,12 @@ class Release:
     people: Rounds | OnceEach
     data: str
     noise: str
+
+    @property
+    def reach(self) -> float:
+        """How far all visits of a person move what noise is drawn for once."""
+        apart = isinstance(self.people, OnceEach) and self.people.apart
+        return self.sensitivity * (1 if apart else self.people.visits)
 
 
 @dataclass(frozen=True)
@@ -199,6 +227,8 @@ class Guarantee(Coded):
                 f"{_certainty(self.epsilon)} sure of either afterwards."
             )
         count = self.reports_per_person
+        if self.adjacency.unit == "visit":
+            return f"{text}{self._each_visit}"
         noun = "report" if self.trust_model == "local" else "participation"
         covers = f"one {noun}" if count == 1 else f"{count} {noun}s"
         text += f" This holds for {covers} by a person"
@@ -207,6 +237,21 @@ class Guarantee(Coded):
             text += f"; two make it epsilon = {rounded_up(more.epsilon)}"
             text += f", delta = {rounded_up(more.delta)}" if more.delta > 0.0 else ""
         return f"{text}."
+
+    @property
+    def _each_visit(self) -> str:
+        """What a promise about each visit by itself leaves open."""
+        often = [self.repeated(times) for times in (2, 10)]
+        sums = [
+            f"epsilon = {rounded_up(each.epsilon)}"
+            + (f", delta = {rounded_up(each.delta)}" if each.delta > 0.0 else "")
+            for each in often
+        ]
+        return (
+            " This is about each visit by itself and not about a person: nothing limits how often "
+            f"somebody comes, and what they pay grows with it: two visits make it {sums[0]}, ten "
+            f"{sums[1]}."
+        )
 
     def to_json(self) -> str:
         """The guarantee as JSON; an infinite epsilon is null."""
@@ -270,27 +315,69 @@ def derive_guarantee(
         adjacency=adjacency,
         data=tuple(dict.fromkeys(release.data for release in releases)),
         noise=tuple(dict.fromkeys(release.noise for release in releases)),
-        reports_per_person=1,
+        reports_per_person=max((release.people.visits for release in releases), default=1),
         releases=len(releases),
     )
 
 
 def _events_of_a_person(releases: Sequence[Release]) -> list[list[Event]]:
     """Every list of events that some person's data may have entered."""
-    groups: dict[str, list[Event]] = {}
+    groups: dict[str, list[Release]] = {}
     spans: list[tuple[Rounds, Event]] = []
     for release in releases:
         if isinstance(release.people, OnceEach):
-            groups.setdefault(release.people.group, []).append(release.event)
+            groups.setdefault(release.people.group, []).append(release)
         else:
             spans.append((release.people, release.event))
-    # A person arrives in one round; the set of releases over it changes only where one starts.
+    # The set of releases over a round changes only where one starts. Visits in several rounds cost
+    # no more than all of them in one: costs of a kind are convex in how many fall where.
     starts = sorted({span.start for span, _ in spans}) or [0]
     arrivals = [
-        [event for span, event in spans if span.start <= start < span.stop] for start in starts
+        [_together(event, span.visits) for span, event in spans if span.start <= at < span.stop]
+        for at in starts
     ]
-    choices = list(product(*(_worst(events) for events in groups.values())))
-    return [[*arrival, *chosen] for arrival, chosen in product(arrivals, choices)]
+    if any(span.visits > 1 for span, _ in spans) and len({type(event) for _, event in spans}) > 1:
+        # Kinds do not compare, so that visits are counted once where each kind is dearest.
+        arrivals = [
+            [*one, *other]
+            for one, other in product(
+                *(
+                    [[e for e in each if isinstance(e, kind)] for each in arrivals]
+                    for kind in _KINDS
+                )
+            )
+        ]
+    choices = list(product(*(_choices(group) for group in groups.values())))
+    return [
+        [*arrival, *(event for chosen in choice for event in chosen)]
+        for arrival, choice in product(arrivals, choices)
+    ]
+
+
+def _choices(releases: Sequence[Release]) -> list[list[Event]]:
+    """What the visits of a person to one group may cost: the worst events of each kind, over all
+    ways to divide visits between kinds (which do not compare)."""
+    worst = _worst([release.event for release in releases])
+    people = [release.people for release in releases if isinstance(release.people, OnceEach)]
+    visits = max(each.visits for each in people)
+    apart = all(each.apart for each in people)
+
+    def cost(event: Event, times: int) -> list[Event]:
+        if apart:
+            return [event] * times
+        return [_together(event, times)] if times else []
+
+    if len(worst) == 1:
+        return [cost(worst[0], visits)]
+    first, second = worst
+    return [[*cost(first, times), *cost(second, visits - times)] for times in range(visits, -1, -1)]
+
+
+def _together(event: Event, visits: int) -> Event:
+    """What so many visits in one release cost: it moves so many times as far."""
+    if isinstance(event, PureEvent):
+        return PureEvent(visits * event.epsilon)
+    return GaussianEvent(event.noise_multiplier / visits)
 
 
 def _worst(events: Sequence[Event]) -> list[Event]:

@@ -220,6 +220,9 @@ class Unprotected(NoiseSource):
     name = NO_NOISE
     secure = False
 
+    def __repr__(self) -> str:
+        return "Unprotected()"
+
     def _refuse(self, *asked: Any, **named: Any) -> NoReturn:
         raise InvalidInput(
             "noise was Unprotected(), but under this policy reports are private when they leave a "

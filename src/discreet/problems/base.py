@@ -46,9 +46,11 @@ class Crowd(ABC):
 
     Attributes:
         contexts: what they bring (see the module's table).
+        ids: (n,) who they are, where some come more than once; None where everybody comes once.
     """
 
     contexts: FloatArray
+    ids: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.contexts)
@@ -88,6 +90,7 @@ class People(Crowd):
     contexts: FloatArray
     rewards: FloatArray
     means: FloatArray | None = None
+    ids: IntArray | None = None
 
     @classmethod
     def bernoulli(cls, contexts: FloatArray, means: FloatArray, rng: np.random.Generator) -> People:
@@ -220,6 +223,11 @@ class Problem(ABC):
                 f"{'1 person' if self.size == 1 else f'{self.size} people'} and each takes part "
                 "once; ask for no more rounds than that."
             )
+
+    @property
+    def visits(self) -> IntArray | None:
+        """(people,) how often each person comes, where some come more than once."""
+        return None
 
 
 def _extent(space: ArmPoints) -> str:

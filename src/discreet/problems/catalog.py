@@ -24,8 +24,13 @@ from discreet.problems.classification import (
     bandit_from_table,
     classification_from_table,
 )
-from discreet.problems.columns import Column, Number, Positive, columns_of
-from discreet.problems.decision_sets import BumpProblem, DoseProblem, LinearSetProblem
+from discreet.problems.columns import Column, Number, One, Positive, Two, columns_of
+from discreet.problems.decision_sets import (
+    BumpProblem,
+    DoseProblem,
+    LinearSetProblem,
+    RandomSetProblem,
+)
 from discreet.problems.functions import (
     BENCHMARK,
     NOISES,
@@ -35,6 +40,7 @@ from discreet.problems.functions import (
 )
 from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.problems.landscapes import LANDSCAPES
+from discreet.problems.movies import MOVIE_COLUMNS, MOVIE_SOURCE, MovieProblem
 from discreet.problems.real_data import (
     ADULT_CLASSES,
     ADULT_COLUMNS,
@@ -49,6 +55,7 @@ from discreet.problems.real_data import (
     read_adult,
     read_packaged,
 )
+from discreet.problems.set_tables import sets_from_table
 from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
 from discreet.problems.table_files import read_table
@@ -263,12 +270,17 @@ def _adult(*, files: Files) -> Problem:
     "arms",
     rewards="instead of label: {columns, lower, upper, outside?, missing?}, one column for each "
     "arm",
+    person="the column that says whose row it is, as [people] id does, if people come more than "
+    "once",
+    radius="the largest Euclidean length of a row, where all columns go from -radius to radius",
 )
 def _table(
     path: str,
     columns: Annotated[list[Column], Field(min_length=1)],
     label: ClassLabels | None = None,
     rewards: RewardColumns | None = None,
+    person: str | None = None,
+    radius: Positive | None = None,
     *,
     files: Files,
 ) -> Problem:
@@ -281,15 +293,55 @@ def _table(
         )
     text = [column.name for column in columns if column.values]
     text += [label.column] if label is not None and label.classes else []
+    text += [] if person is None else [person]
     file = files.base / path
     frame, origin = read_table(file, text), f"The table {file}."
     problem: TableProblem
     if label is not None:
-        problem = classification_from_table(frame, columns, label, origin)
+        problem = classification_from_table(frame, columns, label, origin, person, radius)
     else:
         assert rewards is not None
-        problem = bandit_from_table(frame, columns, rewards, origin)
+        problem = bandit_from_table(frame, columns, rewards, origin, person, radius)
     problem.files = (file,)
+    return problem
+
+
+@named(
+    "decision_sets",
+    "any table in which every visit has candidates of its own, one row for each",
+    "The files named by the options path and candidates_path.",
+    None,
+    (),
+    path="a .csv, .csv.gz or .parquet file with one row for each candidate of each visit",
+    visit="its column that says to which visit a row belongs",
+    columns="columns of a candidate: {name, lower, upper, levels?, outside?, missing?} or {name, "
+    "values, outside?, missing?}; a rule that leaves a row out leaves its visit out",
+    reward="what a candidate gives its person: {name, lower, upper, outside?, missing?}",
+    most="the largest number of candidates of a visit, a public fact",
+    candidate="the column that names the candidate; no visit has a candidate twice",
+    candidates_path="a second file with one row for each candidate, whose columns all share",
+    person="the column that says who comes, as [people] id does, if people come more than once",
+)
+def _decision_sets(
+    path: str,
+    visit: str,
+    columns: Annotated[list[Column], Field(min_length=1)],
+    reward: Column,
+    most: One,
+    candidate: str | None = None,
+    candidates_path: str | None = None,
+    person: str | None = None,
+    *,
+    files: Files,
+) -> Problem:
+    text = [column.name for column in columns if column.values]
+    text += [name for name in (visit, candidate, person) if name is not None]
+    paths = [files.base / name for name in (path, candidates_path) if name is not None]
+    frame, *shared = (read_table(each, text) for each in paths)
+    origin = f"The table {' with '.join(map(str, paths))}."
+    table = shared[0] if shared else None
+    problem = sets_from_table(frame, visit, columns, reward, most, origin, candidate, table, person)
+    problem.files = tuple(paths)
     return problem
 
 
@@ -334,13 +386,37 @@ named(
     candidates="feasible doses of each patient",
 )(DoseProblem)
 
+
+@named(
+    "movies",
+    "propose one of ten films from what a person liked before; real ratings",
+    MOVIE_SOURCE,
+    None,
+    MOVIE_COLUMNS,
+    candidates="films of a visit",
+)
+def _movies(candidates: Two = 10) -> Problem:
+    return MovieProblem(read_packaged("movies", "dslabs", "movielens"), candidates)
+
+
 named(
     "linear_set",
-    "everyone brings the same 100 points, rewards are linear; new in each replicate",
+    "the same 100 points for everyone, rewards are linear; new in each replicate",
     LinearSetProblem.source,
     candidates="points of the set",
     dimension="columns of a point",
+    public="whether the points are public; otherwise everyone brings them",
 )(LinearSetProblem)
+named(
+    "random_sets",
+    "everyone brings 10 random points of the unit sphere; a generalised linear model",
+    RandomSetProblem.source,
+    candidates="points that each person brings",
+    dimension="columns of a point",
+    link="linear (rewards have no noise) or logistic (Bernoulli)",
+    length="of the vector of coefficients",
+    inside="whether points fill the unit ball",
+)(RandomSetProblem)
 
 _OFFERED = {
     "noise": f"the noise of a reward: {NOISES}",

@@ -14,7 +14,7 @@ naming the person's own class.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -32,11 +32,19 @@ from discreet.problems.columns import (
     Number,
     OutsideRule,
     box_of,
+    domain_of,
     label_texts,
 )
-from discreet.problems.tables import RowCounts, encode_columns, kept_rows
+from discreet.problems.tables import (
+    RowCounts,
+    column_of,
+    encode_columns,
+    kept_rows,
+    person_numbers,
+)
 from discreet.validation import (
     FloatArray,
+    IntArray,
     InvalidInput,
     finite_matrix,
     freeze_arrays,
@@ -60,6 +68,8 @@ class TableProblem(Problem):
         source: one sentence for reports.
         rows: how many rows of the table these people are.
         points: where the arms are, if they are points.
+        ids: (n,) whose rows they are, where people come more than once: 0 for one person, 1 for
+            another and so on.
 
     Attributes:
         contexts, rewards: in the table's order; read-only.
@@ -81,11 +91,13 @@ class TableProblem(Problem):
         source: str,
         rows: RowCounts | None = None,
         points: ArmPoints | None = None,
+        ids: IntArray | None = None,
     ) -> None:
         self.arm_names = label_texts(arm_names, "the arm names")
         domain.to_unit(contexts)
         self.contexts = finite_matrix(contexts, "contexts", domain.dimension)
         self.rewards = finite_matrix(rewards, "rewards", self.arms)
+        self.ids = None if ids is None else whole_vector(ids, "ids", 0, 2**53, len(self.contexts))
         freeze_arrays(self)
         self.size = len(self.contexts)
         if len(self.rewards) != self.size:
@@ -108,14 +120,19 @@ class TableProblem(Problem):
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
         rows = rng.permutation(self.size)[:people]
-        return People(self.contexts[rows], self.rewards[rows])
+        ids = None if self.ids is None else self.ids[rows]
+        return People(self.contexts[rows], self.rewards[rows], ids=ids)
+
+    @property
+    def visits(self) -> IntArray | None:
+        return None if self.ids is None else np.unique(self.ids, return_counts=True)[1]
 
 
 class ClassificationProblem(TableProblem):
     """Arms are classes; the reward is 1 where the arm is the person's class, otherwise 0.
 
     Args:
-        contexts, domain, source, rows: as in `TableProblem`.
+        contexts, domain, source, rows, ids: as in `TableProblem`.
         labels: (n,) classes 0..K-1, kept read-only.
         arm_names: the K class names.
     """
@@ -128,11 +145,13 @@ class ClassificationProblem(TableProblem):
         arm_names: Sequence[str],
         source: str,
         rows: RowCounts | None = None,
+        ids: IntArray | None = None,
     ) -> None:
         classes = len(arm_names)
         self.labels = whole_vector(labels, "labels", 0, classes - 1, np.shape(contexts)[0])
         rewards = np.eye(classes)[self.labels]
-        super().__init__(contexts, rewards, domain, arm_names, RewardBounds(), source, rows)
+        bounds = RewardBounds()
+        super().__init__(contexts, rewards, domain, arm_names, bounds, source, rows, ids=ids)
 
 
 @dataclass(frozen=True)
@@ -207,17 +226,24 @@ class RewardColumns:
 
 
 def classification_from_table(
-    frame: pd.DataFrame, columns: Sequence[Column], label: ClassLabels, source: str
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    label: ClassLabels,
+    source: str,
+    person: str | None = None,
+    radius: float | None = None,
 ) -> ClassificationProblem:
-    """A classification problem from the rows which both the columns and the label keep.
+    """A classification problem from the rows which both the columns and the label keep; `person`
+    is the column that says whose row it is, where people come more than once; a radius says that
+    no row is longer.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
     (outcome,) = label.declared()
-    contexts, classes, rows = _encoded(frame, columns, [outcome], "label")
-    labels, domain = classes[:, 0].astype(np.int64), box_of(columns)
-    problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows)
+    contexts, classes, rows, ids = _encoded(frame, columns, [outcome], "label", person)
+    labels, domain = classes[:, 0].astype(np.int64), domain_of(columns, radius)
+    problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows, ids)
     nobody = np.bincount(labels, minlength=problem.arms) == 0
     never = [repr(name) for name, empty in zip(outcome.values, nobody, strict=True) if empty]
     choice = f"Nobody in the table has the {label.column} {' or '.join(never)}"
@@ -227,22 +253,33 @@ def classification_from_table(
 
 
 def bandit_from_table(
-    frame: pd.DataFrame, columns: Sequence[Column], rewards: RewardColumns, source: str
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    rewards: RewardColumns,
+    source: str,
+    person: str | None = None,
+    radius: float | None = None,
 ) -> TableProblem:
-    """A bandit whose arms are the reward columns of a table.
+    """A bandit whose arms are the reward columns of a table; `person` and `radius` as above.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
-    contexts, paid, rows = _encoded(frame, columns, rewards.declared(), "reward of an arm")
-    domain, bounds = box_of(columns), RewardBounds(rewards.lower, rewards.upper)
-    return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows)
+    outcomes = rewards.declared()
+    contexts, paid, rows, ids = _encoded(frame, columns, outcomes, "reward of an arm", person)
+    domain, bounds = domain_of(columns, radius), RewardBounds(rewards.lower, rewards.upper)
+    return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
 
 
 def _encoded(
-    frame: pd.DataFrame, columns: Sequence[Column], outcomes: Sequence[Column], kind: str
-) -> tuple[FloatArray, FloatArray, RowCounts]:
-    """The contexts and outcomes of the rows that all columns keep, and how many rows those are."""
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    outcomes: Sequence[Column],
+    kind: str,
+    person: str | None,
+) -> tuple[FloatArray, FloatArray, RowCounts, IntArray | None]:
+    """The contexts and outcomes of the rows that all columns keep, how many rows those are, and
+    whose, where a column says so."""
     dimension, names = box_of(columns).dimension, [outcome.name for outcome in outcomes]
     both = [column.name for column in columns if column.name in names]
     if both:
@@ -250,10 +287,19 @@ def _encoded(
             f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
             "outcome before it chooses, and the result would mean nothing. Take it out of columns."
         )
+    if person is not None and person in (*names, *(column.name for column in columns)):
+        raise InvalidInput(
+            f"column {person!r} says who a person is and is also a context column or the {kind}; "
+            "an id is nothing to learn from. Take it out there."
+        )
     values, rows = encode_columns(frame, [*columns, *outcomes])
     rows.check_any()
-    kept = values[kept_rows(values)]
-    return kept[:, :dimension], kept[:, dimension:], rows
+    some = kept_rows(values)
+    ids = None
+    if person is not None:
+        ids = person_numbers(column_of(frame, person))[some]
+        rows = replace(rows, people=len(np.unique(ids)))
+    return values[some, :dimension], values[some, dimension:], rows, ids
 
 
 def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:

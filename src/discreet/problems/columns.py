@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, Strict
 
-from discreet.domain import Box
+from discreet.domain import Ball, Box
 from discreet.validation import (
     InvalidInput,
     distinct,
@@ -187,6 +187,25 @@ def box_of(columns: Sequence[Column]) -> Box:
         tuple(column.levels for column in columns),
         tuple(column.values for column in columns),
     )
+
+
+def domain_of(columns: Sequence[Column], radius: float | None = None) -> Box:
+    """The domain which the columns declare, or with a radius the ball of rows of that length.
+
+    Raises:
+        InvalidInput: for a radius beside columns with other bounds than that.
+    """
+    box = box_of(columns)
+    if radius is None:
+        return box
+    for column in columns:
+        if column.values or column.levels or (column.lower, column.upper) != (-radius, radius):
+            raise InvalidInput(
+                f"radius was {radius:g}, but column {column.name!r} is not of numbers from "
+                f"{-radius:g} to {radius:g}; give all columns of a ball these bounds, or leave the "
+                "radius out."
+            )
+    return Ball(radius, names=box.names)
 
 
 def columns_of(box: Box) -> tuple[Column, ...]:

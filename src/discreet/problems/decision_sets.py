@@ -10,14 +10,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
-from discreet.action_space import DecisionSets
-from discreet.domain import Box
+from discreet.action_space import ActionSpace, DecisionSets, PublicSet
+from discreet.domain import Ball, Box, RewardBounds
 from discreet.problems.base import People, Problem
-from discreet.problems.columns import One, Two
-from discreet.validation import BoolArray, FloatArray, InvalidInput, whole_number
+from discreet.problems.columns import One, Positive, Two
+from discreet.validation import (
+    BoolArray,
+    FloatArray,
+    InvalidInput,
+    positive_number,
+    whole_number,
+)
+
+Link = Literal["linear", "logistic"]
 
 # Dubey (2021), section 6.1.
 _RADIUS = 2.0
@@ -132,35 +142,104 @@ _BALL = _polar(_STEPS / _LATTICE, np.pi * (3.0 - np.sqrt(5.0)) * _STEPS)
 
 
 class LinearSetProblem(Problem):
-    """Everyone brings the same points, and the mean reward is linear: arms that share what is
-    learnt, without contexts.
+    """The same points for everyone, and the mean reward is linear: arms that share what is learnt,
+    without contexts.
 
     Points are uniform on the unit sphere, f(x) = 1/2 + <theta, x> / 2 with theta uniform there
-    too; both are new in each sample. Rewards are Bernoulli with mean f.
+    too and new in each sample. Rewards are Bernoulli with mean f.
 
     Args:
         candidates: the number of points, at least 2.
         dimension: the number of their columns, at least 1.
+        public: whether the points are public, and then the same in each sample; otherwise
+            everyone brings them as a decision set of their own, and each sample has new ones.
     """
 
     source = "Synthetic: a linear function on the same points for everyone."
 
-    def __init__(self, candidates: Two = 100, dimension: One = 5) -> None:
+    def __init__(self, candidates: Two = 100, dimension: One = 5, public: bool = False) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
-        size = whole_number(dimension, "dimension", minimum=1)
-        self._space = DecisionSets(self.candidates)
-        self.domain = Box((-1.0,) * size, (1.0,) * size)
+        self.domain = Ball(1.0, dimension)
+        self.public = public
+        self._space: ActionSpace = DecisionSets(self.candidates)
+        if public:
+            self._space = PublicSet.of(self._directions(np.random.default_rng(0)))
+
+    def _directions(self, rng: np.random.Generator, more: int = 0) -> FloatArray:
+        """(candidates + more, d) uniform points of the unit sphere."""
+        return directions(rng, self.candidates + more, self.domain.dimension)
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
         self.check_size(people)
-        directions = rng.standard_normal((self.candidates + 1, self.domain.dimension))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        points, theta = directions[:-1], directions[-1]
+        drawn = self._directions(rng, 1)
+        points, theta = drawn[:-1], drawn[-1]
+        if isinstance(self._space, PublicSet):
+            points = self._space.array
         values = np.clip(0.5 + 0.5 * points @ theta, 0.0, 1.0)
         # Views: the same points and means for everyone take the room of one person.
         sets = np.broadcast_to(points, (people, *points.shape))
         means = np.broadcast_to(values, (people, len(values)))
-        return People.bernoulli(sets, means, rng)
+        return People.bernoulli(np.zeros((people, 0)) if self.public else sets, means, rng)
+
+
+class RandomSetProblem(Problem):
+    """Every person brings random points of the unit ball, and rewards follow a generalised linear
+    model (Han, Liang, Wang and Zhang 2021, section 6; Sarmasarkar et al. 2026).
+
+    With theta a uniform direction of that length, new in each sample:
+
+    | link     | reward                                            | bounds            |
+    |----------|---------------------------------------------------|-------------------|
+    | linear   | <theta, x> itself, without noise, as in their     | -length to length |
+    |          | program                                           |                   |
+    | logistic | Bernoulli with mean 1 / (1 + exp(-<theta, x>))    | 0 to 1            |
+
+    Args:
+        candidates: the number of points that each person brings, at least 2.
+        dimension: the number of their columns, at least 1.
+        link: `linear` or `logistic`.
+        length: of theta.
+        inside: whether points are uniform in the unit ball; otherwise on its sphere.
+    """
+
+    source = "Synthetic: a generalised linear model on random points."
+
+    def __init__(
+        self,
+        candidates: Two = 10,
+        dimension: One = 2,
+        link: Link = "linear",
+        length: Positive = 1.0,
+        inside: bool = False,
+    ) -> None:
+        self.candidates = whole_number(candidates, "candidates", minimum=2)
+        self.link, self.inside = link, inside
+        self.length = positive_number(length, "length")
+        self.domain = Ball(1.0, dimension)
+        self._space = DecisionSets(self.candidates)
+        if link == "linear":
+            self.reward_bounds = RewardBounds(-self.length, self.length)
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        size = self.domain.dimension
+        theta = self.length * directions(rng, 1, size)[0]
+        sets = directions(rng, people * self.candidates, size)
+        if self.inside:
+            sets *= rng.random(len(sets))[:, None] ** (1.0 / size)
+        sets = sets.reshape(people, self.candidates, size)
+        scores = sets @ theta
+        if self.link == "logistic":
+            return People.bernoulli(sets, expit(scores), rng)
+        means = np.clip(scores, -self.length, self.length)
+        return People(sets, means, means)
+
+
+def directions(rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
+    """(count, dimension) independent uniform points of the unit sphere."""
+    drawn = rng.standard_normal((count, dimension))
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return drawn
 
 
 # Dose finding. All numbers below are invented for this example and are no medical advice.

@@ -23,6 +23,7 @@ from discreet.problems.columns import Column, MissingRule, label_text, same_labe
 from discreet.validation import (
     BoolArray,
     FloatArray,
+    IntArray,
     InvalidInput,
     Refusals,
     nearest,
@@ -71,12 +72,14 @@ class RowCounts:
         lacking: columns without a value in some rows, and in how many.
         outside: columns with a number beyond their bounds, or a label that is not declared, because
             of which rows are left out, and how many. A row counts for every such column.
+        people: whose visits these are, where people come more than once.
     """
 
     read: int
     used: int
     lacking: Counts = ()
     outside: Counts = ()
+    people: int | None = None
 
     def check_any(self) -> None:
         """`InvalidInput` where no row is left."""
@@ -88,6 +91,11 @@ class RowCounts:
     @property
     def sentence(self) -> str:
         """The counts in words."""
+        whose = "" if self.people is None else f", visits of {self.people:,} people"
+        return self._rows + whose
+
+    @property
+    def _rows(self) -> str:
         if self.used == self.read:
             return f"All {self.read:,} rows"
         reasons = [f"{n:,} lack{'s' if n == 1 else ''} {name}" for name, n in self.lacking]
@@ -150,6 +158,31 @@ def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
         f"column {name!r} is not in the table, which has: {existing}. Name one of these."
         f"{nearest(name, names)}{garbled}"
     )
+
+
+def person_numbers(series: pd.Series[Any]) -> IntArray:
+    """Whose rows (n,) they are, from a column of ids: 0 for one person, 1 for another and so on.
+
+    Raises:
+        InvalidInput: for ids that are missing, or neither texts nor whole numbers.
+    """
+    absent = _absent(series)
+    if absent.any():
+        raise InvalidInput(
+            f"column {series.name!r} says who a person is and is empty in "
+            f"{int(absent.sum())} of {len(absent)} rows, first in row {int(np.argmax(absent))} "
+            "(the first row is 0); without an id visits cannot be counted. Give each row one."
+        )
+    texts = np.array([label_text(value) for value in series.tolist()])
+    kinds = series.dtype.kind
+    if kinds in "Mmcb" or (kinds == "f" and not (series == np.floor(series)).all()):
+        raise InvalidInput(
+            f"column {series.name!r} holds {series.dtype} values; ids of people are texts or whole "
+            "numbers."
+        )
+    _, numbers = np.unique(texts, return_inverse=True)
+    people: IntArray = numbers.astype(np.int64)
+    return people
 
 
 def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = True) -> FloatArray:

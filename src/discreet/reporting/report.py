@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from discreet.action_space import DecisionSets, arm_count
-from discreet.experiments import BEST_FIXED, ORACLE, REFERENCES, UNIFORM, Outcome
+from discreet.experiments import BEST_FIXED, HIGHEST, ORACLE, REFERENCES, UNIFORM, Outcome
 from discreet.experiments.means import mean_and_band
 from discreet.reporting.cuts import cut_note, cuts, first_column
 from discreet.reporting.figures import Axis, lines
@@ -77,7 +77,10 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     rows = study.problem.rows
     maps = _maps(study, outcomes, summary)
     pairs = all(len(drawn.maps) == 1 for drawn in maps)
-    glossary = {UNIFORM: "every choice equally likely for everyone, whatever came of it"}
+    glossary = {
+        UNIFORM: "every choice equally likely for everyone, whatever came of it",
+        HIGHEST: "always the choice with the largest value in one column, whatever came of it",
+    }
     return render(
         "study.html.j2",
         study=study,

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.action_space import arm_count
-from discreet.experiments import BEST_FIXED, UNIFORM, Outcome, Setting, simulate
+from discreet.experiments import BEST_FIXED, HIGHEST, UNIFORM, Outcome, Setting, simulate
 from discreet.experiments.means import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric
@@ -40,7 +40,7 @@ from discreet.validation import InvalidInput
 _ROUNDING = 1e-12  # differences of this share of what is compared are rounding errors
 # What a private learner is compared with: the best single choice for everyone, choosing at random,
 # and itself without privacy.
-Rival = Literal["fixed", "uniform", "free"]
+Rival = Literal["fixed", "rule", "uniform", "free"]
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def _line(
     mine = values[setting.label].dropna()
     mean, error = mean_and_error(mine)
     promises = [outcome.guarantee for outcome in outcomes if outcome.guarantee is not None]
-    rivals = _rivals(setting, [group[0].setting for group in groups.values() if group])
+    rivals = _rivals(setting, [group[0].setting for group in groups.values() if group], gains)
     return Line(
         setting=setting,
         mean=mean,
@@ -251,9 +251,12 @@ def _line(
     )
 
 
-def _rivals(setting: Setting, others: Sequence[Setting]) -> dict[Rival, str]:
-    """The labels of what a setting is compared with."""
+def _rivals(setting: Setting, others: Sequence[Setting], gains: pd.DataFrame) -> dict[Rival, str]:
+    """The labels of what a setting is compared with; of several rules the best one counts."""
     rivals: dict[Rival, str] = {}
+    rules = [other.label for other in others if other.learner == HIGHEST]
+    if rules:
+        rivals["rule"] = str(gains[rules].mean().idxmax())
     for other in others:
         same = other.learner == setting.learner and other.options == setting.options
         if other.label == setting.label:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.action_space import DecisionSets, arm_count
-from discreet.experiments import REFERENCES, UNIFORM
+from discreet.experiments import HIGHEST, REFERENCES, UNIFORM
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric, Problem
 from discreet.reporting.numbers import ABSENT, decimals, listed
@@ -25,6 +25,7 @@ from discreet.reporting.summary import Difference, Line, Rival, Summary
 
 _RIVALS: dict[Rival, str] = {
     "fixed": "giving everyone the best single choice",
+    "rule": "the best rule that learns nothing",
     "uniform": "choosing at random",
     "free": "itself without privacy",
 }
@@ -65,6 +66,8 @@ def verdict(summary: Summary, problem: Problem) -> Verdict:
             "",
         )
     rival: Rival = "uniform" if arm_count(problem.space) is None else "fixed"
+    if any("rule" in line.over for line in summary.private):
+        rival = "rule"
     findings = [
         _compared(family, lines, each, summary)
         for family, lines in summary.families.items()
@@ -179,6 +182,11 @@ def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
             "The best single choice is the one that proved best for these very people, which "
             "nobody knew beforehand."
         )
+    elif rival == "rule":
+        rules = [line for line in summary.references if line.learner == HIGHEST]
+        better = max if summary.metric == "reward" else min
+        best = better(rules, key=lambda line: line.mean)
+        choice = f"The best rule that learns nothing is {best.label} here."
     elif isinstance(problem.space, DecisionSets):
         choice = "Everyone brings other points here, so there is no single choice for everyone."
     else:
@@ -310,7 +318,7 @@ def table_rows(summary: Summary) -> list[Row]:
 def _epsilon(line: Line) -> str:
     if line.epsilon is not None:
         return f"{line.epsilon:g}"
-    return ABSENT if line.learner in (*REFERENCES, UNIFORM) else "non-private"
+    return ABSENT if line.learner in (*REFERENCES, UNIFORM, HIGHEST) else "non-private"
 
 
 def _half_width(value: float | None) -> str:

@@ -20,7 +20,7 @@ from discreet.validation import InvalidInput
 
 from .cases import GRID, learner
 
-FEATURES = learner().features
+FEATURES = learner("posterior").features
 TABLE, WEIGHTS = FEATURES.table, FEATURES.contexts.weights
 
 

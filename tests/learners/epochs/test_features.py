@@ -10,7 +10,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from discreet.codec import from_json, to_json
 from discreet.domain import Box, unit_cube
-from discreet.kernels import kernel_from_text
+from discreet.kernels import kernel_from_text, kernel_to_text
+from discreet.kernels.grid import stretched
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import (
     ArmFeatures,
@@ -20,6 +21,8 @@ from discreet.learners.epochs.features import (
     arm_features,
     feature_box,
     joint_box,
+    length_scales,
+    scaled_features,
     usual_kernel,
 )
 from discreet.validation import InvalidInput
@@ -184,3 +187,38 @@ def test_what_is_refused(domain: Box, change: dict[str, Any], message: str) -> N
     contexts = ContextDistribution.usual(domain)
     with pytest.raises(InvalidInput, match=message):
         arm_features(domain, DOSES, contexts, **{**usual, **change})
+
+
+@pytest.mark.parametrize("arms", [DOSES, 3], ids=["points", "codes"])
+@pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
+def test_priors_of_length_scales_are_those_of_the_stretched_kernels(domain: Box, arms: Any) -> None:
+    kernel = kernel_from_text("RBF([0.5, 0.5])" if arms is DOSES else "RBF(0.5)")
+    contexts = ContextDistribution.usual(domain)
+    made, factors = scaled_features(domain, arms, contexts, kernel=kernel, error=1e-3, likeness=0.4)
+    scales = length_scales(made, domain, arms, kernel_to_text(kernel), 0.4, factors)
+    assert factors == (0.125, 0.25, 0.5, 1.0) == scales.factors
+    grid = GRID[1:-1]
+    phi = made.all(grid).reshape(-1, made.features)
+    for factor, root in zip(factors, scales.roots, strict=True):
+        longer = stretched(kernel, factor)
+        assert longer is not None
+        alike = 0.4 * np.ones((3, 3)) + 0.6 * np.eye(3)
+        exact = longer(pairs_of(grid)) if arms is DOSES else np.kron(longer(grid), alike)
+        # The features are those of the mean of four kernels, whose error is .05 at most.
+        assert np.allclose(phi @ root @ root.T @ phi.T, exact, atol=0.25 if factor < 0.2 else 0.1)
+        everywhere = made.table.reshape(-1, made.features)
+        assert scales.variance(root) == pytest.approx(
+            np.mean(np.sum((everywhere @ root) ** 2, axis=1)), rel=0.02
+        )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "columns"), [("DotProduct(1.0)", 2), ("RBF(0.3)", 5)], ids=["none", "many columns"]
+)
+def test_where_no_shorter_length_scale_can_be_shown(kernel: str, columns: int) -> None:
+    domain = unit_cube(columns)
+    contexts = ContextDistribution.usual(domain)
+    options = {"kernel": kernel, "error": 0.05, "likeness": 0.5}
+    made, factors = scaled_features(domain, 3, contexts, **options)
+    assert factors == (1.0,)
+    assert made is arm_features(domain, 3, contexts, **options)

@@ -139,7 +139,7 @@ class TestForgedRows:
     def test_of_a_policy(self) -> None:
         """Without a warning either, which would say for whom numbers overflowed."""
         policy = learner("thompson", Local(1.0), domain=SMOOTH).policy()
-        turn = policy.rows.turn * 1e308
+        turn = policy.rows.turn * (1e308 / np.abs(policy.rows.turn).max())
         forged = replace(policy, rows=replace(policy.rows, turn=turn, bound=1e-300))
         with np.errstate(all="raise"):
             rows = forged.rows_of(*every_record())

@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
 
-from discreet.experiments import run_learner
+from discreet.experiments import Setting, run_learner, simulate
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
-from discreet.learners.epochs.rows import BOUND, ReleasedInformation, believe
+from discreet.learners.epochs.rows import (
+    BOUND,
+    SCALES,
+    LengthScales,
+    ReleasedInformation,
+    believe,
+)
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
+from discreet.problems.catalog import load_problem
 from discreet.problems.kernel_grid import GridCrowd, KernelGridProblem
 
 from .cases import GRID, LEVELS, People, learner, serve
@@ -117,7 +126,7 @@ class TestPosterior:
             made, crowd, _ = on_the_grid(ReleasedThompson, budget, people, seed)
             bounds = PROBLEM.reward_bounds
             truth = crowd.function.ravel() / (bounds.upper - bounds.lower)
-            belief = believe(made.information(), BOUND)
+            belief = believe(made.information(), BOUND, made.length_scales)
             deviations = np.sqrt(((made.pairs @ belief.root) ** 2).sum(axis=1))
             scores.append((truth - made.pairs @ belief.mean) / deviations)
         assert 0.7 <= np.sqrt(np.mean(np.square(scores))) <= 1.4
@@ -126,6 +135,89 @@ class TestPosterior:
         belief = believe(ReleasedInformation.none(7), BOUND)
         assert (belief.mean == 0.0).all()
         assert np.allclose(belief.root @ belief.root.T, belief.root[0] @ belief.root[0] * np.eye(7))
+
+
+class TestLengthScales:
+    """Features e_1 .. e_6 alone; the longer length scale varies along the first two only."""
+
+    FACTORS = (0.5, 1.0)
+    ROOTS = (np.eye(6), np.diag([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])[:, :2] * np.sqrt(3.0))
+    SCALES = LengthScales(FACTORS, ROOTS, np.eye(6))
+
+    def heard(self, theta: Any, noise: float, seed: int = 0) -> tuple[Any, Any, Any]:
+        """Three noisy sums of theta: what they say, the sums, and what they are of."""
+        rng = np.random.default_rng(seed)
+        design = rng.standard_normal((9, 6))
+        seen = design @ theta + noise * rng.standard_normal(9)
+        precision, shift = design.T @ design / noise**2, design.T @ seen / noise**2
+        return ReleasedInformation(precision, shift), seen, design
+
+    def test_the_average_is_that_of_the_densities(self) -> None:
+        """Against the marginal likelihoods of what was seen, level by level."""
+        noise = 0.4
+        information, seen, design = self.heard(np.array([0.3, -0.4, 0.1, 0.0, 0.2, 0.1]), noise)
+        belief = believe(information, BOUND, self.SCALES)
+        logs, means, covariances = [], [], []
+        for factor, root in zip(self.FACTORS, self.ROOTS, strict=True):
+            evidence = []
+            for scale in SCALES:
+                prior = (scale * BOUND) ** 2 * root @ root.T
+                spread = design @ prior @ design.T + noise**2 * np.eye(9)
+                density = multivariate_normal(np.zeros(9), spread).logpdf(seen)
+                evidence.append(density - 0.5 * np.log2(2.0 * scale) ** 2)
+            logs.append(logsumexp(evidence) + 3.0 * np.log(factor))
+            prior = (SCALES[int(np.argmax(evidence))] * BOUND) ** 2 * root @ root.T
+            gain = (
+                prior @ design.T @ np.linalg.inv(design @ prior @ design.T + noise**2 * np.eye(9))
+            )
+            means.append(gain @ seen)
+            covariances.append(prior - gain @ design @ prior)
+        weights = np.exp(np.array(logs) - logsumexp(logs))
+        assert 0.01 < weights[0] < 0.99
+        assert belief.weights == pytest.approx(weights, rel=1e-9)
+        mean = weights @ np.array(means)
+        assert belief.mean == pytest.approx(mean, abs=1e-9)
+        spread = sum(
+            w * (c + np.outer(m - mean, m - mean))
+            for w, m, c in zip(weights, means, covariances, strict=True)
+        )
+        assert np.allclose(belief.root @ belief.root.T, spread, atol=1e-8)
+
+    def test_what_seems_flat_is_asked_where_nobody_looked(self) -> None:
+        """Only the directions of the longer length scale were looked at, and nothing was there."""
+        precision = np.diag([1e4, 1e4, 0.0, 0.0, 0.0, 0.0])
+        belief = believe(ReleasedInformation(precision, np.zeros(6)), BOUND, self.SCALES)
+        assert belief.weights[1] > 0.7, "it is thought to be the longer one"
+        deviations = np.sqrt((belief.root**2).sum(axis=1))
+        assert (deviations < 0.06).all()
+        asked = (belief.asked**2).sum(axis=1)
+        assert asked[2:].sum() / asked.sum() > 0.4
+        # Both parts vary as much as the wide level lets them: half of it is not known yet.
+        wide = (0.5 * BOUND) ** 2
+        assert asked.sum() / 6.0 == pytest.approx(0.5 * wide * 4.0 / 6.0, rel=0.02)
+
+    def test_a_scale_that_leaves_the_bounds_is_ruled_out(self) -> None:
+        """Fault once found: where people came to three points only, short length scales took them
+        for spikes far above the largest reward."""
+        information, _, _ = self.heard(np.array([0.3, 0.2, 0.0, 0.0, 2.0, 0.0]), 0.1)
+        belief = believe(information, BOUND, self.SCALES)
+        assert belief.weights[0] == 0.0
+        information, _, _ = self.heard(np.array([0.3, 0.2, 0.0, 0.0, 0.5, 0.0]), 0.1)
+        assert believe(information, BOUND, self.SCALES).weights[0] > 0.9
+
+    def test_what_varies_is_asked_as_it_is_believed(self) -> None:
+        information, _, _ = self.heard(np.array([0.6, -0.6, 0.0, 0.0, 0.0, 0.0]), 0.05)
+        belief = believe(information, BOUND, self.SCALES)
+        assert belief.asked is belief.root
+
+    def test_fine_structure_is_found_under_joint_privacy(self) -> None:
+        """Fault once found: as bad as choosing at random on everything that is finer than the
+        usual kernel, with noise and without."""
+        waves = load_problem("waves", {"dimension": 1})
+        setting = Setting("released_thompson", "", Joint(10.0, 1e-6))
+        run = simulate(waves, setting, 10_000, 3, 0)
+        uniform = simulate(waves, Setting("uniform", ""), 10_000, 3, 0)
+        assert run.record.value < 0.5 * uniform.record.value
 
 
 class TestRegret:

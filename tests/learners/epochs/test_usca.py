@@ -169,7 +169,9 @@ class TestBudget:
         for spent in range(predictions):
             made.predict(GRID[:1])
             held = budget.epsilon * (spent + 1) / predictions
-            assert held * (1.0 - 1e-9) <= made.guarantee().epsilon <= held * (1.0 + 1e-12)
+            # At a delta the composition of several is a little less than their sum.
+            less = 1e-9 if budget.delta == 0.0 else 1e-4
+            assert held * (1.0 - less) <= made.guarantee().epsilon <= held * (1.0 + 1e-12)
         assert made.guarantee().epsilon <= budget.epsilon
         assert composed_epsilon([each.event for each in made.releases], 0.0) <= budget.epsilon
         assert made.predictions_left == 0.0

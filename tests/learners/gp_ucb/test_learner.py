@@ -104,8 +104,10 @@ class TestKernels:
         with pytest.raises(InvalidInput, match="domain"):
             GPUCB(DOMAIN, SETS, NonPrivate(), features=features)
         fits = feature_map(RBF(), DOMAIN, error=0.1)
-        with pytest.raises(InvalidInput, match="both"):
+        with pytest.raises(InvalidInput, match="no kernel beside it"):
             GPUCB(DOMAIN, SETS, NonPrivate(), features=fits, kernel=RBF())
+        with pytest.raises(InvalidInput, match="does not fit a domain of 2 columns"):
+            GPUCB(DOMAIN, PublicBox(), NonPrivate(), features=fits, kernel="RBF([1.0, 2.0, 3.0])")
         with pytest.raises(InvalidInput, match="error"):
             GPUCB(DOMAIN, SETS, NonPrivate(), error=0.0)
         with pytest.raises(InvalidInput, match="calibration"):

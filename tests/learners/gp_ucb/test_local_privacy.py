@@ -83,11 +83,11 @@ class TestReports:
         assert furthest >= 0.5 * policy.local.sensitivity
 
     def test_noise_of_a_report_has_the_law_it_claims(self) -> None:
-        policy = box_policy()
+        policy = box_policy(Local(4.0))
         actions, _ = policy.act(20_000, np.random.default_rng(0))
         reports = policy.report(20_000, actions, np.full(20_000, 0.25), SimulatedNoise(1))
         assert isinstance(reports, NoisyRows)
-        law = stats.laplace(loc=-0.25, scale=0.5)
+        law = stats.laplace(loc=-0.25, scale=0.25)
         assert stats.kstest(reports.rows[:, 0], law.cdf).pvalue > 1e-6
 
     def test_a_public_report_costs_epsilon_and_no_delta(self) -> None:
@@ -186,10 +186,22 @@ class TestTamperedPolicies:
                 sent(policy, change)
 
     def test_a_scale_that_is_too_small_shows_in_epsilon(self) -> None:
-        for policy in (set_policy(), box_policy(), box_policy(LOCAL)):
+        for policy in (set_policy(), box_policy(Local(4.0)), box_policy(LOCAL)):
             worse = sent(policy, lambda f: f["local"].update(scale=f["local"]["scale"] / 2))
             with pytest.raises(InvalidInput, match="promises"):
-                Terms(DOMAIN, worse.space, 2.0, delta=1e-5).check(worse)
+                Terms(DOMAIN, worse.space, 4.0, delta=1e-5).check(worse)
+
+    def test_a_sign_of_a_larger_epsilon_shows_in_epsilon(self) -> None:
+        for epsilon in (2.1, 50.0):
+            worse = sent(box_policy(), lambda f, e=epsilon: f["local"].update(scale=e))
+            with pytest.raises(InvalidInput, match="promises"):
+                Terms(DOMAIN, worse.space, 2.0).check(worse)
+
+    def test_a_sign_is_no_noise_for_a_row(self) -> None:
+        """It would hide a single number."""
+        sign = json.loads(encode(box_policy()))["local"]
+        with pytest.raises(InvalidInput, match="Gaussian"):
+            sent(set_policy(), lambda f: f.update(local=sign))
 
     def test_a_larger_sensitivity_with_the_same_scale_shows_in_epsilon(self) -> None:
         policy = sent(set_policy(), lambda f: f["local"].update(sensitivity=1e3))

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from discreet.experiments import Setting, simulate
-from discreet.learners.gp_ucb.decision_sets import Looks, SetPolicy
+from discreet.learners.gp_ucb.decision_sets import SetPolicy
+from discreet.learners.looks import Looks
 from discreet.privacy import NonPrivate
 from discreet.problems.decision_sets import LinearSetProblem
 from tests.learners.gp_ucb.cases import People, learner, serve

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.domain import Box, RewardBounds, unit_cube
-from discreet.learners.local_kernel.cells import Cells
+from discreet.learners.local_kernel.cells import Cells, Ranks
 from discreet.learners.local_kernel.features import (
     CosineFeatures,
     DensityBins,
@@ -61,6 +61,7 @@ def random_policy(
         public_seed=seed,
         arms=arms,
         used=chosen,
+        ranks=Ranks.plain(domain.dimension),
         values=values,  # type: ignore[arg-type]
         directions=directions,  # type: ignore[arg-type]
         cells=Cells.split(grid.points, mass, count, partitions, scales, levels, rng),
@@ -96,6 +97,7 @@ def source_policy(
         epsilon=epsilon,
         public_seed=3,
         used=used,
+        ranks=Ranks.plain(domain.dimension),
         directions=directions.astype(np.float32),  # type: ignore[arg-type]
         cells=Cells.split(points, np.ones(len(points)), count, 3, scales, levels, rng),
         density=density,

@@ -34,7 +34,7 @@ CLOSE = 3e-4
 def test_features_are_orthonormal_under_uniform_contexts(dimension: int) -> None:
     """On midpoints the cosines below the number of points are orthonormal exactly."""
     features = CosineFeatures.of((None,) * dimension, 2)
-    phi = features(midpoints(24 if dimension < 3 else 14, dimension))
+    phi = features(midpoints((64, 24, 14)[dimension - 1], dimension))
     assert np.allclose(phi.T @ phi / len(phi), np.eye(len(features)), atol=CLOSE)
 
 
@@ -74,8 +74,8 @@ def spectrum(
 @pytest.mark.parametrize(
     ("levels", "scales", "counts"),
     [
-        ((None,), (0.4,), (12,)),
-        ((None, None), (0.2, 3.2), (12, 12)),
+        ((None,), (0.4,), (48,)),
+        ((None, None), (0.2, 3.2), (18, 18)),
         ((None, 3, 30), (0.2, 0.4, 0.8), (12, 3, 12)),
     ],
 )
@@ -89,10 +89,22 @@ def test_the_prior_has_the_matern_spectrum(
     assert features.frequencies[0] == (0,) * len(levels)
 
 
-def test_functions_of_many_arms_may_vary_faster() -> None:
-    few, many = (CosineFeatures.of((None,), arms) for arms in (10, 20))
-    assert (len(few), few.length_scales) == (12, LENGTH_SCALES)
-    assert (len(many), many.length_scales) == (18, (0.1, *LENGTH_SCALES))
+def test_functions_of_few_columns_or_many_arms_may_vary_faster() -> None:
+    one, two = (CosineFeatures.of((None,) * columns, 3) for columns in (1, 2))
+    few, many = (CosineFeatures.of((None,) * 3, arms) for arms in (10, 20))
+    assert (len(one), one.length_scales) == (48, (0.025, 0.05, 0.1, *LENGTH_SCALES))
+    assert (np.max(two.frequencies), two.length_scales) == (17, (0.1, *LENGTH_SCALES))
+    assert (np.max(few.frequencies), few.length_scales) == (11, LENGTH_SCALES)
+    assert many.length_scales == (0.1, *LENGTH_SCALES)
+
+
+def test_waves_of_a_third_of_a_column_have_features() -> None:
+    """Six half waves along both columns, of which length scales down to .2 leave nothing."""
+    features = CosineFeatures.of((None, None), 3)
+    place = features.frequencies.index((6, 6))
+    assert (
+        features.variances((0.1, 0.1), 1.0)[place] > 5 * features.variances((0.2, 0.2), 1.0)[place]
+    )
 
 
 @pytest.mark.parametrize("length_scale", [0.2, 0.8, 3.2])
@@ -107,12 +119,21 @@ def test_prior_variances_add_up_to_one_half(length_scale: float) -> None:
     assert 0.98 * most < two <= most
 
 
-def mean_variances(features: CosineFeatures, arms: int) -> FloatArray:
+def cosines(features: CosineFeatures) -> int:
+    """How many there are of a column."""
+    return {0.2: 12, 0.1: 18, 0.025: 48}[features.length_scales[0]]
+
+
+def mean_variances(features: CosineFeatures) -> FloatArray:
     """(M,) the mean prior variances, less that of levels: a product over columns, each of which
     matters with the same probability."""
-    one = CosineFeatures.of((None,), arms)
-    spectra = [one.variances((value,), 1.0) for value in features.length_scales]
-    varying = np.mean(spectra[:-1], axis=0)
+    most = cosines(features)
+    spectra = [
+        np.array([spectrum((i,), (value,), (most,)) for i in range(most)])
+        for value in features.length_scales
+    ]
+    chances = np.minimum(np.array(features.length_scales[:-1]) / 0.2, 1.0)
+    varying = chances @ spectra[:-1] / chances.sum()
     matters = column_matters(features.dimension)
     mean = matters * varying + (1.0 - matters) * spectra[-1]
     mean[0] -= CONSTANT_VARIANCE
@@ -130,8 +151,8 @@ def test_the_features_kept_are_few_and_the_weightiest(dimension: int, arms: int)
     assert len(set(rows)) == len(rows)
     assert len(rows) <= min(250 + 10 * max(dimension - 6, 0), max(1200 // arms, 30))
     assert rows[0] == (0,) * dimension
-    assert max(map(max, rows)) < (12 if arms <= 10 else 18)
-    weight = mean_variances(features, arms)
+    assert max(map(max, rows)) < cosines(features)
+    weight = mean_variances(features)
     # Rows that differ by the order of axes weigh the same, and come in the order of their numbers.
     order = list(zip((-weight).round(15), rows, strict=True))
     assert order == sorted(order)
@@ -210,7 +231,7 @@ def mirrored(policy: KernelPolicy) -> KernelPolicy:
 @pytest.mark.parametrize("dimension", [2, 3, 6])
 def test_one_by_one_and_together_people_get_the_same_arms_and_signs(dimension: int) -> None:
     """Even where arms tie or differ in the last bit, and where sign functions are 0."""
-    policy = mirrored(random_policy(unit_cube(dimension), 3, np.inf, functions=6))
+    policy = mirrored(random_policy(unit_cube(dimension), 3, 500.0, functions=6))
     rng = np.random.default_rng(3)
     contexts = rng.random((60, dimension))
     contexts[:30, 1] = contexts[:30, 0]
@@ -232,7 +253,7 @@ def test_one_by_one_and_together_people_get_the_same_arms_and_signs(dimension: i
 
 def test_exact_arms_and_signs() -> None:
     """Against fractions, ties to the first arm and zeros to +1."""
-    policy = mirrored(random_policy(unit_cube(2), 3, np.inf, functions=2, used=None))
+    policy = mirrored(random_policy(unit_cube(2), 3, 500.0, functions=2, used=None))
     contexts = np.random.default_rng(4).random((12, 2))
     contexts[:6, 1] = contexts[:6, 0]
     phi = policy.features(contexts, policy.used)
@@ -257,7 +278,7 @@ def test_exact_arms_and_signs() -> None:
 @pytest.mark.parametrize("dimension", [2, 6])
 def test_reports_use_the_same_arms_and_signs(dimension: int) -> None:
     """Without noise a report shows the sign function: the learner finds the same one for all."""
-    policy = mirrored(random_policy(unit_cube(dimension), 3, np.inf, functions=6))
+    policy = mirrored(random_policy(unit_cube(dimension), 3, 500.0, functions=6))
     rng = np.random.default_rng(5)
     contexts = rng.random((200, dimension))
     contexts[:150, 1] = contexts[:150, 0]
@@ -278,7 +299,7 @@ def test_reports_use_the_same_arms_and_signs(dimension: int) -> None:
 
 def test_the_policy_with_its_features_in_another_order_is_the_same_policy() -> None:
     """Sums over columns in reverse are the same sums."""
-    policy = mirrored(random_policy(unit_cube(2), 3, np.inf, functions=4))
+    policy = mirrored(random_policy(unit_cube(2), 3, 500.0, functions=4))
     contexts = np.random.default_rng(6).random((80, 2))
     contexts[:40, 1] = contexts[:40, 0]
     phi = policy.features(contexts, policy.used)

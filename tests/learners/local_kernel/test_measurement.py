@@ -16,9 +16,10 @@ from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelStatistics
+from discreet.learners.messages import Observations
 from discreet.learners.schema import decode, encode
 from discreet.learners.signs import SignedReports
-from discreet.privacy import Local, SimulatedNoise
+from discreet.privacy import Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.problems.synthetic import ExponentialMeans
 from discreet.validation import FloatArray, InvalidInput
 
@@ -359,3 +360,58 @@ class TestForgedStatistics:
 
 
 THIN = unit_cube(1)
+
+
+class TestOpenReports:
+    """What happened as it was, for a reference without privacy."""
+
+    DOMAIN = Box((0.0, 0.0), (1.0, 1.0), levels=(None, 3))
+
+    def observed(self, people: int) -> tuple[LocalKernel, Observations]:
+        learner = LocalKernel(self.DOMAIN, 3, NonPrivate(), public_seed=2)
+        rng = np.random.default_rng(0)
+        contexts = np.column_stack([rng.random(people), rng.integers(3, size=people) / 2])
+        policy = learner.policy()
+        actions, _ = policy.act(contexts, rng)
+        reports = policy.report(contexts, actions, rng.random(people), Unprotected())
+        assert isinstance(reports, Observations)
+        return learner, reports
+
+    def test_sums_are_those_of_rows_of_features(self) -> None:
+        learner, reports = self.observed(40)
+        sums = learner.statistics(reports)
+        size = len(learner.features)
+        phi = learner.features(reports.contexts)
+        rows = np.zeros((40, 3 * size))
+        for person, arm in enumerate(reports.arms):
+            rows[person, arm * size : (arm + 1) * size] = phi[person]
+        shown = 2.0 * reports.rewards - 1.0
+        assert np.allclose(sums.precision, rows.T @ rows, atol=0.05)
+        assert np.allclose(sums.weighted, shown @ rows, atol=0.05)
+        assert sums.squares == pytest.approx(shown @ shown, abs=0.01)
+        columns = DensityBins(self.DOMAIN.levels).shape
+        bins = np.zeros(columns)
+        places = (np.minimum(reports.contexts[:, 0] * columns[0], columns[0] - 1)).astype(int)
+        np.add.at(bins, (places, np.round(2 * reports.contexts[:, 1]).astype(int)), 1.0)
+        assert np.array_equal(sums.located.reshape(columns), bins)
+
+    def test_sums_are_exact_in_any_order(self) -> None:
+        learner, reports = self.observed(60)
+        parts = [
+            replace(
+                reports,
+                contexts=reports.contexts[part],
+                arms=reports.arms[part],
+                rewards=reports.rewards[part],
+            )
+            for part in (slice(40, 60), slice(7), slice(7, 40))
+        ]
+        whole, added = learner.statistics(reports), learner.statistics(parts)
+        assert np.array_equal(whole.precision, added.precision)
+        assert np.array_equal(whole.weighted, added.weighted)
+        assert whole.squares == added.squares
+
+    def test_sums_beyond_what_rewards_give_are_refused(self) -> None:
+        learner, reports = self.observed(10)
+        with pytest.raises(InvalidInput, match="add up to"):
+            learner.merge(replace(learner.statistics(reports), squares=10.5))

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from discreet.learners.local_kernel.cells import Cells
+from discreet.learners.local_kernel.cells import Cells, Ranks
 from discreet.learners.local_kernel.features import CosineFeatures, grid_of
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
@@ -107,6 +107,7 @@ def test_gains_are_those_of_the_measurements(count: int, epsilon: float) -> None
     policy = KernelPolicy(
         **learner.policy_header(),
         used=mixed.used,
+        ranks=Ranks.plain(1),
         values=questions.values.astype(np.float32),
         directions=questions.directions.astype(np.float32),
         cells=cells,

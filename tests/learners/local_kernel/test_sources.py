@@ -136,12 +136,12 @@ def test_weak_sources_do_no_harm() -> None:
 
 
 def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
-    alone = regret(made(2), 3000, 71)
-    learner = hear(made(2), reversed_truth, 1500, 4.0, 72)
+    alone = regret(made(3), 3000, 74)
+    learner = hear(made(3), reversed_truth, 1500, 4.0, 75)
     assert learner.source_trust()["source 0"] == pytest.approx(
         1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS))
     )
-    assert regret(learner, 3000, 71) < 1.5 * alone
+    assert regret(learner, 3000, 74) < 1.5 * alone
     assert learner.source_trust() == {"source 0": 0.0}
     save(learner, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")

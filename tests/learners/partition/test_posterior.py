@@ -15,18 +15,18 @@ from discreet.learners.partition.posterior import (
     SHARED_VARIANCE,
     TEMPER,
     VARYING_VARIANCE,
+    NodeInformation,
     average,
     box_covariance,
     box_roughness,
     condition,
-    exact_information,
     interval_covariance,
-    leaf_information,
     low_rank_root,
     mixing,
     mixture_variance,
     node_masses,
     observations,
+    projected,
     smoothness,
 )
 from discreet.learners.partition.rules import likely_length_scales, thompson_probabilities
@@ -50,13 +50,15 @@ def test_interval_covariance_is_the_average_of_the_kernel() -> None:
 def test_box_covariance_is_a_product_over_axes() -> None:
     tree = random_tree(6, 3, 2)
     low, high = tree.lower[tree.leaves], tree.upper[tree.leaves]
-    scales = np.array([0.2, 0.8, 3.2])
+    scales = (0.2, 0.8, 3.2)
     product = np.prod(
         [interval_covariance(low[:, a], high[:, a], scales[a]) for a in range(3)], axis=0
     )
-    covariance = box_covariance(low, high, scales)
+    covariance = box_covariance(Ranked.plain(tree), scales)
     assert np.allclose(covariance, CONSTANT_VARIANCE + VARYING_VARIANCE * product)
-    assert np.allclose(box_roughness(low, high, scales), PRIOR_VARIANCE - np.diag(covariance))
+    assert np.allclose(
+        box_roughness(low, high, np.array(scales)), PRIOR_VARIANCE - np.diag(covariance)
+    )
 
 
 @pytest.mark.parametrize("length_scale", [0.2, 3.2])
@@ -92,7 +94,7 @@ def test_conditioning_agrees_with_the_textbook() -> None:
     for pair in scales:
         prior = smoothness(Ranked.plain(tree), pair)
         mean, variance, evidence = condition(
-            prior, leaf_information(tree, mass, 1.0 / noise, y / noise)
+            prior, NodeInformation.of(tree, mass, 1.0 / noise, y / noise)
         )
         # Both arms at once: they share a level.
         covariance = np.kron(np.eye(2), prior.root @ prior.root.T) + SHARED_VARIANCE
@@ -111,7 +113,7 @@ def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     tree = random_tree(5, 1, 1)
     precision = np.full((len(tree), 2), 3.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
-    information = leaf_information(tree, mass, precision, np.ones((len(tree), 2)))
+    information = NodeInformation.of(tree, mass, precision, np.ones((len(tree), 2)))
     priors = [smoothness(Ranked.plain(tree), (0.2,)), smoothness(Ranked.plain(tree), (3.2,))]
     state, weight = average(priors, information)
     parts = [condition(prior, information) for prior in priors]
@@ -143,31 +145,51 @@ def test_masses_of_the_same_boxes_of_an_earlier_tree_count() -> None:
 
 def test_a_low_rank_root_leaves_out_little() -> None:
     tree = random_tree(60, 2, 1)
-    prior = box_covariance(tree.lower[tree.leaves], tree.upper[tree.leaves], np.array([0.8, 0.4]))
+    prior = box_covariance(Ranked.plain(tree), (0.8, 0.4))
     root = low_rank_root(prior)
     left_out = np.diag(prior - root @ root.T)
     assert root.shape[1] < len(prior)
     assert -1e-12 < left_out.min() <= left_out.max() <= 1e-3 + 1e-12
 
 
-def test_without_noise_people_before_a_split_count_until_many_came_since() -> None:
+def test_reports_on_nodes_say_of_leaves_what_their_mixtures_say() -> None:
+    """Whether the arrays (K, L, L) are made or not; also of people who came before a split."""
     tree = three_leaves()
     mass = np.array([1.0, 0.6, 0.4, 0.3, 0.3])
-    for since, kept in [(8.0, True), (60.0, False)]:
-        sums = NodeSums.zeros(len(tree), 1)
-        sums.offered[:] = np.array([[10.0], [0.0], [since], [since], [since]])
-        sums.signed[:] = 0.5 * sums.offered
-        information = exact_information(tree, mass, sums)
-        people = np.array([10.0 * kept, 0.0, since, since, since])
-        shares = mixing(tree, mass, np.arange(5))
-        dense = shares.T @ np.diag(people / TEMPER) @ shares
-        found = information.precision[0]
-        assert np.allclose(found if kept else np.diag(found), dense)
-        assert np.allclose(information.weighted[0], 0.5 * people / TEMPER @ shares)
-        # Diagonal or not, conditioning gives the same.
-        prior = smoothness(Ranked.plain(tree), (0.4, 0.8))
-        same = condition(prior, Information(dense[None], information.weighted))
-        assert np.allclose(condition(prior, information)[0], same[0])
+    sums = NodeSums.zeros(len(tree), 2)
+    sums.offered[:] = np.array([[10.0, 3.0], [0.0, 0.0], [60.0, 0.0], [50.0, 2.0], [90.0, 0.0]])
+    sums.signed[:] = 0.5 * sums.offered
+    nowhere = np.zeros(len(tree))
+    seen = observations(tree, sums, node_masses(tree, sums), nowhere, exact=True)
+    information = NodeInformation.of(tree, mass, *seen)
+    assert information.shares.shape == (4, 3)  # nobody reported on node 1
+    shares = mixing(tree, mass, np.arange(5))
+    leaves = information.dense()
+    for arm in range(2):
+        people = sums.offered[:, arm] / TEMPER
+        assert np.allclose(leaves.precision[arm], shares.T @ np.diag(people) @ shares)
+        assert np.allclose(leaves.weighted[arm], 0.5 * people @ shares)
+    prior = smoothness(Ranked.plain(tree), (0.4, 0.8))
+    for mine, theirs in zip(condition(prior, information), condition(prior, leaves), strict=True):
+        assert np.allclose(mine, theirs)
+    twice = condition(prior, information + information)
+    assert np.allclose(twice[0], condition(prior, leaves + information.dense())[0])
+    assert np.allclose(twice[0], condition(prior, information.scaled(2.0))[0])
+
+
+def test_what_an_old_tree_saw_is_what_projecting_it_gives() -> None:
+    """Of a tree whose leaves alone were reported on, the two ways to other leaves agree."""
+    old = Ranked.plain(three_leaves())
+    new = Ranked.plain(Tree.root(2).split(np.array([0]), np.array([1])))
+    precision = np.zeros((5, 2))
+    precision[old.tree.leaves] = [[3.0, 0.0], [5.0, 1.0], [2.0, 4.0]]
+    roughness = np.array([0.2, 0.1])
+    nodes = NodeInformation.elsewhere(precision, 0.7 * precision, old, new, roughness)
+    leaves = precision[old.tree.leaves].T
+    exact = Information(np.stack([np.diag(p) for p in leaves]), 0.7 * leaves)
+    expected = projected(exact, old, new, roughness)
+    assert np.allclose(nodes.dense().precision, expected.precision)
+    assert np.allclose(nodes.dense().weighted, expected.weighted)
 
 
 def test_length_scales_of_columns_that_matter_only_together_are_learnt() -> None:
@@ -179,7 +201,7 @@ def test_length_scales_of_columns_that_matter_only_together_are_learnt() -> None
     cells = np.floor(8.0 * centre).sum(axis=1, keepdims=True) % 2.0
     precision = np.where(tree.axis[:, None] < 0, 400.0, 0.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 1)).mass
-    information = leaf_information(tree, mass, precision, precision * (2.0 * cells - 1.0))
+    information = NodeInformation.of(tree, mass, precision, precision * (2.0 * cells - 1.0))
     scales = likely_length_scales((3.2, 3.2), Ranked.plain(tree), information)
     assert scales[0] == (0.05, 0.05)
 
@@ -194,10 +216,23 @@ def test_length_scales_are_learnt() -> None:
     y = np.sin(12.0 * centre[:, :1])
     precision = np.where(tree.axis[:, None] < 0, 400.0, 0.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 1)).mass
-    information = leaf_information(tree, mass, precision, precision * y)
+    information = NodeInformation.of(tree, mass, precision, precision * y)
     scales = likely_length_scales((0.8, 0.8), Ranked.plain(tree), information)
     assert scales[0][0] <= 0.4
     assert scales[0][1] == 3.2
+
+
+def test_columns_that_were_never_cut_have_one_length_scale() -> None:
+    """Twenty columns, one of them cut: nothing is learnt of the others but together."""
+    tree = Tree.root(20).split(np.array([0]), np.array([3]))
+    mass = np.array([1.0, 0.5, 0.5])
+    y = np.array([[0.0], [0.9], [-0.9]])
+    precision = np.array([[0.0], [900.0], [900.0]])
+    information = NodeInformation.of(tree, mass, precision, precision * y)
+    for scales in likely_length_scales((0.8,) * 20, Ranked.plain(tree), information):
+        assert len({length for axis, length in enumerate(scales) if axis != 3}) == 1
+    uncut = Ranked.plain(Tree.root(2))
+    assert likely_length_scales((0.8, 0.4), uncut, information) == ((0.8, 0.4),)
 
 
 def sums_of(tree: Tree, mass: np.ndarray, precision: float) -> NodeSums:
@@ -296,3 +331,13 @@ def test_thompson_probabilities_match_draws() -> None:
         assert np.allclose(exact[leaf], seen, atol=5e-3)
     assert (exact[~active] == 0.0).all()
     assert np.allclose(exact.sum(axis=1), 1.0)
+
+
+def test_an_arm_that_is_known_far_better_than_its_rivals_is_offered_as_it_should_be() -> None:
+    mean, deviation = np.array([[0.5, 0.45, 0.5]]), np.array([[1e-3, 0.4, 0.4]])
+    draws = mean + deviation * np.random.default_rng(5).normal(size=(200_000, 3))
+    best = np.bincount(draws.argmax(axis=1)) / len(draws)
+    offers = thompson_probabilities(mean, deviation, np.ones((1, 3), dtype=bool))
+    assert np.allclose(offers[0], best, atol=0.02)
+    certain = thompson_probabilities(mean, 0.0 * deviation, np.ones((1, 3), dtype=bool))
+    assert np.isfinite(certain).all()

@@ -43,7 +43,7 @@ class Count(Statistics):
     kind: ClassVar[str] = "count"
 
 
-class _Silent(Policy[Any]):
+class Silent(Policy[Any]):
     """A policy under which nothing of a person leaves them."""
 
     @property
@@ -64,7 +64,7 @@ class _Silent(Policy[Any]):
 
 
 @dataclass(frozen=True)
-class UniformPolicy(_Silent, ArmPolicy):
+class UniformPolicy(Silent, ArmPolicy):
     """Every arm with probability 1/K, whatever the context."""
 
     kind: ClassVar[str] = "uniform-policy"
@@ -77,7 +77,7 @@ class UniformPolicy(_Silent, ArmPolicy):
 
 
 @dataclass(frozen=True)
-class UniformPointPolicy(_Silent, PointPolicy):
+class UniformPointPolicy(Silent, PointPolicy):
     """Every point that is offered with the same probability (in a box: density)."""
 
     kind: ClassVar[str] = "uniform-point-policy"
@@ -97,12 +97,12 @@ class UniformPointPolicy(_Silent, PointPolicy):
         return arms, self.domain.from_unit(unit), np.ones(len(tickets))
 
 
-class Uniform(Learner[_Silent, EmptyReports, Count]):
+class Uniform(Learner[Silent, EmptyReports, Count]):
     """Chooses every arm or point with equal probability. Its policy depends on nobody's data."""
 
     name: ClassVar[str] = "uniform"
     trust_models: ClassVar[tuple[str, ...]] = ("none",)
-    spaces = (int, ArmPoints, DecisionSets, PublicSet, PublicBox)
+    spaces: ClassVar[tuple[type[Any], ...]] = (int, ArmPoints, DecisionSets, PublicSet, PublicBox)
     reports_type = EmptyReports
     statistics_type = Count
     batch_size = 2**31
@@ -114,10 +114,10 @@ class Uniform(Learner[_Silent, EmptyReports, Count]):
     def _check_sums(self, statistics: Count) -> None:
         """There is nothing but a count."""
 
-    def _publish(self) -> _Silent:
+    def _publish(self) -> Silent:
         if isinstance(self.space, int | ArmPoints):
             return UniformPolicy(**self.policy_header(), arms=arm_count(self.space) or 0)
         return UniformPointPolicy(**self.policy_header(), offered=self.space)
 
-    def _statistics(self, policy: _Silent, reports: EmptyReports) -> Count:
+    def _statistics(self, policy: Silent, reports: EmptyReports) -> Count:
         return Count(reports=reports.count)

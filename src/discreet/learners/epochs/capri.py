@@ -47,7 +47,7 @@ from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
-from discreet.learners.epochs.rows import BOUND, RowMap, covariance_axes, full_rows
+from discreet.learners.epochs.rows import BOUND, Belief, RowMap, covariance_axes, full_rows
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -72,9 +72,7 @@ class Elimination(Calibration):
         return learner.budget.noise_multiplier
 
     @abstractmethod
-    def rows(
-        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
-    ) -> RowMap:
+    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
         """What people of the next epoch add."""
 
     @abstractmethod
@@ -97,11 +95,9 @@ class PosteriorElimination(Elimination):
     deviations: Annotated[float, Range(above=0.0)] = 2.0
     design: Design = "optimal"
 
-    def rows(
-        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
-    ) -> RowMap:
-        doubt = learner.doubt(posterior, offers)
-        rows, _ = learner.best_rows(posterior, learner.chances(offers), doubt, people)
+    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
+        candidates = learner.row_candidates(belief, learner.chances(offers))
+        rows, _ = learner.best_rows(candidates, belief, learner.doubt(belief, offers), people)
         return rows
 
     def survivors(
@@ -151,9 +147,7 @@ class BernsteinElimination(Elimination):
     failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
     design: Design = "optimal"
 
-    def rows(
-        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
-    ) -> RowMap:
+    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
         """Rows Z^(-1/2) phi y with the ridge tau whose largest width is the least."""
         chances, phi = learner.chances(offers), learner.pairs
         values, axes = covariance_axes(phi, chances)
@@ -258,17 +252,17 @@ class Capri(EpochLearner):
     def _multiplier(self, policy: EpochPolicy) -> float:
         return self.calibration.noise_multiplier(self, policy)
 
-    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
         rule, length = self.calibration, self.epoch_length(version)
         if version:
-            self._active = rule.survivors(self, posterior, self._active)
+            self._active = rule.survivors(self, belief, self._active)
         table, weights = self.features.table, self.features.contexts.weights
         offers = offers_of(rule.design, table, weights, self._active)
-        rows = rule.rows(self, posterior, offers, length)
+        rows = rule.rows(self, belief, offers, length)
         if length > self.left:
             # The epoch would not end: nobody learns from its people.
             length = 2**53
             if rule.last_greedy:
-                mean = np.where(self._active, table @ posterior.mean, -np.inf)
+                mean = np.where(self._active, table @ belief.mean, -np.inf)
                 offers = np.eye(self.arms)[mean.argmax(axis=1)]
         return Offers(self.features, offers), rows, length

@@ -32,7 +32,14 @@ from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Common
 from discreet.learners.calibration import Calibration, read_options
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.features import ArmFeatures, arm_features, feature_box, usual_kernel
+from discreet.learners.epochs.features import (
+    ArmFeatures,
+    arm_features,
+    feature_box,
+    length_scales,
+    scaled_features,
+    usual_kernel,
+)
 from discreet.learners.epochs.policy import Decision, EpochPolicy, PrivateRows
 from discreet.learners.epochs.releases import (
     MECHANISMS,
@@ -46,18 +53,20 @@ from discreet.learners.epochs.rows import (
     BOUND,
     MOST_PEOPLE,
     RESOLUTION,
+    Belief,
     Expected,
+    LengthScales,
     ReleasedInformation,
     RowMap,
     believe,
     best_rows,
+    row_candidates,
     row_sensitivity,
     whole,
 )
 from discreet.learners.forgetting import kept, sharpness
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.learners.messages import Observations, Reports
-from discreet.privacy import Budget, Release
+from discreet.privacy import Budget, Local, OnceEach, Release
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport
 from discreet.validation import FloatArray, InvalidInput, positive_number
@@ -94,7 +103,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             and `weights` for a finite set, or of `weights` for the grid of a domain with levels; in
             the units of the domain. By default uniform on the domain. A wrong one costs reward,
             never privacy.
-        error: sup error of the features made from the kernel.
+        error: sup error of the features made from the kernel; where shorter length scales are
+            thought possible, that of the mean of their kernels, at least .05.
         likeness: correlation between arms without points, from 0 to below 1.
         reward_noise: a bound on how far a reward lies from its mean, in the units of rewards, if
             one is known that is smaller than the reward bounds. A wrong one costs reward only.
@@ -103,6 +113,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     Attributes:
         calibrations: the family of calibrations that it takes, if any.
+        learns_length_scales: whether shorter length scales than the kernel's are thought possible,
+            unless privacy is local.
 
     Raises:
         InvalidInput: for options that are not allowed.
@@ -110,6 +122,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
     calibrations: ClassVar[type[Calibration] | None] = None
+    learns_length_scales: ClassVar[bool] = False
     pure_reports = False
     reports_type = Reports
     statistics_type = EpochStatistics
@@ -138,9 +151,13 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             raise InvalidInput(
                 f"mechanism was {mechanism!r:.80}; it must be one of {', '.join(MECHANISMS)}."
             )
-        if budget.protects_reports and (budget.delta > 0.0) != (mechanism == "gaussian"):
+        gaussian, delta = mechanism == "gaussian", budget.delta
+        # Several pure reports cost less together at a delta.
+        if budget.protects_reports and (
+            (gaussian and delta == 0.0) or (not gaussian and delta > 0.0 and budget.visits == 1)
+        ):
             raise InvalidInput(
-                f"delta was {budget.delta:g} and mechanism {mechanism!r}; under local privacy "
+                f"delta was {delta:g} and mechanism {mechanism!r}; under local privacy "
                 "gaussian reports need a delta above 0, and the others are pure and take none."
             )
         super().__init__(domain, arms, budget, **common)
@@ -151,9 +168,16 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self.kernel = usual_kernel(box) if kernel is None else read_kernel(kernel)
         self.error = positive_number(error, "error")
         self.likeness = likeness
-        self.features: ArmFeatures = arm_features(
-            domain, space, self.contexts, kernel=self.kernel, error=error, likeness=likeness
-        )
+        self.features: ArmFeatures
+        # Factors of the kernel's length scales that are weighed by evidence; None for none.
+        self._factors: tuple[float, ...] | None = None
+        arguments: dict[str, Any] = {"kernel": self.kernel, "error": error, "likeness": likeness}
+        if self.learns_length_scales and not budget.protects_reports:
+            self.features, self._factors = scaled_features(
+                domain, space, self.contexts, **arguments
+            )
+        else:
+            self.features = arm_features(domain, space, self.contexts, **arguments)
         width = self.reward_bounds.upper - self.reward_bounds.lower
         self.reward_noise = reward_noise
         given = width if reward_noise is None else positive_number(reward_noise, "reward_noise")
@@ -172,13 +196,14 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     @abstractmethod
-    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
         """How arms are chosen under policy `version`, what people add, and how many it is for."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         features = self.features
-        if features.residual <= self.error:
+        shown = self.error if self._factors in (None, (1.0,)) else np.inf
+        if features.residual <= shown:
             return ()
         return (
             f"{self.name} compares contexts and arms by {features.features} features, the most it "
@@ -203,7 +228,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def hidden(self, size: int) -> VectorReport | None:
         """How a row of `size` numbers is hidden by its person; None where they trust us."""
-        if not self.budget.protects_reports:
+        if not isinstance(self.budget, Local):
             return None
         return MECHANISMS[self.mechanism](size, self.budget)
 
@@ -235,6 +260,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 )
             self.features.contexts.check(reports.contexts)
             rows: Any = whole(policy.rows_of(reports.contexts, reports.arms, reports.rewards))
+            if reports.silent is not None:
+                rows[reports.silent] = 0
         else:
             rows = reports.rows
             if rows.shape[1] != policy.rows.size:
@@ -277,14 +304,25 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _publish(self) -> EpochPolicy:
         if not self.budget.protects_reports:
             self._release()
-        posterior = believe(self.information(), BOUND)
-        decision, rows, length = self._next(len(self._policies), posterior)
-        hidden, believed = self.hidden(rows.size), posterior.mean
+        belief = believe(self.information(), BOUND, self.length_scales)
+        decision, rows, length = self._next(len(self._policies), belief)
+        hidden, believed = self.hidden(rows.size), belief.mean
         policy = EpochPolicy(
             **self.policy_header(), decision=decision, rows=rows, local=hidden, believed=believed
         )
         self._length = length
         return policy
+
+    @property
+    def length_scales(self) -> LengthScales | None:
+        """The length scales that are weighed by evidence; None for the kernel's alone."""
+        if self._factors is None or len(self._factors) == 1:
+            return None
+        space = self.space if isinstance(self.space, ArmPoints) else self.arms
+        kernel = kernel_to_text(self.kernel)
+        return length_scales(
+            self.features, self.domain, space, kernel, self.likeness, self._factors
+        )
 
     def _release(self) -> None:
         """Release what came since the last time, each version apart; noise is drawn only here.
@@ -346,7 +384,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         if version not in self._expectations:
             policy = self.published(version)
             chances = self.chances(policy.decision.table)
-            self._expectations[version] = policy.rows.expected(self.pairs, chances)
+            some = chances > 0.0
+            self._expectations[version] = policy.rows.expected(self.pairs[some], chances[some])
         return self._expectations[version]
 
     @property
@@ -359,34 +398,38 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         joint: FloatArray = (self.features.contexts.weights[:, None] * offers).ravel()
         return joint
 
-    def doubt(self, posterior: GaussianPosterior, offers: FloatArray) -> FloatArray:
-        """(m, m) V: how offered arms differ from each other, where the posterior is I."""
+    def doubt(self, belief: Belief, offers: FloatArray) -> FloatArray:
+        """(r, r) V: how offered arms differ from each other, where what is asked about is I."""
         table = self.features.table
         mean = np.einsum("nk,nkm->nm", offers, table)
-        away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ posterior.root
+        away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ belief.asked
         doubt: FloatArray = (away * self.chances(offers)[:, None]).T @ away
         return doubt
 
+    def row_candidates(self, belief: Belief, chances: FloatArray) -> list[tuple[RowMap, Expected]]:
+        """`row_candidates` of rows.py for this learner's features."""
+        return row_candidates(belief, self.pairs, chances, self.noise_bound)
+
     def best_rows(
-        self, posterior: GaussianPosterior, chances: FloatArray, doubt: FloatArray, people: int
+        self,
+        candidates: list[tuple[RowMap, Expected]],
+        belief: Belief,
+        doubt: FloatArray,
+        people: int,
     ) -> tuple[RowMap, float]:
         """`best_rows` of rows.py under this learner's budget, for an epoch of this many people."""
-        return best_rows(
-            posterior,
-            self.pairs,
-            chances,
-            doubt,
-            people,
-            self.noise_bound,
-            lambda size: self.noise_variance(size, people),
-        )
+
+        def noise(size: int) -> float:
+            return self.noise_variance(size, people)
+
+        return best_rows(candidates, belief, doubt, people, noise)
 
     @property
     def releases(self) -> list[Release]:
         if not self.budget.protects_releases:
             return super().releases
-        group = f"one row of learner {self.identity}"
-        return [drawn.record(group) for drawn in self._released.drawn]
+        people = OnceEach(f"one row of learner {self.identity}", self.budget.visits)
+        return [drawn.record(people) for drawn in self._released.drawn]
 
     # Options and state.
 

@@ -19,8 +19,9 @@ else changes in the argument for privacy.
 | local  | batches of max(100, T/1000, t/15)                                                   |
 | none   | from 10 people on, 1.2 times longer each                                            |
 
-After a tenth of the horizon deviations are cut to 0.7 of themselves, and when the next epoch would
-not end before the horizon, everybody gets the best arm by the mean.
+Unless privacy is local, length scales down to an eighth of the kernel's are weighed by evidence
+(rows.py, docs/design/0018). After a tenth of the horizon deviations are cut to 0.7 of themselves,
+and when the next epoch would not end before the horizon, everybody gets the best arm by the mean.
 There is no proof of regret; the elimination learner with rigorous widths is for those who want one.
 """
 
@@ -37,9 +38,8 @@ from discreet.domain import Box
 from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Offers, Thompson, offers_of, usual_draws
-from discreet.learners.epochs.rows import RowMap
+from discreet.learners.epochs.rows import Belief, RowMap
 from discreet.learners.forgetting import half_life, longest
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, positive_number
 
@@ -80,6 +80,7 @@ class ReleasedThompson(EpochLearner):
     """
 
     name: ClassVar[str] = "released_thompson"
+    learns_length_scales: ClassVar[bool] = True
     saved = (*EpochLearner.saved, "_first")
     # How many people the first epoch has.
     _first: Annotated[int, Range(1)]
@@ -116,26 +117,25 @@ class ReleasedThompson(EpochLearner):
         usual = _DEVIATIONS[self.sampling]
         self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
-    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
         length = self._planned_length()
-        decision, doubtful = self._sampled(posterior, version, length)
-        doubt, chances = self.doubt(posterior, doubtful), self.chances(decision.table)
-        rows, left = self.best_rows(posterior, chances, doubt, length)
+        decision, doubtful = self._sampled(belief, version, length)
+        doubt = self.doubt(belief, doubtful)
+        candidates = self.row_candidates(belief, self.chances(decision.table))
+        rows, left = self.best_rows(candidates, belief, doubt, length)
         if version == 0:
             most = self.left * _MOST_FIRST if self.budget.protects_releases else 0.0
             while left > _DOUBT_LEFT * np.trace(doubt) and length < most:
                 length = math.ceil(length * _GROWTH)
-                rows, left = self.best_rows(posterior, chances, doubt, length)
+                rows, left = self.best_rows(candidates, belief, doubt, length)
             self._first = length
         if length >= self.left:
             # The epoch would not end: nobody learns from its people.
-            decision = Thompson.greedy(self.features, posterior, self.public_seed, version)
+            decision = Thompson.greedy(self.features, belief, self.public_seed, version)
             length = 2**53
         return decision, rows, length
 
-    def _sampled(
-        self, posterior: GaussianPosterior, version: int, people: int
-    ) -> tuple[Decision, FloatArray]:
+    def _sampled(self, belief: Belief, version: int, people: int) -> tuple[Decision, FloatArray]:
         """How arms are sampled, and (N, K) offers of the arms among which the best one may be."""
         deviations = self.deviations
         # What is tried under `drift` pays for as long as it is remembered, late or not.
@@ -145,13 +145,13 @@ class ReleasedThompson(EpochLearner):
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
             likely, others = (
-                offers_of("optimal", table, weights, within(table, posterior, how_far))
+                offers_of("optimal", table, weights, within(table, belief, how_far))
                 for how_far in (deviations, _SECOND_LOOK * self.deviations)
             )
             share = min(1.0, min(self._first, self.left / _PROFIT) / people)
             offers = (1.0 - share) * likely + share * others
             return Offers(self.features, offers), offers
-        common = self.features, posterior.mean, posterior.root
+        common = self.features, belief.mean, belief.root
         draws = usual_draws(self.features), self.public_seed, version
         doubtful = Thompson(*common, 1.0, *draws).table
         return Thompson(*common, deviations, *draws), doubtful

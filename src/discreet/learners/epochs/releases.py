@@ -22,7 +22,7 @@ import numpy as np
 from discreet.codec import Coded, Range, Shape
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity
 from discreet.learners.messages import Statistics
-from discreet.privacy import Budget, NoiseSource, Release
+from discreet.privacy import Local, NoiseSource, Release
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.guarantee import OnceEach
 from discreet.privacy.prefix_sums import Independent, PrivateStream
@@ -74,6 +74,7 @@ class EpochStatistics(Statistics):
     """Sums of rows, apart for each version of the policy."""
 
     kind: ClassVar[str] = "epoch-statistics"
+    silences: ClassVar[bool] = True
 
     epochs: Mapping[Annotated[int, Range(0)], EpochSum]
 
@@ -160,15 +161,15 @@ class EpochRelease(Coded):
                 "Read it as save() wrote it."
             )
 
-    def record(self, group: str) -> Release:
-        """The release as a guarantee counts it; everybody is in one release of the group."""
+    def record(self, people: OnceEach) -> Release:
+        """The release as a guarantee counts it; every visit is in one release of the group."""
         return Release(
             mechanism="Gaussian noise on the sum of an epoch's rows",
             event=GaussianEvent(self.multiplier),
             sensitivity=self.sensitivity,
             sensitivity_source="rows are cut to the unit ball and rounded to 2^-30",
             scale=self.scale,
-            people=OnceEach(group),
+            people=people,
             data=DATA,
             noise=self.noise,
         )
@@ -198,9 +199,9 @@ class PublicSum(NamedTuple):
     variance: float
 
 
-MECHANISMS: dict[str, Callable[[int, Budget], VectorReport]] = {
-    "privunit": lambda size, budget: PrivUnit(size, budget.epsilon),
-    "l2_ball": lambda size, budget: l2_ball(size, budget.epsilon),
-    "gaussian": lambda size, budget: GaussianVector(size, budget.epsilon, budget.delta),
+MECHANISMS: dict[str, Callable[[int, Local], VectorReport]] = {
+    "privunit": lambda size, budget: PrivUnit(size, budget.visit_epsilon),
+    "l2_ball": lambda size, budget: l2_ball(size, budget.visit_epsilon),
+    "gaussian": lambda size, budget: GaussianVector(size, *budget.gaussian_report),
 }
 """How a row of so many numbers is hidden by its person."""

@@ -26,15 +26,21 @@ the slope, and the noise of privacy is in proportion to c.
 
 **Posterior.** Every released sum measures a few linear functions of theta with known noise, so
 
-    precision = sum F' C^-1 F,   shift = sum F' C^-1 g,   theta | scale ~ N(0, scale^2 I),
+    precision = sum F' C^-1 F,   shift = sum F' C^-1 g,   theta | l, level ~ N(0, level^2 P_l),
 
-C the covariance of a sum and of its noise, g the sum with n k added. The scale maximises the
-evidence over a grid around the declared bound of |f|, with a log-normal prior, so that nobody has
-to know how much f varies. All of it is post-processing.
+C the covariance of a sum and of its noise, g the sum with n k added, P_l = root_l root_l' the prior
+of one length scale (`LengthScales`). For each length scale the level maximises the evidence over a
+grid around the declared bound of |f|, with a log-normal prior, so that nobody has to know how much
+f varies; the posteriors of length scales are averaged by their evidence. All of it is
+post-processing.
 
-**Which rows.** R whitens the features in the coordinates of the posterior, up to a threshold under
+**Which rows.** R whitens the features in the coordinates of a belief, up to a threshold under
 which directions are left out: that maximises log det of the information at a given mean square of
-rows (water-filling). The threshold is the one that leaves the least variance where it counts.
+rows (water-filling). The threshold is the one that leaves the least variance where it counts. That
+belief is the posterior, unless f seems to be nearly flat: what is believed to vary little is asked
+little about, and a wrong length scale would never show. So part of the norm then asks where f could
+still hide if it varied at a wide level, under each length scale alike: there what releases have
+already told leaves no variance, and what they have not asked all of it (docs/design/0018).
 
 | array     | shape  | meaning                                                    | symbol |
 |-----------|--------|------------------------------------------------------------|--------|
@@ -42,7 +48,8 @@ rows (water-filling). The threshold is the one that leaves the least variance wh
 | turn      | (m, d) | directions that are measured                               | L M    |
 | rows      | (n, d) | what people add                                            |        |
 | mean      | (m,)   | posterior mean of theta                                    | theta  |
-| root      | (m, m) | a square root of the posterior covariance                  | L      |
+| root      | (m, r) | a square root of the posterior covariance                  | L      |
+| asked     | (m, r) | a square root of the covariance under which rows are chosen |        |
 | precision | (m, m) | what releases say about theta                              | J      |
 | shift     | (m,)   |                                                            | b      |
 """
@@ -52,6 +59,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Annotated
 
@@ -59,6 +67,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.codec import Coded, Range, Shape
+from discreet.kernels.grid import covariance_root
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import FloatArray, IntArray, InvalidInput
@@ -82,6 +91,18 @@ _NODES = 8
 _THRESHOLDS = (0.001, 0.01, 0.03, 0.1, 0.3)
 # Prior standard deviations of theta'phi, as multiples of the bound of |f|.
 SCALES = 2.0 ** np.arange(-4.0, 0.51, 0.25)
+# The level at which f varies if it is not flat: the centre of the levels' prior.
+_WIDE = 0.5
+# At most this share of the norm of rows asks where a function that seems flat could still vary; it
+# asks nothing where the level is at least half of the wide one.
+_MOST_ASKED = 0.5
+# A length scale that is shorter by a factor of two is thought this many times less likely.
+_RARER = 8.0
+# Length scales, and directions of a covariance, with less than these shares are left out.
+_LEAST_WEIGHT = 1e-3
+# Length scales under which f would exceed its bound by this factor are ruled out.
+_BEYOND, _RULED_OUT = 1.5, 1e6
+_LEAST_VARIANCE = 1e-9
 
 
 def row_sensitivity(size: int, people: int = 1) -> float:
@@ -89,6 +110,9 @@ def row_sensitivity(size: int, people: int = 1) -> float:
     # Each number of the sum is at most `people`, and rounded by 2^-53 of it, in both of two sums.
     rounding = people * 2.0**-52 if people > _EXACT_PEOPLE else 0.0
     return 2.0 + math.sqrt(size) * (1.0 / RESOLUTION + rounding)
+
+
+Around = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +143,7 @@ class RowMap(Coded):
         """d, the numbers in a row."""
         return int(self.turn.shape[1])
 
-    def around(self, phi: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def around(self, phi: FloatArray) -> Around:
         """h, c and sd at features (n, m): (n,) each."""
         centre = np.clip(phi @ self.mean, -BOUND, BOUND)
         spread = np.sqrt(((phi @ self.root) ** 2).sum(axis=1))
@@ -146,11 +170,12 @@ class RowMap(Coded):
         factor: FloatArray = np.minimum(1.0, self.bound / np.maximum(length, 1e-300))
         return factor
 
-    def expected(self, phi: FloatArray, chances: FloatArray) -> Expected:
-        """What one person adds on average, if features phi come with probabilities (n,)."""
-        some = chances > 0.0
-        phi, chances = phi[some], chances[some]
-        centre, allowed, spread = self.around(phi)
+    def expected(
+        self, phi: FloatArray, chances: FloatArray, around: Around | None = None
+    ) -> Expected:
+        """What one person adds on average, if features phi come with probabilities (n,) above 0;
+        `around` of them may be known already."""
+        centre, allowed, spread = self.around(phi) if around is None else around
         turned = phi @ self.turn
         factor = self._shortened(turned, allowed)
         weighted = turned * (chances * factor)[:, None]
@@ -185,20 +210,120 @@ class ReleasedInformation:
         return ReleasedInformation(factor * self.precision, factor * self.shift)
 
 
-def believe(information: ReleasedInformation, bound: float) -> GaussianPosterior:
-    """The posterior, from information and the declared bound of |f|."""
-    values, axes = np.linalg.eigh(information.precision)
+@dataclass(frozen=True, eq=False)
+class LengthScales:
+    """Length scales that f may have, in features that can show them all.
+
+    Attributes:
+        factors: of the kernel's own length scales, shortest first.
+        roots: for each of them (m, r) a root of the prior covariance of theta at level 1.
+        pairs: (w, m) features of public contexts with arms.
+    """
+
+    factors: tuple[float, ...]
+    roots: tuple[FloatArray, ...]
+    pairs: FloatArray
+
+    @cached_property
+    def log_prior(self) -> FloatArray:
+        """(L,) log probabilities before anyone came, up to a constant."""
+        logs: FloatArray = math.log2(_RARER) * np.log(self.factors)
+        return logs
+
+    def variance(self, root: FloatArray) -> float:
+        """The mean variance of f under a covariance of theta with this root (m, r)."""
+        return float(np.mean(np.sum((self.pairs @ root) ** 2, axis=1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Belief(GaussianPosterior):
+    """The posterior of theta, and what it lets people be asked.
+
+    Attributes:
+        asked: see the module's table.
+        weights: (L,) posterior probabilities of the length scales.
+    """
+
+    asked: FloatArray
+    weights: FloatArray
+
+
+def believe(
+    information: ReleasedInformation, bound: float, scales: LengthScales | None = None
+) -> Belief:
+    """The posterior, from information and the declared bound of |f|.
+
+    Args:
+        information: what releases say.
+        bound: of |f|.
+        scales: the length scales that f may have; by default theta ~ N(0, level^2 I).
+    """
+    if scales is None:
+        own = _own_scale(information, np.eye(len(information.shift)), bound)
+        return Belief(own.mean, own.root, own.root, np.ones(1))
+    parts = [_own_scale(information, root, bound) for root in scales.roots]
+    logs = scales.log_prior + [part.evidence for part in parts]
+    # Far beyond the bounds of rewards f cannot be. It seems to be where many more people come to
+    # one place than expected, which a short length scale takes for a spike.
+    beyond = [np.abs(scales.pairs @ part.mean).max() > _BEYOND * bound for part in parts[:-1]]
+    logs[:-1][beyond] -= _RULED_OUT
+    weights = np.exp(logs - np.logaddexp.reduce(logs))
+    mean = np.sum([w * part.mean for w, part in zip(weights, parts, strict=True)], axis=0)
+    likely = [(w, part) for w, part in zip(weights, parts, strict=True) if w > _LEAST_WEIGHT]
+    away = [math.sqrt(w) * (part.mean - mean)[:, None] for w, part in likely]
+    root = _thinned([math.sqrt(w) * part.root for w, part in likely] + away)
+    level = math.sqrt(sum(w * part.level**2 for w, part in likely))
+    share = _MOST_ASKED * max(0.0, 1.0 - 2.0 * level / (_WIDE * bound))
+    if share == 0.0:
+        return Belief(mean, root, root, weights)
+    # Both parts at the variance of the wide one.
+    joined = np.hstack([part.wide for part in parts]) / math.sqrt(len(parts))
+    stretch = scales.variance(joined) / scales.variance(root)
+    asked = _thinned([math.sqrt((1.0 - share) * stretch) * root, math.sqrt(share) * joined])
+    return Belief(mean, root, asked, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnScale:
+    """The posterior under one length scale at its likeliest level, the log evidence of the length
+    scale over all levels, and (m, r) a root of the posterior covariance at the wide level."""
+
+    mean: FloatArray
+    root: FloatArray
+    level: float
+    evidence: float
+    wide: FloatArray
+
+
+def _own_scale(information: ReleasedInformation, root: FloatArray, bound: float) -> _OwnScale:
+    values, axes = np.linalg.eigh(root.T @ information.precision @ root)
     values = np.maximum(values, 0.0)
-    turned = axes.T @ information.shift
+    turned = axes.T @ (root.T @ information.shift)
     variances = (SCALES * bound)[:, None] ** 2
     evidence = (
         -0.5 * np.log1p(variances * values).sum(axis=1)
         + 0.5 * (turned**2 / (values + 1.0 / variances)).sum(axis=1)
         - 0.5 * np.log2(2.0 * SCALES) ** 2
     )
-    scale = float(SCALES[int(evidence.argmax())] * bound)
-    root = axes / np.sqrt(values + scale**-2)
-    return GaussianPosterior(root @ (root.T @ information.shift), root)
+    level, wide = float(SCALES[int(evidence.argmax())] * bound), _WIDE * bound
+    axes = root @ axes
+    own = axes / np.sqrt(values + level**-2)
+    return _OwnScale(
+        own @ (own.T @ information.shift),
+        own,
+        level,
+        float(np.logaddexp.reduce(evidence)),
+        axes / np.sqrt(values + wide**-2),
+    )
+
+
+def _thinned(roots: list[FloatArray]) -> FloatArray:
+    """(m, r) a root of the sum of covariances, with at most m columns."""
+    joined = np.hstack(roots)
+    if joined.shape[1] <= len(joined):
+        return joined
+    # In one order in memory, as roots travel: in another they would be summed differently.
+    return np.ascontiguousarray(covariance_root(joined @ joined.T, _LEAST_VARIANCE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,57 +407,55 @@ def _density(x: FloatArray) -> FloatArray:
     return density
 
 
+def row_candidates(
+    belief: Belief, phi: FloatArray, chances: FloatArray, reward_noise: float
+) -> list[tuple[RowMap, Expected]]:
+    """A row map for each threshold, and what one person adds on average by each, where features
+    phi (w, m) come with probabilities (w,)."""
+    some = chances > 0.0
+    phi, chances = phi[some], chances[some]
+    where = phi @ belief.asked
+    values, axes = np.linalg.eigh((where * chances[:, None]).T @ where)
+    values, axes = values[::-1], axes[:, ::-1]
+    # What is believed at each pair is the same whatever is asked.
+    around = RowMap(belief.mean, belief.root, belief.root[:, :1], 1.0, reward_noise).around(phi)
+    candidates = []
+    for threshold in _THRESHOLDS:
+        kept = values > threshold * values[0]
+        shares = np.sqrt(values[kept] - threshold * values[0]) / values[kept]
+        turn = np.asarray(belief.asked @ (axes[:, kept] * shares), dtype=np.float64)
+        lengths = around[1] * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
+        # D, from what is expected of rows: public.
+        bound = min(_SHORTENED * math.sqrt(float(chances @ lengths**2)), float(lengths.max()))
+        rows = RowMap(belief.mean, belief.root, turn, bound, reward_noise)
+        candidates.append((rows, rows.expected(phi, chances, around)))
+    return candidates
+
+
 def best_rows(
-    posterior: GaussianPosterior,
-    phi: FloatArray,
-    chances: FloatArray,
+    candidates: list[tuple[RowMap, Expected]],
+    belief: Belief,
     doubt: FloatArray,
     people: int,
-    reward_noise: float,
     noise: Callable[[int], float],
 ) -> tuple[RowMap, float]:
     """The row map that leaves the least variance where it counts, and that variance.
 
     Args:
-        posterior: before the epoch.
-        phi: (w, m) features of all contexts with all arms.
-        chances: (w,) their probabilities rho in the epoch.
-        doubt: (m, m) V: the variance that is left is trace(V Sigma), in the coordinates in which
-            the posterior before the epoch is standard normal.
+        candidates: as `row_candidates` made them.
+        belief: before the epoch.
+        doubt: (r, r) V: the variance that is left is trace(V Sigma), in the coordinates in which
+            what is asked about is standard normal before the epoch.
         people: how many people the epoch has.
-        reward_noise: see `RowMap`.
         noise: from the numbers in a row, the variance of the noise on each number of their sum.
     """
-    some = chances > 0.0
-    where = phi[some] @ posterior.root
-    values, axes = np.linalg.eigh((where * chances[some, None]).T @ where)
-    values, axes = values[::-1], axes[:, ::-1]
-    candidates = []
-    for threshold in _THRESHOLDS:
-        kept = values > threshold * values[0]
-        shares = np.sqrt(values[kept] - threshold * values[0]) / values[kept]
-        turn = np.asarray(posterior.root @ (axes[:, kept] * shares), dtype=np.float64)
-        rows = sized_rows(posterior, turn, phi[some], chances[some], reward_noise)
-        precision = rows.expected(phi[some], chances[some]).precision(people, noise(rows.size))
-        inside = posterior.root.T @ precision @ posterior.root
+    choices = []
+    for rows, expected in candidates:
+        precision = expected.precision(people, noise(rows.size))
+        inside = belief.asked.T @ precision @ belief.asked
         left = float(np.trace(np.linalg.solve(np.eye(len(inside)) + inside, doubt)))
-        candidates.append((rows, left))
-    return min(candidates, key=itemgetter(1))
-
-
-def sized_rows(
-    posterior: GaussianPosterior,
-    turn: FloatArray,
-    phi: FloatArray,
-    chances: FloatArray,
-    reward_noise: float,
-) -> RowMap:
-    """Rows along `turn`, with D from what is expected of them (public)."""
-    loose = RowMap(posterior.mean, posterior.root, turn, 1.0, reward_noise)
-    _, allowed, _ = loose.around(phi)
-    lengths = allowed * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
-    bound = min(_SHORTENED * math.sqrt(float(chances @ lengths**2)), float(lengths.max()))
-    return RowMap(posterior.mean, posterior.root, turn, bound, reward_noise)
+        choices.append((rows, left))
+    return min(choices, key=itemgetter(1))
 
 
 def full_rows(turn: FloatArray, phi: FloatArray) -> RowMap:

@@ -44,8 +44,14 @@ from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Design, Offers, Thompson, offers_of
 from discreet.learners.epochs.releases import DATA
-from discreet.learners.epochs.rows import BOUND, RESOLUTION, RowMap, covariance_axes, full_rows
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.learners.epochs.rows import (
+    BOUND,
+    RESOLUTION,
+    Belief,
+    RowMap,
+    covariance_axes,
+    full_rows,
+)
 from discreet.privacy import Budget, Release, Rounds
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
@@ -107,7 +113,9 @@ class ExactRange(UscaCalibration):
                 error = error + learner.noise_variance(rows.size, people) * rows.bound**2 / shrunk
             doubt = float(chances @ ((phi @ axes) ** 2 @ error))
             if learner.predictions is not None and learner.budget.private:
-                scale = learner.exact_range(rows) * learner.predictions / learner.budget.epsilon
+                scale = (
+                    learner.exact_range(rows) * learner.predictions / learner.budget.visit_epsilon
+                )
                 doubt += float(learner.features.contexts.weights @ np.minimum(scale, 1.0) ** 2)
             candidates.append((rows, doubt))
         return min(candidates, key=itemgetter(1))[0]
@@ -170,7 +178,7 @@ class Usca(EpochLearner):
         self._length = self.horizon
         # The mechanism of one prediction, refused now rather than when a prediction is spent.
         self.mechanism_of_one = (
-            ExponentialMechanism(budget.epsilon / predictions)
+            ExponentialMechanism(budget.visit_epsilon / predictions)
             if predictions is not None and budget.private
             else None
         )
@@ -203,9 +211,9 @@ class Usca(EpochLearner):
         # Without a release the policy never changes.
         return 2**53 if self.predictions is not None and self._policies else self._length
 
-    def _next(self, version: int, posterior: GaussianPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
         if version:
-            best = Thompson.greedy(self.features, posterior, self.public_seed, version)
+            best = Thompson.greedy(self.features, belief, self.public_seed, version)
             return best, self._policies[0].rows, 2**53
         table, weights = self.features.table, self.features.contexts.weights
         everything: BoolArray = np.ones(table.shape[:2], dtype=np.bool_)
@@ -327,7 +335,7 @@ class Usca(EpochLearner):
                 sensitivity=float(self.ranges(where).max()),
                 sensitivity_source="largest range over arms, over all pairs of contexts and arms",
                 scale=cost,
-                people=Rounds(0, max(1, self.people)),
+                people=Rounds(0, max(1, self.people), self.budget.visits),
                 data=DATA,
                 noise=name,
             )

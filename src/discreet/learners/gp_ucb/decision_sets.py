@@ -3,7 +3,7 @@
 The set is as private as the reward. Given is the point of the person's own set with the largest
 posterior mean plus a multiple of its deviation (Algorithm 1, line 8), or under Thompson sampling
 the best point of one theta that the ticket draws; and where it pays, a ticket may ask its person to
-look at another point (`Looks`).
+look at another point (looks.py).
 
 **The row of a person** with features phi (||phi|| <= 1) and centred reward y (|y| <= b) is
 
@@ -34,14 +34,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from discreet.action_space import Candidates, DecisionSets, PublicSet
-from discreet.codec import Coded, Range
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.calibration import SYMMETRIC, KernelCalibration, RowWeights
 from discreet.learners.gp_ucb.policy import (
@@ -64,25 +63,19 @@ from discreet.learners.gp_ucb.posterior import (
     NoisySums,
     gram_axes,
 )
+from discreet.learners.looks import Looks
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import Budget, NoiseSource
-from discreet.privacy.calibration import AdditiveNoise, in_unit_ball
+from discreet.privacy.calibration import GAUSSIAN, AdditiveNoise, in_unit_ball
 from discreet.privacy.noise import NO_NOISE
-from discreet.privacy.prefix_sums.system import MOST_PEOPLE as MOST_COUNTED
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
 
 # Candidates whose features are computed together: about 100 MB at 200 features.
 _AT_ONCE = 2**16
 # Of rewards about their mean, as in posterior.py.
 _LEAST_REWARD_VARIANCE = 1e-4
-# Of those who still come, the share whom a look is taken to help.
-_PROFIT = 0.3
-# At most this share of people look.
-_MOST_LOOKING = 0.8
-# A point more deviations behind the best one is not worth a look.
-_REACH = 3.0
 
 
 def row_size(features: int) -> int:
@@ -143,98 +136,6 @@ def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> Fl
 
 
 @dataclass(frozen=True, eq=False)
-class Looks(Coded):
-    """What a look at a point is worth to those who still come; public.
-
-    In a person's own set x* is the best point by the mean, gap(x) = m(x*) - m(x) and s(x) the
-    deviation of f(x) - f(x*). If N people look at x, that difference is measured with variance
-
-        v_N = (rho^2 + 2 s_o^2) / N + 2 s_u^2 / N^2
-
-    (s_u^2: noise on the sum of y phi; s_o^2: noise that each person puts on their own; twice,
-    because the Gram matrix has as much). What is believed of it moves by q = s^2 / sqrt(s^2 + v_N),
-    and `later` people gain
-
-        later q (h(z) - h(z + room / q)),   z = gap / q,   h(z) = E max(Z - z, 0), Z ~ N(0, 1),
-
-    as rewards end `room` above m(x*) (knowledge gradient: Frazier, Powell and Dayanik 2008). The
-    price is N gap(x). The point and the N with the largest gain less price are looked at, if that
-    is positive, by N of as many people as came so far. `later` is three in ten of those who still
-    come: where sets differ, others lack the point, or are led to its like by their own sets.
-
-    Attributes:
-        came: how many people came so far.
-        remaining: how many still come.
-        reward_variance: rho^2.
-        release_variance: s_u^2.
-        own_variance: s_o^2.
-    """
-
-    came: Annotated[int, Range(1, MOST_COUNTED)]
-    remaining: Annotated[int, Range(0, MOST_COUNTED)]
-    reward_variance: Annotated[float, Range(above=0.0)]
-    release_variance: Annotated[float, Range(0.0)]
-    own_variance: Annotated[float, Range(0.0)]
-
-    @cached_property
-    def counts(self) -> FloatArray:
-        """(k,) the numbers N that are compared: 1, 4, 16, .. up to half of those to come."""
-        most = max(self.remaining // 2, 1)
-        return np.asarray(4.0 ** np.arange((most.bit_length() + 1) // 2))
-
-    def net(self, gap: FloatArray, spread: FloatArray, room: FloatArray) -> FloatArray:
-        """(p, k) gain less price of `counts` people, from gap, s and room of p points (p,)."""
-        counts = self.counts
-        noise = (self.reward_variance + 2.0 * self.own_variance) / counts
-        noise = noise + 2.0 * self.release_variance / counts**2
-        variance, gap = spread[:, None] ** 2, gap[:, None]
-        moved = np.maximum(variance / np.sqrt(variance + noise), 1e-300)
-        z = gap / moved
-        gain = moved * (_excess(z) - _excess(z + room[:, None] / moved))
-        net: FloatArray = _PROFIT * self.remaining * np.maximum(gain, 0.0) - counts * gap
-        return net
-
-    def choose(
-        self, mean: FloatArray, root: FloatArray, room: FloatArray
-    ) -> tuple[IntArray, FloatArray]:
-        """Which point of each set is most worth a look, and who looks.
-
-        Args:
-            mean: (n, c) posterior means of the candidates; -inf for those that a set lacks.
-            root: (n, c, r) a root of their posterior covariance.
-            room: (n,) how far rewards reach above the best mean.
-
-        Returns:
-            (n,) places in the sets, and (n,) the probabilities with which they are looked at.
-        """
-        rows, best = np.arange(len(mean)), mean.argmax(axis=1)
-        gap = mean[rows, best][:, None] - mean
-        own = np.einsum("ncr,ncr->nc", root, root)
-        shared = np.einsum("ncr,nr->nc", root, root[rows, best])
-        spread = np.sqrt(np.maximum(own - 2.0 * shared + own[rows, best][:, None], 0.0))
-        # Beyond so many deviations h(z) is too small for any number of people; NaN is no point.
-        people, places = np.nonzero(
-            (gap < _REACH * spread) & (np.arange(mean.shape[1]) != best[:, None])
-        )
-        net = self.net(gap[people, places], spread[people, places], np.maximum(room, 0.0)[people])
-        number = net.argmax(axis=1) if len(net) else np.zeros(0, dtype=np.int64)
-        value = np.zeros(mean.shape)
-        wanted = np.zeros(mean.shape)
-        value[people, places] = net[np.arange(len(net)), number]
-        wanted[people, places] = self.counts[number]
-        challenger = value.argmax(axis=1)
-        looking = np.where(value[rows, challenger] > 0.0, wanted[rows, challenger], 0.0)
-        share: FloatArray = np.minimum(looking / self.came, _MOST_LOOKING)
-        return challenger, share
-
-
-def _excess(z: FloatArray) -> FloatArray:
-    """E max(Z - z, 0) of a standard normal Z."""
-    excess: FloatArray = np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi) - z * ndtr(-z)
-    return excess
-
-
-@dataclass(frozen=True, eq=False)
 class SetPolicy(GPPolicy):
     """Chooses from each person's own decision set.
 
@@ -263,8 +164,10 @@ class SetPolicy(GPPolicy):
         if not isinstance(self.offered, DecisionSets):
             raise InvalidInput(f"offered was {self.offered!r:.80}; it must be decision sets.")
         if self.local is not None:
-            if self.local.laplace:
-                raise InvalidInput("reports from decision sets carry Gaussian noise, not Laplace.")
+            if self.local.law != GAUSSIAN:
+                raise InvalidInput(
+                    f"reports from decision sets carry {GAUSSIAN}, not {self.local.law}."
+                )
             self.local.check(row_sensitivity(self.model.features.features, self.weights))
 
     @property
@@ -385,7 +288,8 @@ class OwnSets(Mode):
             if budget.delta == 0.0:
                 raise InvalidInput(
                     f"delta was {budget.delta:g}; reports of gp_ucb from decision sets carry "
-                    "Gaussian noise under local privacy, so give a delta above 0, such as 1e-6."
+                    "Gaussian noise under local privacy: give a delta above 0, such as 1e-6, or "
+                    "take private_glm, whose reports are pure."
                 )
             multiplier = calibration.noise_multiplier(budget, count)
             self.local = AdditiveNoise.gaussian_for(multiplier, self.sensitivity, self.size)
@@ -410,7 +314,10 @@ class OwnSets(Mode):
         assert isinstance(reports, PointObservations)
         # Checks the points too.
         phi = in_unit_ball(self.features.transform(reports.points) / self.norm)
-        return exact_sums(phi, reports.rewards - self.weights.centre), np.zeros(0)
+        centred = reports.rewards - self.weights.centre
+        if reports.silent is not None:
+            phi[reports.silent], centred[reports.silent] = 0.0, 0.0
+        return exact_sums(phi, centred), np.zeros(0)
 
     def row(self, counted: NDArray[Any]) -> FloatArray:
         if self.local is not None:

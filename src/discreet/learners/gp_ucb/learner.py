@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Unpack
 
@@ -100,10 +101,12 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         domain: the public box of points.
         space: `DecisionSets(most)`, `PublicSet(points)` or `PublicBox()`.
         budget: `Joint(epsilon, delta)`, `Local(epsilon, delta)` or `NonPrivate()`. On public
-            points `Local(epsilon)` without delta is allowed too (Laplace noise).
+            points `Local(epsilon)` without delta is allowed too.
         kernel: a scikit-learn kernel in the units of the domain, or its text; by default
-            `usual_kernel(domain)`.
-        features: a feature map with a certified norm, instead of a kernel.
+            `usual_kernel(domain)`. On public points functions of other length scales are thought
+            possible too; its own are the likeliest.
+        features: a feature map with a certified norm, instead of one made from the kernel; without
+            a kernel, its own is the usual one.
         error: sup error of the feature map made from a kernel.
         public_points: (N, d) a public sample of where people's points may lie, if that is less
             than the whole box. It decides which features are kept; a wrong one costs reward, never
@@ -121,9 +124,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
     reports_type = Reports
     statistics_type = GramStatistics
-    saved = ("_released", "_counts", "_evidence")
-    # What was released so far, the people of each release, and what releases say of public points.
-    _released: GramStatistics
+    saved = ("_counts", "_evidence")
+    # The people of each release, and what releases say of public points.
     _counts: tuple[Annotated[int, Range(1)], ...]
     _evidence: Evidence
 
@@ -147,22 +149,25 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self._points = None
         if public_points is not None:
             self._points = PublicSet.of(domain.from_unit(domain.to_unit(public_points)))
-        fits = isinstance(features, FeatureMap) and features.domain == domain and kernel is None
-        if features is not None and not fits:
+        own_sets = isinstance(self.space, DecisionSets)
+        fits = isinstance(features, FeatureMap) and features.domain == domain
+        if features is not None and (not fits or (own_sets and kernel is not None)):
             raise InvalidInput(
                 f"features was {features!r:.80}, with the kernel {kernel!r:.80}; pass a FeatureMap "
-                "on the learner's domain, or a kernel, not both."
+                "on the learner's domain, and with decision sets no kernel beside it."
             )
+        if kernel is None and features is None:
+            kernel = usual_kernel(domain)
+        # Around which length scales are likely; None for those of the map.
+        self.kernel = None if kernel is None else kernel_to_text(read_kernel(kernel))
         if features is None:
-            chosen = usual_kernel(domain) if kernel is None else read_kernel(kernel)
+            assert self.kernel is not None
             error = positive_number(error, "error")
-            features = (
-                _map_of(kernel_to_text(chosen), domain, error, self._points)
-                if isinstance(self.space, DecisionSets)
-                else finest_map(chosen, domain, error, self._points)
-            )
+            make = _map_of if own_sets else finest_map
+            features = make(self.kernel, domain, error, self._points)
+        elif self.kernel is not None:
+            _check_fits(self.kernel, domain)
         self.features: FeatureMap = features
-        self._released = self._sums
         self._counts = ()
         self._evidence = Evidence.none(self.mode.coefficients)
         # Without a stream policies follow from the sums of everybody.
@@ -189,7 +194,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         if isinstance(self.space, DecisionSets):
             return OwnSets(self.features, self.space, self.calibration, self.budget, self._points)
         assert isinstance(self.space, PublicSet | PublicBox)
-        return PublicPoints(self.features, self.space, self.calibration, self.budget)
+        return PublicPoints(self.features, self.space, self.calibration, self.budget, self.kernel)
 
     def _empty(self) -> GramStatistics:
         row: Any = np.zeros(self.mode.size, np.float64 if self.mode.local else np.int64)
@@ -312,28 +317,33 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
 
         People whose row was released are never in another, even if making a policy from it failed.
         """
-        new = self.people - self._released.reports
+        new = self.people - self._released
         assert self._design is not None
-        if not stream.people == self._design.people == self._released.reports:
+        if not stream.people == self._design.people == self._released:
             raise InvalidInput(
                 "a release was interrupted, and its people must not be released again; load the "
                 "learner as it was saved after the last policy that anyone has seen."
             )
         self._hear(stream)
         if new:
-            row = self.mode.row(self._sums.row - self._released.row)
-            design = self._sums.design - self._released.design
-            stream.release(row, new)
-            self._released = self._sums
+            sums, design = self._sums, self._sums.design
+            stream.release(self.mode.row(sums.row), new)
+            # Nobody keeps the sums of those who were released: nothing can release them again.
+            self._target.sums = replace(sums, row=0 * sums.row, design=0.0 * design)
             self._counts = (*self._counts, new)
             # The design is public: the same weights, without noise.
             self._design.release(design, new)
             self._hear(stream)
         return self._latest(stream, self.people)
 
+    @property
+    def _released(self) -> int:
+        """How many people's rows were released; those of the others are in the sums."""
+        return sum(self._counts)
+
     def _hear(self, stream: LinearStream) -> None:
         """Note what the last release says, once; later, if that failed when it was made."""
-        if self._separate and self._evidence.came < self._released.reports:
+        if self._separate and self._evidence.came < self._released:
             last = self._latest(stream, self._counts[-1])
             self._evidence = self.mode.evidence(self._evidence, last)
 
@@ -367,7 +377,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             return super().releases
         release = self._stream.record(
             self.mode.data,
-            OnceEach(f"one row of learner {self.identity}"),
+            OnceEach(f"one row of learner {self.identity}", self.budget.visits),
             self.mode.sensitivity_source,
         )
         return [] if release is None else [release]
@@ -380,9 +390,10 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         return read
 
     def _options(self) -> dict[str, Any]:
-        points = self._points
+        points, kernel = self._points, self.kernel
         return {
             "features": to_json(self.features, FeatureMap),
+            **({} if kernel is None or not self.mode.public else {"kernel": kernel}),
             **({} if points is None else {"public_points": points.array.tolist()}),
             **({} if self.drift is None else {"drift": self.drift}),
             **self.calibration.to_options(),
@@ -407,7 +418,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         people, counts = self._stream.people, self._counts
         heard = {people, people - counts[-1]} if self._separate and counts else {0}
         if (
-            not sum(counts) == people == self._released.reports == self._design.people
+            not self._released == people == self._design.people
             or not len(counts) == self._stream.rows == self._design.rows
             or self._evidence.came not in heard
             or len(self._evidence.projected) != self.mode.coefficients
@@ -417,17 +428,31 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
                 f"{(people, self._design.people, self._evidence.came)}; they must agree. Read "
                 "them as save() wrote them."
             )
+        self._evidence.check(self.mode.widest)
         self._target.check_released(people)
 
 
-def finest_map(kernel: Kernel, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
+def _check_fits(kernel: str, domain: Box) -> None:
+    """`InvalidInput` for a kernel that is not for as many columns as the domain has."""
+    try:
+        kernel_from_text(kernel)(np.array([domain.lower, domain.upper]))
+    except ValueError as error:
+        raise InvalidInput(
+            f"kernel was {kernel}, which does not fit a domain of {domain.dimension} columns "
+            f"({error}); give one that does."
+        ) from error
+
+
+# Maps that take too many features are found out in the making: that too is done once.
+@lru_cache(maxsize=16)
+def finest_map(kernel: str, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
     """A map for public points that tells length scales down to a quarter of the kernel's; if that
     takes too many features, a half, or none shorter. Each of several groups keeps its own."""
-    usual = _map_of(kernel_to_text(kernel), domain, error, points)
+    usual = _map_of(kernel, domain, error, points)
     for share in _SHORTER:
         if len(usual.groups) > 1:
             break
-        if (shorter := stretched(kernel, share)) is None:
+        if (shorter := stretched(kernel_from_text(kernel), share)) is None:
             break
         try:
             text = kernel_to_text(shorter)

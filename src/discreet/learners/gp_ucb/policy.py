@@ -8,7 +8,7 @@ add up to, and which policy follows from released sums.
 | row            | (phi_i phi_j, c y phi)               | y s(x)                               |
 | of a person    | decision set, point, reward          | reward (points are public)           |
 | design         | in the row, noisy                    | known exactly                        |
-| local report   | the row with Gaussian noise          | y with Gaussian or Laplace noise     |
+| local report   | the row with Gaussian noise          | y with noise (privacy/rewards.py)    |
 
 **Prediction.** f(x) = 1/2 + (1, phi(x))' theta on the scale [0, 1] of the reward bounds (Dubey
 2021, Remark 1: the parameters are private already, so they can be given away).
@@ -106,6 +106,7 @@ class GramStatistics(Statistics):
     """Sums over people (see the module's table); those of plain rows are whole numbers."""
 
     kind: ClassVar[str] = "gram-statistics"
+    silences: ClassVar[bool] = True
 
     row: Annotated[IntArray | FloatArray, Shape("size")]
     design: Annotated[FloatArray, Shape("k")]
@@ -256,9 +257,8 @@ class GPPolicy(PointPolicy):
     def release(self, noise: str) -> Release | None:
         if self.local is None:
             return self.as_it_is(self.data)
-        kind = "Laplace" if self.local.laplace else "Gaussian"
         return Release(
-            mechanism=f"{kind} noise on each of {self.report_size} numbers of a report",
+            mechanism=f"{self.local.law} on each of {self.report_size} numbers of a report",
             event=self.local.event(noise, self.report_size),
             sensitivity=self.local.sensitivity,
             sensitivity_source=self.sensitivity_source,
@@ -333,6 +333,11 @@ class Mode(ABC):
     def evidence(self, before: Evidence, totals: ReleasedSums) -> Evidence:
         """What releases of public points say, with one more."""
         return before
+
+    @property
+    def widest(self) -> FloatArray:
+        """(p, r) a root of the widest prior of public points, beside that of a constant."""
+        return np.zeros((self.coefficients, 0))
 
     @abstractmethod
     def policy(

@@ -47,13 +47,13 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from discreet.codec import Coded, Range, Shape
 from discreet.kernels import FeatureMap, public_points
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, InvalidInput
 
 CENTRE = 0.5
 MOST_REWARD_VARIANCE = 0.25
 UNIFORM_VARIANCE = 1.0 / 12.0
-# How plausible length scales are before anyone came, shortest first; a single one is the last.
-SCALE_PRIOR = np.array([1.0, 2.0, 4.0, 4.0])
+# How plausible length scales are before anyone came, shortest first (kernels/grid.py).
+SCALE_PRIOR = np.array([1.0, 2.0, 4.0, 2.0])
 # Twice the variance of a uniform number, two thirds of that of 0 or 1: f may be near one end of its
 # range nearly everywhere, and near the other in one place.
 WIDE_LEVEL = 2.0
@@ -314,6 +314,24 @@ class Evidence(Coded):
         start = MOST_REWARD_VARIANCE
         return Evidence(square, np.zeros(size), square, 0.0, 0, 0.0, 0.0, start, 0.0)
 
+    def check(self, root: FloatArray) -> None:
+        """`InvalidInput` for information that no releases give: its share of some direction would
+        be negative, or beyond all numbers.
+
+        Args:
+            root: (p, r) of the prior under which it is used.
+        """
+        both = _with_constant(root)
+        try:
+            with np.errstate(all="ignore"):
+                cho_factor(np.eye(both.shape[1]) + both.T @ self.information @ both)
+        except ValueError as error:
+            raise InvalidInput(
+                f"information had entries up to {np.abs(self.information).max():.3g} and made no "
+                f"posterior ({error}); what releases say is a positive semi-definite matrix. Read "
+                "it as save() wrote it."
+            ) from error
+
     def after(
         self,
         design: FloatArray,
@@ -349,9 +367,7 @@ class Evidence(Coded):
             return self.information + seen[:, :-1], self.projected + seen[:, -1]
 
         def remaining(information: FloatArray, projected: FloatArray) -> float:
-            # The sum of two independent functions: a constant, and what varies.
-            constant = math.sqrt(UNIFORM_VARIANCE) * np.eye(len(root), 1)
-            both = np.hstack([constant, root])
+            both = _with_constant(root)
             inside = np.eye(both.shape[1]) + both.T @ information @ both
             mean = both @ cho_solve(cho_factor(inside), both.T @ projected)
             return left_over(squares - float(mean @ spread @ mean), doubt, people) + extra
@@ -370,6 +386,11 @@ class Evidence(Coded):
         )
 
 
+def _with_constant(root: FloatArray) -> FloatArray:
+    """(p, r + 1) of the sum of two independent functions: a constant, and what varies."""
+    return np.hstack([math.sqrt(UNIFORM_VARIANCE) * np.eye(len(root), 1), root])
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledPosterior:
     """Posteriors under several length scales and levels, and their average.
@@ -378,11 +399,14 @@ class ScaledPosterior:
         average: of mean and covariance as of the whole mixture.
         weights: (L,) posterior probabilities of the length scales.
         wide: for each length scale the posterior at `WIDE_LEVEL`.
+        seen: (L,) how many places that differ under each length scale were measured: the degrees
+            of freedom of the data, tr(I - posterior / prior covariance), at `WIDE_LEVEL`.
     """
 
     average: GaussianPosterior
     weights: FloatArray
     wide: tuple[GaussianPosterior, ...]
+    seen: FloatArray
 
 
 def scaled_posterior(
@@ -398,7 +422,7 @@ def scaled_posterior(
         levels: (h,) the factors t; one of them is `WIDE_LEVEL`.
     """
     wide_level = int(np.flatnonzero(levels == WIDE_LEVEL)[0])
-    logs, means, turns, spreads = [], [], [], []
+    logs, means, turns, spreads, seen = [], [], [], [], []
     # The constant given the rest is N((h_0 - L_0' beta) / a, 1 / a).
     shared = evidence.information[0].copy()
     strength = float(shared[0]) + 1.0 / UNIFORM_VARIANCE
@@ -415,6 +439,7 @@ def scaled_posterior(
         # For each factor t: N(u; 0, t D R R' D' + noise) by the lemmas of determinant and inverse.
         spread = 1.0 / (1.0 / levels[:, None] + values)
         logs.append(0.5 * (spread @ along**2 - np.log1p(levels[:, None] * values).sum(axis=1)))
+        seen.append(float((1.0 - spread[wide_level] / WIDE_LEVEL).sum()))
         turned = root @ vectors
         turned[0] = -(shared @ turned) / strength
         centres = (spread * along) @ turned.T
@@ -422,7 +447,7 @@ def scaled_posterior(
         means.append(centres)
         turns.append(np.hstack([turned, alone / math.sqrt(strength)]))
         spreads.append(np.hstack([spread, np.ones((len(levels), 1))]))
-    log_weights = np.array(logs) + np.log(SCALE_PRIOR[-len(logs) :])[:, None]
+    log_weights = np.array(logs) + np.log(SCALE_PRIOR[: len(logs)])[:, None]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     mean = np.einsum("lh,lhp->p", weights, np.array(means))
@@ -437,4 +462,4 @@ def scaled_posterior(
         GaussianPosterior(centres[wide_level], turned * np.sqrt(spread[wide_level]))
         for centres, turned, spread in zip(means, turns, spreads, strict=True)
     )
-    return ScaledPosterior(average, weights.sum(axis=1), wide)
+    return ScaledPosterior(average, weights.sum(axis=1), wide, np.array(seen))

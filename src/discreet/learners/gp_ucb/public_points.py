@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Coded, Range, Shape
 from discreet.kernels import FeatureMap
-from discreet.kernels.grid import DomainGrid, domain_grid
+from discreet.kernels.grid import DomainGrid, GridGroup, domain_grid
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
@@ -66,14 +66,17 @@ from discreet.learners.offers import OFFERS, Belief, rougher
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import Budget, NoiseSource
-from discreet.privacy.calibration import AdditiveNoise, in_unit_ball
+from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.noise import NO_NOISE
+from discreet.privacy.rewards import reward_noise
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
 # Prior variances of f, in units of that of a uniform number over the range of rewards.
 PRIOR_LEVELS = np.array([1.0 / 16.0, 1.0 / 4.0, 1.0, WIDE_LEVEL, 4.0])
 # Directions below this share of the largest one are rounding.
 _JITTER = 1e-9
+# So many points, those that most people are sent to, are moved to the best one of their cell.
+_PEAKS = 16
 # Directions with less than this share of a policy's largest variance are not whitened further.
 _LEAST_SPREAD = 1e-6
 
@@ -289,17 +292,14 @@ class PublicPoints(Mode):
         space: PublicSet | PublicBox,
         calibration: KernelCalibration,
         budget: Budget,
+        kernel: str | None = None,
     ) -> None:
         super().__init__(features, space, calibration)
         if budget.protects_reports:
             # A reward alone: on the scale [0, 1] two of them lie at most 1 apart.
-            self.local = (
-                AdditiveNoise.laplace_for(budget.epsilon, 1.0, 1)
-                if budget.delta == 0.0
-                else AdditiveNoise.gaussian_for(budget.noise_multiplier, 1.0, 1)
-            )
+            self.local = reward_noise(budget, 1.0)
         self.noiseless = not budget.protects_releases
-        self.grid: DomainGrid = domain_grid(features, self.norm, space)
+        self.grid: DomainGrid = domain_grid(features, self.norm, space, kernel)
         self.coefficients = self.grid.size
         self.sizes = self.grid.size, *(len(group.grid) for group in self.grid.groups)
         self.size = self.grid.size + 1
@@ -327,7 +327,7 @@ class PublicPoints(Mode):
                 f"reports had tickets of shape {reports.tickets.shape} and rows of {columns} "
                 f"numbers for {len(reports)} people; send one of each for each person."
             )
-        psi = self.grid.psi(policy.places(reports.tickets))
+        psi = self.psi(policy, reports.tickets)
         # Without noise to come, the regressors themselves lose nothing.
         shown = rounded(psi) if self.noiseless else sent(psi, policy.measured)
         weight = shown * np.sqrt(UNIT)
@@ -337,8 +337,22 @@ class PublicPoints(Mode):
             values: NDArray[Any] = np.append(np.sqrt(UNIT) * (shown.T @ rewards), squares)
         else:
             rewards = rounded(reports.rewards - CENTRE)
+            if reports.silent is not None:
+                rewards[reports.silent] = 0
             values = exact_product(np.column_stack([shown, rewards]), rewards[:, None])[:, 0]
         return values, np.stack([weight.T @ psi, weight.T @ weight, psi.T @ psi]).ravel()
+
+    def psi(self, policy: PublicPolicy, tickets: TicketArray) -> FloatArray:
+        """(n, p) the regressors of the points that tickets draw."""
+        places = policy.places(tickets)
+        psi = self.grid.psi(places)
+        for g, (group, offered) in enumerate(zip(self.grid.groups, policy.groups, strict=True)):
+            moved = np.flatnonzero((offered.grid != group.grid).any(axis=1))
+            if len(moved):
+                regressors = group.psi.copy()
+                regressors[moved] = group.regressors(offered.grid[moved])
+                psi[:, self.grid.places[g]] = regressors[places[:, g]]
+        return psi
 
     def row(self, counted: NDArray[Any]) -> FloatArray:
         if self.local is not None:
@@ -355,8 +369,12 @@ class PublicPoints(Mode):
         doubt = noise / self._square_weight**2 + 2.0 * extra**2 * totals.people
         squares = float(totals.values[-1]) / self._square_weight - extra * totals.people
         sums = NoisySums(totals.people, 0.0, noise, squares, doubt, totals.came)
-        design, root = totals.design.reshape(3, size, size), prior_roots(self.grid)[0]
-        return before.after(design, totals.values[:-1], sums, root, extra)
+        design = totals.design.reshape(3, size, size)
+        return before.after(design, totals.values[:-1], sums, self.widest, extra)
+
+    @property
+    def widest(self) -> FloatArray:
+        return prior_roots(self.grid)[0]
 
     def policy(
         self, header: dict[str, Any], totals: ReleasedSums | Evidence | None, ahead: Ahead
@@ -378,8 +396,10 @@ class PublicPoints(Mode):
         return PublicPolicy(
             **self.header(header, turn @ average.mean, turn @ average.root),
             groups=tuple(
-                OfferedGroup(group.columns, group.grid, offered)
-                for group, offered in zip(self.grid.groups, offers, strict=True)
+                OfferedGroup(group.columns, _peaked(group, offered, average.mean[place]), offered)
+                for group, offered, place in zip(
+                    self.grid.groups, offers, self.grid.places, strict=True
+                )
             ),
             measured=self._measured(offers, believed, ahead),
         )
@@ -400,6 +420,7 @@ class PublicPoints(Mode):
                 _part(average, place),
                 tuple(_part(wide, place) for wide in believed.wide),
                 believed.weights,
+                believed.seen,
                 np.array(group.alike),
                 room,
                 ahead.people,
@@ -417,13 +438,24 @@ class PublicPoints(Mode):
             return np.zeros((self.grid.size, 0))
         if not ahead.separate:
             return steady_questions(self.grid, offers)
-        weights = rougher(believed.weights)
+        weights = rougher(believed.weights, believed.seen)
         roots = [
             np.sqrt(weight) * wide.root for weight, wide in zip(weights, believed.wide, strict=True)
         ]
         wide = sum(root @ root.T for root in roots)
         moments = self.grid.moments(offers)
         return questions(moments, np.asarray(wide), ahead.people, ahead.noise)
+
+
+def _peaked(group: GridGroup, offers: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """(N_g, d_g) the points that are given: those of the grid, and where most people are sent the
+    best point of its cell, as far as that is known."""
+    if not group.reach.any() or not coefficients.any():
+        return group.grid
+    grid = group.grid.copy()
+    frequent = np.argsort(-offers, kind="stable")[:_PEAKS]
+    grid[frequent] = group.summits(frequent, coefficients)
+    return grid
 
 
 def _part(posterior: GaussianPosterior, place: slice) -> GaussianPosterior:

@@ -9,17 +9,25 @@ the axis with the largest extent in length scales, times a random factor.
 | axis  | (C, N) | the axis along which a node is cut, -1 for cells                   |
 | cut   | (C, N) | contexts below it go to the first child                            |
 | child | (C, N) | the first child; the second follows it. For cells their number     |
+
+*Ranks.* All this, and the features of functions, live in ranks: where people fill little of a
+column, it is measured by the share of people below. The first people are asked in which of B equal
+parts of a column they are. With so many reports of part j among n, m_j = (n_j / n - 2 b) / (p - b)
+of them are there, and a column where half of its length holds (almost) all of them is measured
+anew, so that parts hold the same, and asked about again.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 
 from discreet.codec import Coded, Range, Shape
+from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Standard deviation of the logarithm of the random factor.
@@ -127,6 +135,19 @@ class Cells(Coded):
         child[leaf] = (np.cumsum(leaf, axis=1) - 1)[leaf]
         return cls(count, axis, cut, child)
 
+    @classmethod
+    def along(cls, columns: IntArray, count: int) -> Cells:
+        """For each of some columns the partition into `count` equal parts, a power of two."""
+        inner, nodes = count - 1, 2 * count - 1
+        number = np.arange(1, nodes + 1)
+        depth = np.floor(np.log2(number))
+        middle = (number - 2.0**depth + 0.5) / 2.0**depth
+        leaf = np.arange(nodes) >= inner
+        axis = np.where(leaf, -1, columns[:, None])
+        cut = np.where(leaf, 0.0, middle)
+        child = np.where(leaf, np.arange(nodes) - inner, 2 * number - 1)
+        return cls(count, axis, np.tile(cut, (len(columns), 1)), np.tile(child, (len(columns), 1)))
+
     def locate(self, unit: FloatArray, partition: IntArray) -> IntArray:
         """(n,) the cell of each context (n, d) in its partition; every context takes as long."""
         node = np.zeros(len(unit), dtype=np.int64)
@@ -145,6 +166,125 @@ class Cells(Coded):
             node = _descend(self.axis, self.cut, self.child, unit, node)
         cells: IntArray = np.take_along_axis(self.child, node, axis=1)
         return cells
+
+
+# Knots of ranks; a power of two and one, so that ranks of columns that are filled are exact.
+_KNOTS = 65
+# The largest number of parts; they are a power of two.
+MOST_PARTS = 8
+# People fill little of a column where half of its length holds this share of them, or more. That is
+# decided when it is known up to such a deviation; who seems to be between is asked about until the
+# deviation is two thirds of it, and gets the benefit of it.
+_ALMOST_ALL, _DEVIATION, _LONGEST = 0.97, 0.08, 2.0 / 3.0
+# Half of the length of a column holds at most this share after the estimates are cut.
+_LEAST_HALF = 0.1
+_MOST_STAGES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks(Coded):
+    """How contexts are measured along each column (see the module).
+
+    Attributes:
+        knots: (d, N) the contexts in [0, 1] of the ranks 0, 1 / (N - 1), .., 1; increasing.
+        stage: how often columns were measured anew.
+        asked: the columns that people are asked about; none when all are known.
+    """
+
+    knots: Annotated[FloatArray, Shape("d", "N"), Range(0.0, 1.0)]
+    stage: Annotated[int, Range(0, _MOST_STAGES)]
+    asked: Annotated[IntArray, Shape("columns"), Range(0)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ends = self.knots.shape[1] > 1 and bool(
+            (self.knots[:, 0] == 0.0).all() and (self.knots[:, -1] == 1.0).all()
+        )
+        if not (ends and (np.diff(self.knots, axis=1) > 0.0).all()):
+            raise InvalidInput(
+                "knots of ranks must increase from 0 to 1 along each column; send them as made."
+            )
+        if not (self.asked < len(self.knots)).all():
+            raise InvalidInput(
+                f"ranks asked about the columns {self.asked.tolist()!r:.80} of {len(self.knots)}; "
+                "send them as made."
+            )
+
+    @classmethod
+    def plain(cls, dimension: int, asked: Sequence[int] = ()) -> Ranks:
+        """Contexts as they are."""
+        knots = np.tile(np.linspace(0.0, 1.0, _KNOTS), (dimension, 1))
+        return cls(knots, 0, np.array(asked, dtype=np.int64))
+
+    def __call__(self, unit: FloatArray) -> FloatArray:
+        """(n, d) the ranks of contexts in [0, 1]^d."""
+        ranks = np.empty_like(unit)
+        last = self.knots.shape[1] - 1
+        for axis, knots in enumerate(self.knots):
+            place = np.minimum(np.searchsorted(knots, unit[:, axis], side="right") - 1, last - 1)
+            beyond = (unit[:, axis] - knots[place]) / (knots[place + 1] - knots[place])
+            ranks[:, axis] = (place + beyond) / last
+        return ranks
+
+    def settled(self) -> Ranks:
+        """The same, without further questions."""
+        return replace(self, asked=np.zeros(0, dtype=np.int64))
+
+    def judged(self, along: FloatArray, mechanism: SignedSubsetSelection) -> Ranks:
+        """After so many reports of each part of each column (d, MOST_PARTS)."""
+        narrow, still = [], []
+        for column in self.asked.tolist():
+            masses, deviation = part_masses(along[column], mechanism)
+            half = _largest_half(masses)
+            last = deviation <= _LONGEST * _DEVIATION
+            if deviation <= _DEVIATION and half >= _ALMOST_ALL - last * deviation:
+                narrow.append(column)
+            elif not last and half + 2.0 * deviation >= _ALMOST_ALL:
+                still.append(column)
+        asked = np.array(sorted(narrow + still), dtype=np.int64)
+        if still or not narrow or self.stage == _MOST_STAGES:
+            return replace(self, asked=asked) if still else self.settled()
+        knots = self.knots.copy()
+        for column in narrow:
+            masses, _ = part_masses(along[column], mechanism)
+            knots[column] = _measured_anew(knots[column], masses)
+        return Ranks(knots, self.stage + 1, asked)
+
+
+def people_asked(mechanism: SignedSubsetSelection) -> float:
+    """How many people it takes to see that others fill a column evenly."""
+    alone = part_masses(np.eye(mechanism.bins)[0], mechanism)[1]
+    return (2.0 * alone / (_ALMOST_ALL - 0.5)) ** 2
+
+
+def part_masses(reports: FloatArray, mechanism: SignedSubsetSelection) -> tuple[FloatArray, float]:
+    """(B,) unbiased shares of people in each part, from how often each was reported, and the
+    largest standard deviation of the share of half of the parts; infinite without reports."""
+    people = float(reports.sum())
+    if people == 0.0:
+        return np.full(mechanism.bins, 1.0 / mechanism.bins), math.inf
+    wrong = 2.0 * mechanism.other_probability
+    gain = mechanism.true_probability + mechanism.false_probability - wrong
+    masses = (reports[: mechanism.bins] / people - wrong) / gain
+    return masses, 0.5 / (gain * math.sqrt(people))
+
+
+def _largest_half(masses: FloatArray) -> float:
+    """The largest share that half of the parts, side by side, hold."""
+    width = len(masses) // 2
+    return float(np.convolve(masses, np.ones(width), mode="valid").max())
+
+
+def _measured_anew(knots: FloatArray, masses: FloatArray) -> FloatArray:
+    """Knots under which parts hold the same, where they held these shares."""
+    least = _LEAST_HALF / (len(masses) // 2)
+    held = np.maximum(masses, least)
+    below = np.concatenate([[0.0], np.cumsum(held / held.sum())])
+    below[-1] = 1.0
+    even = np.linspace(0.0, 1.0, len(knots))
+    places = np.interp(even, below, np.linspace(0.0, 1.0, len(below)))
+    changed: FloatArray = np.interp(places, even, knots)
+    return changed
 
 
 def _depth(count: int) -> int:

@@ -50,7 +50,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -60,16 +60,17 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # With more columns there are too many pairs of them.
 MOST_COLUMNS = 32
 CONSTANT_VARIANCE, VARYING_VARIANCE = 0.2, 0.3
-# Length scales of a column with few arms; one with the longest does not matter.
+# Length scales of a column; one with the longest does not matter.
 LENGTH_SCALES = (0.2, 0.4, 0.8, 3.2)
 FLAT = LENGTH_SCALES[-1]
 # How many columns are thought to matter, and the largest probability of each that it does.
 _COLUMNS_THAT_MATTER, _MOST_SURE = 2.0, 0.9
-# Many arms, each best somewhere, leave little room to each: with more than so many, functions may
-# vary faster.
-_FEW_ARMS, _FAST = 10, 0.1
-# Cosines per axis, and with many arms.
-_PER_AXIS, _PER_FAST_AXIS = 12, 18
+# Functions of one or two columns may vary faster: there features reach so far. So may those of many
+# arms, each best somewhere, which leave little room to each.
+_FASTER = {1: (0.025, 0.05, 0.1), 2: (0.1,)}
+_FEW_ARMS, _FASTER_OF_MANY_ARMS = 10, (0.1,)
+# Cosines per axis, by the shortest length scale.
+_PER_AXIS = {0.2: 12, 0.1: 18, 0.025: 48}
 # Features with a smaller share of the prior variance are left out.
 LEFT_OUT = 1e-4
 # At most this many features per arm, with more columns more, and numbers in all of theta.
@@ -135,6 +136,10 @@ class CosineFeatures:
         placed: FloatArray = (np.round(column * (count - 1)) + 0.5) / count
         return placed
 
+    def placed(self, unit: FloatArray) -> FloatArray:
+        """(n, d) contexts as cells and bins look them up."""
+        return np.stack([self.place(x, axis) for axis, x in enumerate(unit.T)], axis=1)
+
     def variances(self, length_scales: Sequence[float], scale: float) -> FloatArray:
         """(M,) prior variances for length scales l (d,) and a scale."""
         return scale * _spectrum(self, tuple(length_scales))
@@ -143,6 +148,12 @@ class CosineFeatures:
 def column_matters(dimension: int) -> float:
     """The prior probability of each of d columns that it matters."""
     return min(_MOST_SURE, _COLUMNS_THAT_MATTER / dimension)
+
+
+def commonness(length_scale: float) -> float:
+    """The prior probability of a length scale, relative to a usual one: shorter ones are rarer in
+    proportion."""
+    return min(length_scale / LENGTH_SCALES[0], 1.0)
 
 
 def round_coefficients(values: FloatArray) -> FloatArray:
@@ -180,7 +191,7 @@ def _axis_spectrum(
     length_scale: float, levels: int | None, length_scales: tuple[float, ...]
 ) -> FloatArray:
     """The normalised Matern-3/2 spectrum of one axis, that may have these length scales."""
-    most = _PER_AXIS if length_scales == LENGTH_SCALES else _PER_FAST_AXIS
+    most = _PER_AXIS[length_scales[0]]
     count = most if levels is None else min(levels, most)
     weights = (3.0 / length_scale**2 + (np.pi * np.arange(count)) ** 2) ** -2.0
     normal: FloatArray = weights / weights.sum()
@@ -193,7 +204,9 @@ def _mean_axis_spectrum(
     """The mean spectrum of one of d axes: it may not matter."""
     matters = column_matters(dimension)
     spectra = [_axis_spectrum(value, levels, length_scales) for value in length_scales]
-    mean: FloatArray = matters * np.mean(spectra[:-1], axis=0) + (1.0 - matters) * spectra[-1]
+    chances = [commonness(value) for value in length_scales[:-1]]
+    varying = np.average(spectra[:-1], axis=0, weights=chances)
+    mean: FloatArray = matters * varying + (1.0 - matters) * spectra[-1]
     return mean
 
 
@@ -203,7 +216,8 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
     with a frequency less, so it is looked at when that one is kept."""
     more = _FEATURES_PER_COLUMN * max(len(levels) - _USUAL_COLUMNS, 0)
     most = min(_MOST_FEATURES + more, max(_MOST_COEFFICIENTS // arms, _FEWEST))
-    scales = (_FAST, *LENGTH_SCALES) if arms > _FEW_ARMS else LENGTH_SCALES
+    faster = _FASTER.get(len(levels), _FASTER_OF_MANY_ARMS if arms > _FEW_ARMS else ())
+    scales = (*faster, *LENGTH_SCALES)
     spectra = [_mean_axis_spectrum(levels_of, len(levels), scales) for levels_of in levels]
     relative = [[float(weight / weights[0]) for weight in weights] for weights in spectra]
     finest = [_axis_spectrum(scales[0], levels_of, scales) for levels_of in levels]
@@ -231,7 +245,7 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
 
 
 # Points in one, two, three, ... dimensions, and the binary logarithm of their number in more.
-_POINTS = (128, 576, 1000, 1400, 1800, 2200)
+_POINTS = (512, 576, 1000, 1400, 1800, 2200)
 _POWER_OF_POINTS = 12
 
 
@@ -286,6 +300,8 @@ _STEP_POWER, _STEP_START = 0.75, 4.0
 @dataclass(frozen=True)
 class DensityBins:
     """The bins of a domain with these levels."""
+
+    MOST_COLUMNS: ClassVar[int] = len(_BINS) - 1
 
     levels: tuple[int | None, ...]
 
@@ -342,6 +358,13 @@ class Density(Coded):
             located_now = new * (len(new) / max(float(new.sum()), 1e-300))
             new = np.maximum(self.shares + stretch * (located_now - self.shares), 0.0)
         return Density(moved(self.shares, new, version), located, placed)
+
+
+def counted(located: FloatArray) -> FloatArray:
+    """The density where it is known in which bin each person is, with root(Z) more everywhere."""
+    bins = len(located)
+    shares: FloatArray = (located + bins**-0.5) * (bins / (float(located.sum()) + bins**0.5))
+    return shares
 
 
 def moved(density: FloatArray, located: FloatArray, version: int) -> FloatArray:

@@ -14,31 +14,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.action_space import ArmPoints
+from discreet.codec import Range
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.forgetting import half_life, longest, sharpness
-from discreet.learners.local_kernel.cells import Cells
+from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
 from discreet.learners.local_kernel.features import (
     MOST_COLUMNS,
     CosineFeatures,
     Density,
     DensityBins,
+    counted,
     grid_of,
 )
-from discreet.learners.local_kernel.measurement import Measurements
+from discreet.learners.local_kernel.measurement import Measurements, open_statistics
 from discreet.learners.local_kernel.policy import (
     KernelOffer,
     KernelPolicy,
     KernelSourcePolicy,
     KernelStatistics,
+    OpenKernelPolicy,
 )
 from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
 from discreet.learners.local_kernel.prior import Likely, Smooth, likely
@@ -48,31 +52,38 @@ from discreet.learners.local_kernel.questions import (
     Hearing,
     Questions,
     Stakes,
+    many_more,
     most_cells,
     next_cells,
 )
+from discreet.learners.messages import Observations, Reports
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
-from discreet.privacy.frequency import k_ary_response
+from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 _LEAST_DOUBT = 0.01
+_PRIOR_REPORTS, _LEAST_NOISE = 10.0, 1e-3
+# People are asked where they are if it takes at most this share of those expected.
+_MOST_ASKED = 0.03
 # Evidence is compared anew for every so many policies of the target.
 _REVIEW_EVERY = 4
+# The least number of reports for each arm between two policies, and in all for those of a source.
+_LEAST_OF_ARM, _LEAST_OF_SOURCE = 3, 50
 # Arms are told apart about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
 # Under so many hyperparameters functions are believed, and are predicted.
 _MIXED, _MIXED_TO_PREDICT = 4, 8
-# Hyperparameters are learnt after so many policies, and then every so many.
-_LEARNING_FIRST, _LEARNING_EVERY = (2, 4, 6, 9, 12, 16, 20), 25
+# Hyperparameters are learnt from so many people on: before, all of the prior is better.
+_LEARNING_FROM = 50
 # A density is moved at most this many times as far as reports say.
 _MOST_STRETCH = 3.0
 
 
 class LocalKernel(
-    TrustingLearner[KernelPolicy, SignedReports, KernelStatistics, KernelSourcePolicy]
+    TrustingLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics, KernelSourcePolicy]
 ):
     """Learns which arm is best where from one private value of each person.
 
@@ -89,17 +100,23 @@ class LocalKernel(
 
     name: ClassVar[str] = "local_kernel"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
-    reports_type = SignedReports
+    reports_type: type[Reports]
     statistics_type = KernelStatistics
     source_policy_type = KernelSourcePolicy
     source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
         *TrustingLearner.saved,
         "_likely",
+        "_noise",
+        "_ranks",
         "_densities",
         "_reviewed",
     )
     _likely: Likely
+    # The variance of a report of the target given the functions; less than 1 only of open ones.
+    _noise: Annotated[float, Range(high=1.0, above=0.0)]
+    # How contexts are measured.
+    _ranks: Ranks
     # Where the people of each stream are; of a source that reported with their arms, in Z K bins.
     _densities: dict[str, Density]
     # What was believed of sources when evidence was last compared.
@@ -112,8 +129,8 @@ class LocalKernel(
         budget: Local | NonPrivate,
         *,
         density: str = "learned",
-        batch: int = 50,
-        growth: float = 0.01,
+        batch: int = 10,
+        growth: float = 0.02,
         drift: float | None = None,
         **common: Unpack[Common],
     ) -> None:
@@ -123,6 +140,7 @@ class LocalKernel(
                 f"{MOST_COLUMNS}. Choose the columns that matter, or use partition."
             )
         super().__init__(domain, arms, budget, **common)
+        self.reports_type = Observations if isinstance(budget, NonPrivate) else SignedReports
         if density not in ("learned", "uniform"):
             raise InvalidInput(f"density was {density!r}; it must be 'learned' or 'uniform'.")
         self.density = density
@@ -131,15 +149,18 @@ class LocalKernel(
         self.drift = half_life(drift)
         self.features = CosineFeatures.of(domain.levels, self.arms)
         self._likely = Likely(Smooth.first(domain.dimension))
+        self._noise = 1.0
+        self._ranks = Ranks.plain(domain.dimension, self._to_ask_about())
         self._densities = {}
         self._reviewed = Belief({}, (), 0.0)
 
     @property
     def batch_size(self) -> int:
-        return longest(self.drift, max(self.batch, int(self._published_at * self.growth)))
+        least = max(self.batch, _LEAST_OF_ARM * self.arms)
+        return longest(self.drift, max(least, int(self._published_at * self.growth)))
 
     def source_batch(self, name: str) -> int:
-        return max(self.batch, int(self.source_total * 2.0 * self.growth))
+        return max(self.batch, _LEAST_OF_SOURCE, int(self.source_total * 2.0 * self.growth))
 
     # Sums.
 
@@ -149,20 +170,26 @@ class LocalKernel(
         return self.arms * len(self.features), len(DensityBins(self.domain.levels))
 
     def _empty(self) -> KernelStatistics:
-        return KernelStatistics.zeros(*self._size)
+        return KernelStatistics.zeros(*self._size, self.domain.dimension, self._ranks.stage)
 
     def _empty_source(self) -> KernelStatistics:
         coefficients, bins = self._size
-        return KernelStatistics.zeros(coefficients, bins * self.arms)
+        dimension, stage = self.domain.dimension, self._ranks.stage
+        return KernelStatistics.zeros(coefficients, bins * self.arms, dimension, stage)
 
-    def _statistics(self, policy: KernelOffer, reports: SignedReports) -> KernelStatistics:
-        policy.check(reports)
-        return Measurements(policy).statistics(reports)
+    def _statistics(
+        self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports
+    ) -> KernelStatistics:
+        if isinstance(policy, OpenKernelPolicy):
+            assert isinstance(reports, Observations)
+            return open_statistics(policy, reports)
+        return _measured(policy, reports)
 
-    _source_statistics = _statistics
+    def _source_statistics(self, policy: KernelOffer, reports: Reports) -> KernelStatistics:
+        return _measured(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
-        statistics.check(*self._size, self.domain.dimension)
+        statistics.check(*self._size, self.domain.dimension, self._ranks.stage)
 
     # What is known.
 
@@ -191,7 +218,8 @@ class LocalKernel(
     @property
     def _own(self) -> Information:
         """What the target says."""
-        return self._sums.information.scaled(sharpness(self.drift, self.people))
+        weight = sharpness(self.drift, self.people) / self._noise
+        return self._sums.information.scaled(weight)
 
     @property
     def _joint(self) -> Information:
@@ -208,6 +236,21 @@ class LocalKernel(
             return KernelPosterior.of(self.features, prior, information).evidence
 
         self._likely = likely(self._likely.best, evidence, self.features.length_scales)
+        if isinstance(self.budget, NonPrivate) and self.people:
+            self._noise = self._likely_noise()
+
+    def _likely_noise(self) -> float:
+        """The mean square of open reports around the likeliest functions, with as many degrees of
+        freedom less as these take (MacKay 1992), and ten reports of variance 1 besides."""
+        sums, posterior = self._sums, self._posterior(self._likely.best)
+        at = posterior.prior.places(self.arms, len(self.features))
+        mean = posterior.mean.ravel()
+        apart = sums.squares + mean @ (
+            sums.precision[np.ix_(at, at)] @ mean - 2.0 * sums.weighted[at]
+        )
+        free = sums.reports - posterior.degrees_of_freedom
+        noise = (_PRIOR_REPORTS + max(float(apart), 0.0)) / (_PRIOR_REPORTS + max(free, 0.0))
+        return min(max(noise, _LEAST_NOISE), 1.0)
 
     def _belief(self) -> Belief:
         sources = {name: source.sums.information for name, source in self._heard.items()}
@@ -234,6 +277,8 @@ class LocalKernel(
     ) -> FloatArray:
         """Moved towards where people were located since the last policy (features.py)."""
         sums = stream.sums
+        if isinstance(stream.budget, NonPrivate):
+            return counted(sums.located)
         density = self._densities.get(stream.name) or Density.uniform(len(sums.located))
         density = density.with_sums(sums.located, sums.placed, len(stream.policies), stretch)
         if stream.people:
@@ -247,7 +292,7 @@ class LocalKernel(
         """
         rng = np.random.default_rng(self.public_seed)
         posterior = self._mixed(_MIXED_TO_PREDICT, rng)
-        phi = self.features(self.domain.to_unit(contexts), posterior.used)
+        phi = self.features(self._ranks(self.domain.to_unit(contexts)), posterior.used)
         width = self.reward_bounds.upper - self.reward_bounds.lower
         mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
         return mean, 0.5 * width * posterior.deviations(phi)
@@ -259,38 +304,89 @@ class LocalKernel(
 
     # What is published.
 
-    def _publish(self) -> KernelPolicy:
+    @property
+    def _along(self) -> SignedSubsetSelection:
+        """How people report a part of a column."""
+        return k_ary_response(MOST_PARTS, self.budget.visit_epsilon)
+
+    def _to_ask_about(self) -> list[int]:
+        """The columns of which people are asked where they are: none where they say so anyway, or
+        where it would take too many of them."""
+        levels = self.domain.levels
+        columns = [axis for axis, count in enumerate(levels) if count is None]
+        if isinstance(self.budget, NonPrivate) or self.density == "uniform":
+            return []
+        if most_cells(self.budget.visit_epsilon) < MOST_PARTS:
+            return []  # there the first signs are worth more (docs/design/0017)
+        people = people_asked(self._along) * len(columns)
+        expected = 1000 if self.horizon is None else self.horizon
+        few = len(levels) <= DensityBins.MOST_COLUMNS and people <= _MOST_ASKED * expected
+        return columns if few else []
+
+    def _rank(self) -> None:
+        """Judge what people said of where they are."""
+        ranks = self._ranks.judged(self._sums.along, self._along)
+        if self._sources:
+            ranks = ranks.settled()  # their reports measure the same functions
+        before, self._ranks = self._ranks, ranks
+        if ranks.stage > before.stage:
+            sums = self._target.sums
+            self._target.sums = replace(self._empty(), reports=sums.reports, noise=sums.noise)
+            self._likely = Likely(Smooth.first(self.domain.dimension))
+
+    def _publish(self) -> KernelPolicy | OpenKernelPolicy:
         version = len(self._policies)
+        if self._ranks.asked.size:
+            self._rank()
         density = np.ones(self._size[1])
-        if self.density == "learned":
+        if self.density == "learned" and not self._ranks.asked.size:
             density = self._density_of(self._target)
         lost = self._review(version)
-        if _learning_due(version) or lost:
+        due = self.people >= _LEARNING_FROM and many_more(self._published_at, self.people)
+        if due or lost:
             self._learn()
         rng = np.random.default_rng([self.public_seed, version, 2])
         posterior = self._mixed(_MIXED, rng, self._reviewed.doubt)
         grid = grid_of(self.public_seed, version, self.features)
         mass, phi = grid.weights(density), grid.phi[:, posterior.used]
         stakes = Stakes.of(posterior, phi, mass, rng)
+        if isinstance(self.budget, NonPrivate):
+            values = stakes.open_functions(self._noise, self._left, rng)
+            return OpenKernelPolicy(
+                **self.policy_header(),
+                used=posterior.used,
+                ranks=self._ranks,
+                values=values.astype(np.float32),
+            )
+
+        before = [
+            policy
+            for policy in self._policies
+            if isinstance(policy, KernelOffer) and not policy.ranks.asked.size
+        ]
 
         def ask(cells: Cells) -> Questions:
-            mechanism = k_ary_response(cells.count, self.budget.epsilon)
+            mechanism = k_ary_response(cells.count, self.budget.visit_epsilon)
             hearing = Hearing.of(cells, mechanism, grid.points, mass)
             return stakes.questions(hearing, self._left, rng)
 
         scales = np.array(self._likely.best.length_scales)
         cut = _cutting(grid.points, stakes.weights, scales, self.domain.levels, rng)
-        counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.epsilon)]
-        cells = next_cells(self._policies, counts, cut, ask)
+        counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.visit_epsilon)]
+        if self._ranks.asked.size:
+            cells = Cells.along(self._ranks.asked, self._along.bins)
+        else:
+            cells = next_cells(before, (self._published_at, self.people), counts, cut, ask)
         questions = ask(cells)
         return KernelPolicy(
             **self.policy_header(),
             used=posterior.used,
+            ranks=self._ranks,
             values=questions.values.astype(np.float32),
             directions=questions.directions.astype(np.float32),
             cells=cells,
             density=density,
-            epsilon=self.budget.epsilon,
+            epsilon=self.budget.visit_epsilon,
         )
 
     def _publish_source(
@@ -302,10 +398,9 @@ class LocalKernel(
             # It is stretched, by no more than the root of that: noise is stretched with it.
             stretch = min(_MOST_STRETCH, source.policies[-1].mechanism.contrast ** -0.5)
         density = self._density_of(source, stretch)
-        if self.people == 0 and self.source_total:  # later the target's policies see to it
-            published = sum(len(other.policies) for other in self._sources.values())
-            if _learning_due(published):
-                self._learn()
+        # Later the target's policies see to it.
+        if self.people == 0 and many_more(source.published_at, source.people):
+            self._learn()
         place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
         posterior = self._mixed(_MIXED, rng)
@@ -325,14 +420,23 @@ class LocalKernel(
         scales = np.array([*self._likely.best.length_scales, _ARM_LENGTH_SCALE])
         cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
         counts = source_cell_counts(self.arms, source.budget.epsilon)
-        cells = next_cells(source.policies, counts, cut, ask)
+        people = source.published_at, source.people
+        cells = next_cells(source.policies, people, counts, cut, ask)
         return KernelSourcePolicy(
             **self.source_header(source),
             used=posterior.used,
+            ranks=self._ranks.settled(),
             directions=ask(cells).directions.astype(np.float32),
             cells=cells,
             density=density,
         )
+
+
+def _measured(policy: KernelOffer, reports: Reports) -> KernelStatistics:
+    """The sums of reports about questions; `InvalidInput` if the policy cannot have made them."""
+    assert isinstance(reports, SignedReports)
+    policy.check(reports)
+    return Measurements(policy).statistics(reports)
 
 
 def _cutting(
@@ -344,11 +448,6 @@ def _cutting(
 ) -> Callable[[int], Cells]:
     """Cuts points with these weights into so many cells."""
     return lambda count: Cells.split(points, weights, count, PARTITIONS, length_scales, levels, rng)
-
-
-def _learning_due(policies: int) -> bool:
-    """Whether hyperparameters are learnt again after so many policies."""
-    return policies in _LEARNING_FIRST or (policies > 0 and policies % _LEARNING_EVERY == 0)
 
 
 def source_cell_counts(arms: int, epsilon: float) -> list[int]:

@@ -9,16 +9,23 @@ with kappa the density of contexts, mu_j the mass of the cell and P_j = 2 b + (p
 probability that j is reported, because wrong values are reported with either sign equally often.
 People with the same functions, partition and cell share a.
 
+Where people report openly t = 2 r - 1 and a = phi(x) on arm A(x).
+
 For people of a source, whose arm is as private as the context, the integral goes over contexts and
 arms, kappa is their joint density, and g looks at both (`Grid.with_arms`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.sparse import csr_array
 
-from discreet.learners.local_kernel.policy import KernelOffer, KernelStatistics
+from discreet.learners.local_kernel.cells import MOST_PARTS
+from discreet.learners.local_kernel.features import DensityBins
+from discreet.learners.local_kernel.policy import KernelOffer, KernelStatistics, OpenKernelPolicy
+from discreet.learners.messages import Observations
 from discreet.learners.signs import SignedReports
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray
@@ -83,8 +90,7 @@ class Measurements:
         place = which * arms + self._arms[row, function[which]]
         shape = (len(function) * arms, len(phi))
         integral = csr_array((value, (place, self._grid.point[row])), shape=shape) @ phi
-        vectors: FloatArray = np.round(integral / _GRID) * _GRID
-        return vectors.reshape(len(function), arms * phi.shape[1])
+        return _rounded(integral).reshape(len(function), arms * phi.shape[1])
 
     def statistics(self, reports: SignedReports) -> KernelStatistics:
         """What checked reports of the policy add up to."""
@@ -100,11 +106,18 @@ class Measurements:
         totals = np.bincount(place, sign)
         rest = kinds // count
         vectors = self.vectors(rest // partitions, rest % partitions, kinds % count)
+        policy = self._policy
+        along = np.zeros((policy.domain.dimension, MOST_PARTS))
+        if policy.ranks.asked.size:
+            np.add.at(along, (policy.cells.axis[partition, 0], cell), 1.0)
         return KernelStatistics(
             precision=(vectors * people[:, None]).T @ vectors,
             weighted=totals @ vectors,
             located=self._located(partition, cell),
             placed=len(reports) if count > 1 else 0,
+            squares=float(len(reports)),
+            along=along,
+            stage=policy.ranks.stage,
             reports=len(reports),
         )
 
@@ -125,3 +138,29 @@ class Measurements:
         # Bins without a point this time stay what they were.
         located: FloatArray = density * np.where(points > 0, mean, len(cell)) / bins
         return located
+
+
+def open_statistics(policy: OpenKernelPolicy, observations: Observations) -> KernelStatistics:
+    """What reports as they are add up to: t = 2 r - 1 measures phi(x) on the arm given."""
+    ranks = policy.ranks(observations.contexts)
+    phi = _rounded(policy.features(ranks))
+    values = _rounded(2.0 * observations.rewards - 1.0)
+    size = phi.shape[1]
+    bins_of = DensityBins(policy.domain.levels)
+    sums = KernelStatistics.zeros(policy.arms * size, len(bins_of), policy.domain.dimension)
+    for arm in range(policy.arms):
+        given = observations.arms == arm
+        block = slice(arm * size, (arm + 1) * size)
+        sums.precision[block, block] = phi[given].T @ phi[given]
+        sums.weighted[block] = values[given] @ phi[given]
+    bins = bins_of.of(policy.features.placed(ranks))
+    located = np.bincount(bins, minlength=len(sums.located)).astype(np.float64)
+    people = len(observations)
+    squares = float(values @ values)
+    return replace(sums, located=located, placed=people, squares=squares, reports=people)
+
+
+def _rounded(numbers: FloatArray) -> FloatArray:
+    """On the grid on which sums are exact."""
+    on_grid: FloatArray = np.round(numbers / _GRID) * _GRID
+    return on_grid

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.codec import Range, Shape
-from discreet.learners.local_kernel.cells import Cells
+from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks
 from discreet.learners.local_kernel.features import (
     LARGEST_COEFFICIENT,
     CosineFeatures,
@@ -53,10 +53,11 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.messages import LocalArmPolicy, Statistics
+from discreet.learners.messages import ArmPolicy, LocalArmPolicy, Statistics
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.sources import Information, SourcePolicy
+from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response, round_to_signs
 from discreet.validation import FloatArray, IntArray, InvalidInput, SignArray, TicketArray
@@ -68,25 +69,17 @@ _NUMBERS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class KernelOffer(SignedOffer):
-    """Under which people report a cell and a sign by randomised response.
+class FeatureOffer(Offer):
+    """With functions that are made of features.
 
     Attributes:
-        used: (m,) the features that functions are made of.
-        directions: (F, K, m) coefficients delta of the sign functions.
-        cells: C partitions into G cells.
-        density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
-            their arms.
+        used: (m,) the features that are used.
+        ranks: how contexts are measured before anything else looks at them.
     """
 
     arms: Annotated[int, Range(2)]
     used: Annotated[IntArray, Shape("m"), Range(0)]
-    directions: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
-    cells: Cells
-    density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
-
-    place_name: ClassVar[str] = "cell"
-    arms_are_private: ClassVar[bool]
+    ranks: Ranks
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,6 +89,39 @@ class KernelOffer(SignedOffer):
                 f"the policy used the features {self.used.tolist()!r:.80}; they must be increasing "
                 f"numbers below {count}. Send it as it was made."
             )
+        columns = len(self.ranks.knots)
+        if columns != self.domain.dimension:
+            raise InvalidInput(
+                f"the policy had ranks of {columns} columns, but its domain has "
+                f"{self.domain.dimension}. Send it as it was made."
+            )
+
+    @cached_property
+    def features(self) -> CosineFeatures:
+        """The features that functions are made of, and others."""
+        return CosineFeatures.of(self.domain.levels, self.arms)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelOffer(SignedOffer, FeatureOffer):
+    """Under which people report a cell and a sign by randomised response.
+
+    Attributes:
+        directions: (F, K, m) coefficients delta of the sign functions.
+        cells: C partitions into G cells.
+        density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
+            their arms.
+    """
+
+    directions: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    cells: Cells
+    density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
+
+    place_name: ClassVar[str] = "cell"
+    arms_are_private: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.directions) == 0 or self.cells.columns > self.cell_columns:
             raise InvalidInput(
                 f"the policy had {len(self.directions)} sign functions and cells of "
@@ -114,11 +140,6 @@ class KernelOffer(SignedOffer):
     def cell_columns(self) -> int:
         """How many columns cells are cut along."""
         return self.domain.dimension + self.arms_are_private
-
-    @cached_property
-    def features(self) -> CosineFeatures:
-        """The features that functions are made of, and others."""
-        return CosineFeatures.of(self.domain.levels, self.arms)
 
     @cached_property
     def mechanism(self) -> SignedSubsetSelection:
@@ -148,22 +169,23 @@ class KernelOffer(SignedOffer):
     def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
         """(n,) the functions and (n,) the partition that tickets pick."""
 
-    def placed(self, unit: FloatArray, arms: IntArray) -> FloatArray:
-        """(n, cell_columns) people as cells look them up."""
-        columns = [self.features.place(x, axis) for axis, x in enumerate(unit.T)]
-        if self.arms_are_private:
-            columns.append(arm_places(arms, self.arms))
-        return np.stack(columns, axis=1)
+    def placed(self, ranks: FloatArray, arms: IntArray) -> FloatArray:
+        """(n, cell_columns) people with these ranks as cells look them up."""
+        placed = self.features.placed(ranks)
+        if not self.arms_are_private:
+            return placed
+        return np.column_stack([placed, arm_places(arms, self.arms)])
 
     def answers(
         self, unit: FloatArray, arms: IntArray, tickets: TicketArray
     ) -> tuple[IntArray, SignArray]:
         """(n,) the cells of people, and (n,) which way of their rewards counts."""
         function, partition = self.picked(tickets)
-        phi = self.features(unit, self.used)
+        ranks = self.ranks(unit)
+        phi = self.features(ranks, self.used)
         own = self.directions[function, arms].astype(np.float64)
         asked = np.where((own[:, None, :] @ phi[:, :, None])[:, 0, 0] >= 0.0, 1, -1)
-        return self.cells.locate(self.placed(unit, arms), partition), asked.astype(np.int8)
+        return self.cells.locate(self.placed(ranks, arms), partition), asked.astype(np.int8)
 
     def reported(
         self,
@@ -184,34 +206,24 @@ class KernelOffer(SignedOffer):
 
 
 @dataclass(frozen=True, eq=False)
-class KernelPolicy(KernelOffer, LocalArmPolicy):
-    """Functions and partitions, of which a ticket picks one each (see the module).
+class ArmFunctions(FeatureOffer, ArmPolicy):
+    """Arm functions, of which a ticket picks one.
 
     Attributes:
         values: (F, K, m) coefficients theta of the arm functions.
-        epsilon: budget of one report; infinity for a non-private reference.
     """
 
-    kind: ClassVar[str] = "local-kernel-policy"
-    data: ClassVar[str] = "the cell of the context and the sign of the rounded reward"
-    arms_are_private: ClassVar[bool] = False
-
     values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
-    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_coefficients("values", self.values)
 
-    def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
-        """(n,) the pair of functions and (n,) the partition that tickets pick."""
-        uniforms = [
-            public_uniforms(self.public_seed, self.version, tickets, place)
-            for place in (_FUNCTION, _PARTITION)
-        ]
-        function = (uniforms[0] * len(self.values)).astype(np.int64)
-        partition = (uniforms[1] * len(self.cells.axis)).astype(np.int64)
-        return function, partition
+    def function_of(self, tickets: TicketArray) -> IntArray:
+        """(n,) the arm functions that tickets pick."""
+        uniforms = public_uniforms(self.public_seed, self.version, tickets, _FUNCTION)
+        picked: IntArray = (uniforms * len(self.values)).astype(np.int64)
+        return picked
 
     def arms_of_all(self, phi: FloatArray) -> IntArray:
         """(n, F) the arm of every arm function at contexts with features (n, m)."""
@@ -224,18 +236,46 @@ class KernelPolicy(KernelOffer, LocalArmPolicy):
             chosen[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
         return chosen
 
-    def arms_of_rows(self, phi: FloatArray) -> IntArray:
-        return self.arms_of_all(phi)
-
     def _probabilities(self, unit: FloatArray) -> FloatArray:
-        arms = self.arms_of_all(self.features(unit, self.used))
+        arms = self.arms_of_all(self.features(self.ranks(unit), self.used))
         shares: FloatArray = (arms[..., None] == np.arange(self.arms)).mean(axis=1)
         return shares
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        all_arms = self.arms_of_all(self.features(unit, self.used))
-        arms = all_arms[np.arange(len(unit)), self.picked(tickets)[0]]
+        all_arms = self.arms_of_all(self.features(self.ranks(unit), self.used))
+        arms = all_arms[np.arange(len(unit)), self.function_of(tickets)]
         return arms, (all_arms == arms[:, None]).mean(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenKernelPolicy(ArmFunctions):
+    """Of people who report what happened as it was, for a reference without privacy."""
+
+    kind: ClassVar[str] = "open-kernel-policy"
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPolicy(KernelOffer, ArmFunctions, LocalArmPolicy):
+    """Functions and partitions, of which a ticket picks one each (see the module).
+
+    Attributes:
+        epsilon: budget of one report.
+    """
+
+    kind: ClassVar[str] = "local-kernel-policy"
+    data: ClassVar[str] = "the cell of the context and the sign of the rounded reward"
+    arms_are_private: ClassVar[bool] = False
+
+    epsilon: Annotated[float, Range(above=0.0)]
+
+    def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
+        """(n,) the pair of functions and (n,) the partition that tickets pick."""
+        uniforms = public_uniforms(self.public_seed, self.version, tickets, _PARTITION)
+        partition = (uniforms * len(self.cells.axis)).astype(np.int64)
+        return self.function_of(tickets), partition
+
+    def arms_of_rows(self, phi: FloatArray) -> IntArray:
+        return self.arms_of_all(phi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,8 +330,9 @@ def check_coefficients(name: str, values: NDArray[np.float32]) -> None:
 class KernelStatistics(Statistics):
     """What reports add up to: J, b, and where their people are likely to be.
 
-    Each report, made under some policy, is one measurement t = a' theta + noise of unit variance
-    (measurement.py), so sums over any reports, of any policies and in any order, say all:
+    Each report, made under some policy, is one measurement t = a' theta + noise of unit variance,
+    or of less where people report openly (measurement.py), so sums over any reports, of any
+    policies and in any order, say all:
 
     | array     | shape      | sum of                                             |
     |-----------|------------|----------------------------------------------------|
@@ -299,6 +340,11 @@ class KernelStatistics(Statistics):
     | weighted  | (K M,)     | b: t a                                             |
     | located   | (Z,)       | probabilities that the person is in bin z          |
     | placed    |            | 1, for reports under policies with several cells   |
+    | squares   |            | t^2                                                |
+    | along     | (d, 8)     | 1, for reports of a part of a column (cells.py)    |
+
+    They are measured in ranks. After these were worked out anew, at a later stage, what was
+    reported before says nothing any more: of sums of two stages the later ones stay.
     """
 
     kind: ClassVar[str] = "local-kernel-statistics"
@@ -307,17 +353,31 @@ class KernelStatistics(Statistics):
     weighted: Annotated[FloatArray, Shape("c")]
     located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
     placed: Annotated[int, Range(0)]
+    squares: Annotated[float, Range(0.0)]
+    along: Annotated[FloatArray, Shape("d", MOST_PARTS), Range(0.0)]
+    stage: Annotated[int, Range(0)]
 
     @classmethod
-    def zeros(cls, coefficients: int, bins: int) -> KernelStatistics:
+    def zeros(
+        cls, coefficients: int, bins: int, dimension: int, stage: int = 0
+    ) -> KernelStatistics:
         """No report at all."""
         return cls(
             precision=np.zeros((coefficients, coefficients)),
             weighted=np.zeros(coefficients),
             located=np.zeros(bins),
             placed=0,
+            squares=0.0,
+            along=np.zeros((dimension, MOST_PARTS)),
+            stage=stage,
             reports=0,
         )
+
+    def __add__(self, other: Self) -> Self:
+        if self.stage == other.stage:
+            return replace(super().__add__(other), stage=self.stage)
+        later = max(self, other, key=lambda sums: sums.stage)
+        return replace(later, **self.tally(other))
 
     @property
     def information(self) -> Information:
@@ -329,16 +389,20 @@ class KernelStatistics(Statistics):
         faded = self.information.scaled(share)
         return replace(self, precision=faded.precision, weighted=faded.weighted)
 
-    def check(self, coefficients: int, bins: int, dimension: int) -> None:
-        """Refuse sums that no reports to a learner of d columns add up to.
+    def check(self, coefficients: int, bins: int, dimension: int, stage: int) -> None:
+        """Refuse sums that no reports to a learner of d columns add up to, at this stage.
 
         Raises:
             InvalidInput: for other shapes, or numbers beyond what these many reports can give.
         """
-        if len(self.weighted) != coefficients or len(self.located) != bins:
+        shape, wanted = (
+            (len(self.weighted), len(self.located), len(self.along)),
+            (coefficients, bins, dimension),
+        )
+        if shape != wanted or self.stage > stage:
             raise InvalidInput(
-                f"statistics had {len(self.weighted)} coefficients and {len(self.located)} bins; "
-                f"this learner has {coefficients} and {bins}."
+                f"statistics had (coefficients, bins, columns) {shape} and stage {self.stage}; "
+                f"this learner has {wanted}, and is at stage {stage}."
             )
         # |a_i| is at most the largest value of a feature.
         most = 2.0**dimension * (1.0 + 1e-3) * self.reports
@@ -348,6 +412,8 @@ class KernelStatistics(Statistics):
             and bool((np.abs(self.weighted) <= most).all())
             and bool((self.located >= 0.0).all())
             and self.placed <= self.reports
+            and self.squares <= self.reports
+            and self.along.sum() <= self.reports
         )
         if not proper:
             raise InvalidInput(

@@ -51,7 +51,7 @@ class KernelPosterior:
         """From J (K M, K M) and b (K M,), ordered by arm and then by feature."""
         precision, weighted, count = information.precision, information.weighted, len(features)
         arms = len(weighted) // count
-        at = (np.arange(arms)[:, None] * count + prior.used[None]).ravel()
+        at = prior.places(arms, count)
         inner = prior.root_times(precision[np.ix_(at, at)], arms)
         inner = prior.root_times(np.ascontiguousarray(inner.T), arms)
         inner[np.diag_indices_from(inner)] += 1.0
@@ -70,6 +70,12 @@ class KernelPosterior:
     def used(self) -> IntArray:
         """(m,) the features that are used."""
         return self.prior.used
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """How many numbers reports determined: K m less the trace of (R R')^-1."""
+        inverse = solve_triangular(self.root, np.eye(len(self.root)), check_finite=False)
+        return len(self.root) - float((inverse**2).sum())
 
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F) with the posterior covariance, from normals."""

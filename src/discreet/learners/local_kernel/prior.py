@@ -40,6 +40,7 @@ from discreet.learners.local_kernel.features import (
     LENGTH_SCALES,
     CosineFeatures,
     column_matters,
+    commonness,
 )
 from discreet.validation import FloatArray, IntArray
 
@@ -50,6 +51,9 @@ FIRST_LENGTH_SCALE = 0.8
 _LOG_RATIO = 6.0
 # Log prior of the scale: - 1/4 log2(scale)^2.
 _SCALE_PENALTY = 0.25
+# Short length scales have this power of their share among features as prior probability: where
+# reports say little, evidence is flat over length scales, and the shortest would hold out long.
+_RARER = 4
 # The length scale that two columns get which are tried together.
 _TOGETHER = 0.4
 
@@ -62,6 +66,11 @@ class Prior:
     own: FloatArray
     common: FloatArray
 
+    def places(self, arms: int, features: int) -> IntArray:
+        """(K m,) where coefficients that are used are among all K M."""
+        places: IntArray = (np.arange(arms)[:, None] * features + self.used[None]).ravel()
+        return places
+
     def root_times(self, vectors: FloatArray, arms: int) -> FloatArray:
         """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,).
 
@@ -70,8 +79,10 @@ class Prior:
         """
         parts = vectors.reshape(arms, len(self.used), -1)
         deviation = np.sqrt(self.own)[:, None]
-        excess = (np.sqrt(1.0 + arms * self.common / self.own) - 1.0)[:, None]
-        scaled: FloatArray = deviation * (parts + excess * parts.mean(axis=0))
+        scaled: FloatArray = deviation * parts
+        if self.common.any():
+            excess = np.sqrt(1.0 + arms * self.common / self.own) - 1.0
+            scaled += excess[:, None] * scaled.mean(axis=0)
         return scaled.reshape(vectors.shape)
 
 
@@ -130,13 +141,12 @@ class Smooth:
     @property
     def log_prior(self) -> float:
         matters = column_matters(len(self.length_scales))
-        flat = sum(value >= FLAT for value in self.length_scales)
-        varying = len(self.length_scales) - flat
-        return float(
-            flat * math.log(1.0 - matters)
-            + varying * math.log(matters / (len(LENGTH_SCALES) - 1))
-            - _SCALE_PENALTY * math.log2(self.scale) ** 2
+        each = matters / (len(LENGTH_SCALES) - 1)
+        columns = sum(
+            math.log(1.0 - matters if value >= FLAT else each * commonness(value) ** _RARER)
+            for value in self.length_scales
         )
+        return columns - _SCALE_PENALTY * math.log2(self.scale) ** 2
 
     def prior(self, features: CosineFeatures) -> Prior:
         """The variances of features; those with less than 1e-4 of the whole are left out."""

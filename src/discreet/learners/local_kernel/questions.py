@@ -106,15 +106,34 @@ class Hearing:
         return cls(located, mechanism.contrast**2 / shown)
 
 
-class _Answers:
-    """What reports of candidates have to do with the stakes.
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Arm functions among which those worth most are asked.
 
     Attributes:
-        tells: (N, R) of pairs of a point and an arm.
+        values: (K m, C) coefficients.
+        cost: (C,) expected regret.
+        tells: (N, R) of the pairs of a point and an arm that some candidate gives.
         given: (N, C) the share of people that has both, where a candidate gives that arm; else 0.
-        hearing: how they report.
-        point: (N,) the point of each pair, as the hearing numbers them.
+        point: (N,) the point of each pair.
+        spread: (N,) the variance of 2 f - 1 there.
     """
+
+    values: FloatArray
+    cost: FloatArray
+    tells: Singles
+    given: Singles
+    point: IntArray
+    spread: FloatArray
+
+    def worth_most(self, gain: FloatArray) -> IntArray:
+        """(F,) the candidates whose gain (C,) exceeds their cost by most."""
+        best: IntArray = np.argsort(self.cost - gain, kind="stable")[:FUNCTIONS]
+        return best
+
+
+class _Answers:
+    """What reports of candidates, as in `_Candidates`, have to do with the stakes."""
 
     def __init__(self, tells: Singles, given: Singles, hearing: Hearing, point: IntArray) -> None:
         self._tells, self._given = tells, given
@@ -155,6 +174,7 @@ class Stakes:
         weights: (Q,) how much each point matters; they add up to 1.
         drawn: (K m, C) deviations of functions from the mean, drawn from the posterior.
         gaps: (K, Q) how far each arm is behind the best mean, of 2 f - 1.
+        spread: (K, Q) the variance of 2 f - 1.
         margin: (R,) z of each stake.
         known: (K m, R) (see the module's table).
         total: T.
@@ -166,6 +186,7 @@ class Stakes:
     weights: FloatArray
     drawn: Singles
     gaps: FloatArray
+    spread: FloatArray
     margin: FloatArray
     known: Singles
     total: float
@@ -184,6 +205,7 @@ class Stakes:
         singles = phi.astype(np.float32)
         drawn = posterior.draws(_CANDIDATES, rng).astype(np.float32)
         fields = singles @ drawn.reshape(arms, size, -1)  # (K, Q, C)
+        spread = np.einsum("kqc,kqc->kq", fields, fields, dtype=np.float64) / _CANDIDATES
         means = posterior.mean @ phi.T
         best = means.argmax(axis=0)
         gaps = means[best, points] - means
@@ -209,6 +231,7 @@ class Stakes:
             weights=_IMPORTANCE * importance + (1.0 - _IMPORTANCE) * mass,
             drawn=drawn,
             gaps=gaps,
+            spread=spread,
             margin=gaps[rival, point] / deviation[rival, point],
             known=known.astype(np.float32),
             # Of f, which is half of 2 f - 1.
@@ -229,29 +252,47 @@ class Stakes:
     def questions(self, hearing: Hearing, left: float, rng: np.random.Generator) -> Questions:
         """The pairs of functions that are worth most when so many people still come."""
         arms, size = self.posterior.mean.shape
-        moved = self._candidates(rng)
+        tried = self._tried(rng)
+        answers = _Answers(tried.tells, tried.given, hearing, tried.point)
+        squares, directions = self._directions(answers, rng)
+        gain = self._gain(squares, left)
+        best = tried.worth_most(gain)
+        return Questions(
+            values=round_coefficients(tried.values[:, best].T.reshape(FUNCTIONS, arms, size)),
+            directions=self._coefficients(directions[:, best]),
+            worth=float((gain - tried.cost)[best].mean()),
+        )
+
+    def open_functions(self, noise: float, left: float, rng: np.random.Generator) -> FloatArray:
+        """(F, K, m) the arm functions worth most where people report openly, with this variance of
+        t given the context: then a report lowers the variance of stake i by the share
+        (a' S u_i)^2 / s_i^2 / (noise + a' S a)."""
+        arms, size = self.posterior.mean.shape
+        tried = self._tried(rng)
+        squares = (tried.tells**2 / (noise + tried.spread[:, None])).T @ tried.given
+        best = tried.worth_most(self._gain(squares, left))
+        return round_coefficients(tried.values[:, best].T.reshape(FUNCTIONS, arms, size))
+
+    def _tried(self, rng: np.random.Generator) -> _Candidates:
+        """The candidates at the first points."""
+        arms, size = self.posterior.mean.shape
+        values = self.posterior.mean.reshape(-1, 1) + self._candidates(rng)
         phi = self.phi[:_POINTS]
         share = self.mass[: len(phi)] / self.mass[: len(phi)].sum()
-        fields = phi @ (self.posterior.mean.reshape(-1, 1) + moved).astype(np.float32).reshape(
-            arms, size, -1
-        )
-        chosen = fields.argmax(axis=0)
+        chosen = (phi @ values.astype(np.float32).reshape(arms, size, -1)).argmax(axis=0)
         given = np.equal(chosen, np.arange(arms)[:, None, None]) * share[:, None].astype(np.float32)
         cost = 0.5 * np.einsum("kqc,kq->c", given, self.gaps[:, : len(phi)])
         tells = (phi @ self.known.reshape(arms, size, -1)).reshape(-1, _STAKES)
         given = given.reshape(-1, _CANDIDATES)
         rows = np.flatnonzero(given.any(axis=1))
-        answers = _Answers(tells[rows], given[rows], hearing, rows % len(phi))
-        squares, directions = self._directions(answers, rng)
+        spread = self.spread[:, : len(phi)].reshape(-1)
+        return _Candidates(values, cost, tells[rows], given[rows], rows % len(phi), spread[rows])
+
+    def _gain(self, squares: Singles | FloatArray, left: float) -> FloatArray:
+        """(C,) what a report of each candidate is worth (see the module), from its r / R (R, C)."""
         free = _STAKES * squares[:, :FUNCTIONS].mean(axis=1)
-        gain = self.total * ((left / (1.0 + left * free)) @ squares)
-        best = np.argsort(cost - gain, kind="stable")[:FUNCTIONS]
-        values = self.posterior.mean.reshape(-1, 1) + moved[:, best]
-        return Questions(
-            values=round_coefficients(values.T.reshape(FUNCTIONS, arms, size)),
-            directions=self._coefficients(directions[:, best]),
-            worth=float((gain - cost)[best].mean()),
-        )
+        gain: FloatArray = self.total * ((left / (1.0 + left * free)) @ squares)
+        return gain
 
     def source_questions(
         self, hearing: Hearing, shares: FloatArray, rng: np.random.Generator
@@ -297,14 +338,25 @@ def most_cells(epsilon: float) -> int:
     return min(MOST_CELLS, max(1, int(1.5 * max(1.0, math.floor(usual)))))
 
 
-# Cells are cut anew for every so many policies, into a number that is chosen every so many, and
-# at first, while most is learnt, whenever they are cut. Later it changes by a step at a time.
-CELLS_EVERY, COUNT_EVERY = 4, 20
-_LATER = 60
+# Cells are cut anew for every so many policies, into a number that is chosen whenever people are
+# more by this factor. Beyond so many people it changes by a step at a time.
+CELLS_EVERY, _MORE = 4, 1.3
+_LATER = 3000
+
+
+def many_more(before: int, now: int) -> bool:
+    """Whether the number of people passed a power of 1.3 in between: what follows from all reports
+    and takes long is worked out anew then, however small batches are."""
+    return now > 0 and (before == 0 or _power_below(before) < _power_below(now))
+
+
+def _power_below(people: int) -> int:
+    return math.floor(math.log(people) / math.log(_MORE))
 
 
 def next_cells(
     before: Sequence[KernelOffer],
+    people: tuple[int, int],
     counts: Sequence[int],
     cut: Callable[[int], Cells],
     ask: Callable[[Cells], Questions],
@@ -315,16 +367,14 @@ def next_cells(
 
     Args:
         before: the policies so far.
+        people: how many had reported when the last of them was made, and how many have by now.
         counts: the numbers of cells that are allowed, increasing.
         cut: makes so many cells.
         ask: makes the questions of the next policy, with the cells that it is given.
     """
-    version = len(before)
-    if version % CELLS_EVERY:
-        return before[-1].cells
-    if version > COUNT_EVERY and version % COUNT_EVERY:
-        return cut(before[-1].cells.count)
-    if version > _LATER and before[-1].cells.count in counts:
+    if before and not many_more(*people):
+        return before[-1].cells if len(before) % CELLS_EVERY else cut(before[-1].cells.count)
+    if before and people[1] > _LATER and before[-1].cells.count in counts:
         at = counts.index(before[-1].cells.count)
         counts = counts[max(at - 1, 0) : at + 2]  # the neighbours of the present number
     if len(counts) == 1:

@@ -32,11 +32,9 @@ from discreet.learners.partition.policy import (
     selection,
 )
 from discreet.learners.partition.posterior import (
+    NodeInformation,
     TreePosterior,
     cell_masses,
-    dense,
-    exact_information,
-    leaf_information,
     node_masses,
     observations,
     projected,
@@ -48,9 +46,8 @@ from discreet.learners.partition.rules import (
     Rules,
     ScaledBins,
     badly_cut,
-    crowded,
-    cutting_is_free,
     far_behind,
+    large,
     rivals,
     thompson_probabilities,
     worth_splitting,
@@ -73,6 +70,9 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput
 # Where sources were heard, an arm must lie this many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.
 _AGREEMENT = 0.5
+# The first policies are for few people, who choose nearly by chance, each later one for a quarter
+# of those so far, until batches are as large as the rules say.
+_FIRST_BATCH, _EARLY_GROWTH = 20, 0.25
 # Without privacy there are hundreds of bins, and length scales take longer to learn.
 _GROWTH_OF_MANY = 1.5
 
@@ -141,7 +141,8 @@ class Partition(
             raise InvalidInput(f"rules was {rules!r}; pass Rules(...).")
         self.rules = rules or Rules()
         self.drift = half_life(drift)
-        whole, first = ScaledBins.whole(domain.dimension, self.arms), self.rules.first_learning
+        whole = ScaledBins.whole(domain.dimension, self.arms)
+        first = self._worth_of(self.rules.first_learning)
         self._decided = Decisions(whole, whole, (), (), first, first, False)
 
     def _decide(self, **changes: Any) -> None:
@@ -149,8 +150,15 @@ class Partition(
 
     @property
     def batch_size(self) -> int:
-        usual = max(self.rules.batch, int(self._published_at * self.rules.growth))
+        people = self._published_at
+        first = self._worth_of(_FIRST_BATCH)
+        early = min(self.rules.batch, max(first, int(_EARLY_GROWTH * people)))
+        usual = max(early, int(people * self.rules.growth))
         return longest(self.drift, usual)
+
+    def _worth_of(self, people: int) -> int:
+        """How many reports, of one bin, say as much as those of so many people without privacy."""
+        return int(people * selection(1, self.budget.visit_epsilon).variance(1.0))
 
     def source_batch(self, name: str) -> int:
         return max(self.rules.batch, int(self.source_total * self.rules.growth))
@@ -196,22 +204,19 @@ class Partition(
 
     def _view(self) -> View:
         now = self._decided.now
-        tree, parts = now.tree, []
+        tree = now.tree
+        parts: list[Information] = []
         roughness = now.roughness(now.ranked)[tree.leaves]
         known = [(old, self._sums.on(place, len(old))) for place, old in enumerate(self._trees)]
         for old, sums in known:
             masses = node_masses(old, sums, known[:-1] if old is tree else ())
             ranked = now.ranked if old is tree else now.rank(old)
-            if self.budget.private:
-                seen = observations(old, sums, masses, now.roughness(ranked))
-                information = leaf_information(old, masses.mass, *seen)
+            exact = not self.budget.private
+            seen = observations(old, sums, masses, now.roughness(ranked), exact)
+            if old is tree:
+                parts.append(NodeInformation.of(tree, masses.mass, *seen))
             else:
-                information = exact_information(old, masses.mass, sums)
-            if len(self._trees) > 1 or self._heard:
-                information = dense(information)
-            if old is not tree:
-                information = projected(information, ranked, now.ranked, roughness)
-            parts.append(information)
+                parts.append(NodeInformation.elsewhere(*seen, ranked, now.ranked, roughness))
         target = reduce(add, parts).scaled(sharpness(self.drift, self.people))
         shared = self._decided.shared.tree
         sources = {
@@ -249,7 +254,7 @@ class Partition(
             self._decide(believed=False, learn_at=self.people)
             self._start_anew(view, ((FIRST_LENGTH_SCALE,) * self.domain.dimension,))
             view, state = self._grown()
-        elif first:
+        elif self.people == 0:
             view, state = self._grown()
         self._decide(believed=bool(view.belief.used))
         offers, doubt = self._thompson(state), view.belief.doubt
@@ -260,7 +265,7 @@ class Partition(
             **self.policy_header(),
             bins=self._decided.now.bins,
             offers=offers,
-            epsilon=self.budget.epsilon,
+            epsilon=self.budget.visit_epsilon,
         )
 
     def _start_anew(self, view: View, length_scales: tuple[tuple[float, ...], ...]) -> None:
@@ -312,13 +317,11 @@ class Partition(
             again = int(self.people * growth)
             self._decide(
                 now=self._decided.now.learnt(view.joint),
-                learn_at=max(self.people + self.rules.first_learning, again),
+                learn_at=max(self.people + self._worth_of(self.rules.first_learning), again),
             )
             now = self._decided.now
-            if (
-                self.budget.private
-                and self.people >= self._decided.may_restart_at
-                and badly_cut(now.bins, now.ranked, view.mass, now.length_scales[0])
+            if self.people >= self._decided.may_restart_at and badly_cut(
+                now.bins, now.ranked, view.mass, now.length_scales[0]
             ):
                 # Every tree that is left behind costs time for good: at most one a doubling.
                 self._decide(may_restart_at=2 * self.people)
@@ -326,7 +329,7 @@ class Partition(
                 return self._grown()
         before = self._decided.now
         state, scales = before.posterior(view.joint)
-        if self.people or self.source_total:
+        if self.people or growing:
             # While length scales are uncertain, a split may take an axis that does not matter,
             # and joining bins means to start anew: wait until they are learnt again.
             may_split = learning or growing or len(before.length_scales) == 1
@@ -358,15 +361,13 @@ class Partition(
         noise = self._noise_in_halves(bins.active, mass)
         ranked, levels = now.ranked, self.domain.levels
         chosen, axes = worth_splitting(bins, ranked, gaps, noise, scales, levels, rules)
-        if cutting_is_free(tree.leaf_count, self.budget.epsilon):
-            axes_left = splittable(tree, tree.leaves, levels).any(axis=1)
-            chosen |= crowded(tree, self.people * mass, self.arms) & axes_left
-            chosen &= tree.depth[tree.leaves] < rules.max_depth
-            may_split = True
         if not may_split:
             # A bin with nearly all the people of its parent is no finer than that.
             parents = view.mass[np.maximum(tree.parent[tree.leaves], 0)]
             chosen &= (mass > NEARLY_ALL * parents) & (tree.parent[tree.leaves] >= 0)
+        free = large(tree, mass, self.people, self.arms, self.budget.visit_epsilon)
+        free &= splittable(tree, tree.leaves, levels).any(axis=1)
+        chosen |= free & (tree.depth[tree.leaves] < rules.max_depth)
         room = rules.max_bins - len(tree.leaves)
         if chosen.sum() > room:  # the bins with the most to gain come first
             worth = np.where(chosen, gaps[2][:, 0] * mass, -1.0)
@@ -376,12 +377,12 @@ class Partition(
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
         arms = active.sum(axis=1)
-        mechanism = selection(int((arms > 1).sum()) + 1, self.budget.epsilon)
+        mechanism = selection(int((arms > 1).sum()) + 1, self.budget.visit_epsilon)
         half = 0.5 * mass
         precision = self.people * half**2 / (mechanism.variance(half) * arms)
         if self._decided.believed or self.people == 0:
             precision = precision + self._precision_of_sources(self._decided.now.tree)
-        noise: FloatArray = np.sqrt(2.0 / precision)
+        noise: FloatArray = np.sqrt(2.0 / np.maximum(precision, 1e-12))
         return noise
 
     # Sources.
@@ -414,7 +415,7 @@ class Partition(
         shares, _ = overlaps(now.rank(shared), now.rank(tree))
         for source in self._heard.values():
             masses, _ = cell_masses(shared, source.sums.trees[0])
-            cell = 0.5 * (shares.T @ masses.mass[shared.leaves].mean(axis=1))
+            cell = 0.5 * (shares[shared.leaves].T @ masses.mass[shared.leaves].mean(axis=1))
             total += source.people * cell**2 / source.policies[-1].mechanism.variance(cell)
         return total
 

@@ -16,8 +16,8 @@ their own; what they say there is then expressed on the target's leaves (`projec
 |-------------|------------------|-------------------------------------------------------------|
 | mass        | (N,), or (N, K)  | share of people in each node, or of a source's in each cell |
 | deviation   | the same         | its standard deviation                                      |
-| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py);|
-|             |                  | precisions are (K, L) where they are diagonal               |
+| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py)|
+|             | (K, M), (K, M)   | the same of M nodes, each by itself (`NodeInformation`)     |
 | mean        | (L, K)           | posterior mean of 2 f_k - 1 on each leaf                    |
 | variance    | (L, K)           | its posterior variance                                      |
 | roughness   | (L,)             | prior variance of 2 f_k - 1 within a leaf around its average|
@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -48,6 +48,7 @@ from discreet.learners.partition.tree import (
     Masses,
     Ranked,
     Tree,
+    blur,
     downwards,
     mixing,
     mixture_variance,
@@ -56,7 +57,7 @@ from discreet.learners.partition.tree import (
     upwards,
 )
 from discreet.learners.sources import Information
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, IntArray
 
 # Prior variance of 2 f - 1: of the mean that all arms share, and for one arm of a constant, and of
 # a part that varies with the context.
@@ -109,16 +110,31 @@ def box_roughness(lower: FloatArray, upper: FloatArray, length_scales: FloatArra
     return roughness
 
 
-def box_covariance(lower: FloatArray, upper: FloatArray, length_scales: FloatArray) -> FloatArray:
-    """(L, L) prior covariance of the averages of 2 f - 1 over boxes with these corners (L, d)."""
-    varying = np.full((len(lower), len(lower)), VARYING_VARIANCE)
+@lru_cache(maxsize=512)
+def _intervals(ranked: Ranked, axis: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The different intervals (U,), (U,) that leaves have along an axis, which are few because
+    boxes are dyadic, and which of them each leaf has (L,)."""
+    leaves = ranked.tree.leaves
+    pairs = ranked.lower[leaves, axis] + 1j * ranked.upper[leaves, axis]
+    unique, place = np.unique(pairs, return_inverse=True)
+    return unique.real, unique.imag, place.reshape(-1)
+
+
+@lru_cache(maxsize=4096)  # all length scales of all columns, which priors have in common
+def _along(ranked: Ranked, axis: int, length_scale: float) -> FloatArray:
+    """(U, U) `interval_covariance` of the different intervals along an axis."""
+    lower, upper, _ = _intervals(ranked, axis)
+    return interval_covariance(lower, upper, length_scale)
+
+
+def box_covariance(ranked: Ranked, length_scales: tuple[float, ...]) -> FloatArray:
+    """(L, L) prior covariance of the averages of 2 f - 1 over the leaves."""
+    count = ranked.tree.leaf_count
+    varying = np.full((count, count), VARYING_VARIANCE)
     for axis, length_scale in enumerate(length_scales):
-        # Dyadic boxes share few intervals per axis, so each pair is integrated once.
-        pairs = np.stack([lower[:, axis], upper[:, axis]], axis=1)
-        unique, place = np.unique(pairs, axis=0, return_inverse=True)
-        place = place.reshape(-1)
-        covariance = interval_covariance(unique[:, 0], unique[:, 1], float(length_scale))
-        varying *= covariance[np.ix_(place, place)]
+        covariance = _along(ranked, axis, length_scale)
+        place = _intervals(ranked, axis)[2]
+        varying *= covariance if len(covariance) == 1 else covariance[np.ix_(place, place)]
     return CONSTANT_VARIANCE + varying
 
 
@@ -152,8 +168,7 @@ def low_rank_root(covariance: FloatArray) -> FloatArray:
 @lru_cache(maxsize=128)  # ranked trees are equal to themselves alone
 def smoothness(ranked: Ranked, length_scales: tuple[float, ...]) -> Smoothness:
     """The prior of the leaves of a tree."""
-    leaves = ranked.tree.leaves
-    prior = box_covariance(ranked.lower[leaves], ranked.upper[leaves], np.array(length_scales))
+    prior = box_covariance(ranked, length_scales)
     root = low_rank_root(prior)
     roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
     halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
@@ -166,8 +181,6 @@ def smoothness(ranked: Ranked, length_scales: tuple[float, ...]) -> Smoothness:
 TEMPER = 1.12
 # One call for all arms is faster than one for each that knows of triangles, up to this many leaves.
 _FEW_LEAVES = 24
-# Where so many times as many people came since, those before a split are left out.
-_OUTGROWN = 4.0
 # Of a source: prior of a root cell's mass, 1 / K +- this / K.
 _ROOT_SD = 1.0
 # The average over a cell is one under the source's density, not the target's: so much of the
@@ -175,7 +188,6 @@ _ROOT_SD = 1.0
 _SHIFT = 0.1
 # No source is believed to tell f more exactly than this, on the scale of 2f - 1.
 _LEAST_VARIANCE = 0.02**2
-_LEAST_BLUR = 1e-9
 
 
 def node_masses(
@@ -221,50 +233,77 @@ def readings(
 
 
 def observations(
-    tree: Tree, sums: NodeSums, masses: Masses, roughness: FloatArray
+    tree: Tree, sums: NodeSums, masses: Masses, roughness: FloatArray, exact: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Precision (N, K) of what reports say of each node and arm, and precision x y; `roughness`
-    (N,) is that of all nodes."""
+    (N,) is that of all nodes. Where each report names its bin, people need not be estimated."""
+    if exact:
+        return sums.offered / TEMPER, sums.signed / TEMPER
     y, variance = readings(sums, masses.mass[:, None], masses.deviation[:, None])
     variance += mixture_variance(tree, masses, roughness)[:, None]
     worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
     return worth, worth * y
 
 
-def leaf_information(
-    tree: Tree, mass: FloatArray, precision: FloatArray, weighted: FloatArray
-) -> Information:
-    """What `observations` of all nodes, present and split, say about the leaves."""
-    split = tree.nodes[precision[tree.nodes].any(axis=1)]
-    shares = mixing(tree, mass, split)
-    total = (shares.T * precision[split].T[:, None, :]) @ shares
-    leaf = np.arange(tree.leaf_count)
-    total[:, leaf, leaf] += precision[tree.leaves].T
-    return Information(total, weighted[tree.leaves].T + weighted[split].T @ shares)
+@dataclass(frozen=True, eq=False)
+class NodeInformation(Information):
+    """What independent reports on M single nodes say: precisions (K, M), weighted (K, M).
 
-
-def exact_information(tree: Tree, mass: FloatArray, sums: NodeSums) -> Information:
-    """What reports without noise say about the leaves.
-
-    People who came before their bin was split count until several times as many came to its
-    parts: from then on precisions are diagonal, (K, L), and hundreds of bins cost little.
+    Attributes:
+        shares: (M, L) of each leaf in each node, W. About the leaves they say W' diag(p) W and
+            W' t, (K, L, L) arrays that need never be made: with hundreds of bins they cost most.
     """
-    people = sums.offered
-    since = tree.within[tree.nodes] @ people[tree.leaves].sum(axis=1)
-    outgrown = tree.nodes[_OUTGROWN * people[tree.nodes].sum(axis=1) < since]
-    precision, weighted = people / TEMPER, sums.signed / TEMPER
-    precision[outgrown] = weighted[outgrown] = 0.0
-    if precision[tree.nodes].any():
-        return leaf_information(tree, mass, precision, weighted)
-    return Information(precision[tree.leaves].T, weighted[tree.leaves].T)
 
+    shares: FloatArray
 
-def dense(information: Information) -> Information:
-    """The same with precisions (K, L, L), as what comes from other trees has them."""
-    precision = information.precision
-    if precision.ndim == 3:
-        return information
-    return Information(np.stack([np.diag(each) for each in precision]), information.weighted)
+    @classmethod
+    def of(
+        cls, tree: Tree, mass: FloatArray, precision: FloatArray, weighted: FloatArray
+    ) -> NodeInformation:
+        """From `observations` (N, K) of all nodes, present and split, those that were made.
+
+        What was seen before a bin was split counts for good: nearly all who were ever offered an
+        arm that is bad there may be among it.
+        """
+        nodes = np.flatnonzero(precision.any(axis=1))
+        return cls(precision[nodes].T, weighted[nodes].T, mixing(tree, mass, nodes))
+
+    @classmethod
+    def elsewhere(
+        cls,
+        precision: FloatArray,
+        weighted: FloatArray,
+        old: Ranked,
+        new: Ranked,
+        roughness: FloatArray,
+    ) -> NodeInformation:
+        """From the same of a tree that was left behind: what they say about the leaves of `new`,
+        whose roughness is (L,).
+
+        Averages over boxes that cover parts of leaves are off by independent errors, with the
+        variance `blur`, which the noise has on top: 1 / (1 / p + blur) is left of a precision p.
+        """
+        nodes = np.flatnonzero(precision.any(axis=1))
+        shares, coverage = (part[nodes] for part in overlaps(old, new))
+        kept = 1.0 / (1.0 + blur(shares, coverage, roughness)[:, None] * precision[nodes])
+        return cls((kept * precision[nodes]).T, (kept * weighted[nodes]).T, shares)
+
+    def __add__(self, other: Information) -> Information:
+        if not isinstance(other, NodeInformation):
+            return self.dense() + other
+        return NodeInformation(
+            np.hstack([self.precision, other.precision]),
+            np.hstack([self.weighted, other.weighted]),
+            np.vstack([self.shares, other.shares]),
+        )
+
+    def scaled(self, factor: float) -> NodeInformation:
+        return replace(self, precision=factor * self.precision, weighted=factor * self.weighted)
+
+    def dense(self) -> Information:
+        """The same about the leaves, which can be added to what sources say."""
+        precision = (self.shares.T * self.precision[:, None, :]) @ self.shares
+        return Information(precision, self.weighted @ self.shares)
 
 
 @lru_cache(maxsize=64)  # while nothing changes, what a source says is worked out once
@@ -316,13 +355,11 @@ def _without_scale(
 def projected(
     information: Information, old: Ranked, new: Ranked, roughness: FloatArray
 ) -> Information:
-    """What was learnt about the leaves of `old`, expressed on those of `new`.
+    """What sources said about the leaves of `old`, expressed on those of `new`.
 
-    Sources, and the target before it started anew, reported on trees of their own. What they
-    observed are averages g of f over boxes, which on other leaves are mixtures g = S f + e with the
-    shares S of `overlaps`. How far the average over a part of a leaf is from that over all of it is
-    e ~ N(0, D), with variance roughness x (1 - the part of the leaf that the box covers). With
-    information (A, t) about g, since A may be singular,
+    Sources report on a tree of their own. What they observed are averages g of f over boxes, which
+    on other leaves are mixtures g = S f + e with the shares S of `overlaps` and e ~ N(0, D), D that
+    of `blur`. With information (A, t) about g, since A may be singular,
 
         A' = S' (A - A (A + D^-1)^-1 A) S and t' = S' (t - A (A + D^-1)^-1 t).
 
@@ -330,11 +367,11 @@ def projected(
         information: about the leaves of `old`.
         roughness: (L,) of the leaves of `new`.
     """
-    shares, coverage = overlaps(old, new)
-    blur = np.maximum((shares**2 * (1.0 - coverage) * roughness).sum(axis=1), _LEAST_BLUR)
+    shares, coverage = (part[old.tree.leaves] for part in overlaps(old, new))
+    spread = blur(shares, coverage, roughness)
     precision, weighted = [], []
     for a, t in zip(information.precision, information.weighted, strict=True):
-        solved = np.linalg.solve(a + np.diag(1.0 / blur), np.column_stack([a, t]))
+        solved = np.linalg.solve(a + np.diag(1.0 / spread), np.column_stack([a, t]))
         precision.append(shares.T @ (a - a @ solved[:, :-1]) @ shares)
         weighted.append(shares.T @ (t - a @ solved[:, -1]))
     return Information(np.stack(precision), np.stack(weighted))
@@ -376,7 +413,8 @@ class _Solution:
     @classmethod
     def of(cls, prior: Smoothness, information: Information) -> _Solution:
         root, precision = prior.root, information.precision
-        if precision.ndim == 2:
+        if isinstance(information, NodeInformation):
+            root = information.shares @ root
             inner, ones = (root.T * precision[:, None, :]) @ root, precision
         else:
             inner, ones = root.T @ precision @ root, precision.sum(axis=2)

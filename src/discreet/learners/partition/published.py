@@ -409,7 +409,7 @@ class PublishedPartition(
         return PublishedPolicy(
             **self.policy_header(),
             bins=self._bins,
-            epsilon=self.budget.epsilon,
+            epsilon=self.budget.visit_epsilon,
         )
 
     def _statistics(self, policy: PublishedPolicy, reports: LaplaceReports) -> CellSums:
@@ -440,7 +440,9 @@ class PublishedPartition(
             sources, nodes = self._sources.values(), len(self._bins.tree)
             everyone = [sums, *(source.sums.grown(nodes) for source in sources)]
             estimate, radius = several_sources(
-                np.array([self.budget.epsilon, *(source.budget.epsilon for source in sources)]),
+                np.array(
+                    [self.budget.visit_epsilon, *(source.budget.epsilon for source in sources)]
+                ),
                 np.stack([known.times[leaves] for known in everyone]),
                 np.stack([known.chosen[leaves] for known in everyone]),
                 np.stack([known.rewards[leaves] for known in everyone]),
@@ -449,7 +451,7 @@ class PublishedPartition(
             )
             return estimate, np.where(self._bins.active, radius, np.inf)
         chosen, times = sums.chosen[leaves], sums.times[leaves][:, None]
-        spread = np.maximum(times / self.budget.epsilon**2, chosen)
+        spread = np.maximum(times / self.budget.visit_epsilon**2, chosen)
         known = self._bins.active & (chosen != 0.0)
         radius = np.full(chosen.shape, np.inf)
         np.divide(np.sqrt(constant * spread), np.abs(chosen), out=radius, where=known)

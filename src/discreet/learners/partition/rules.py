@@ -39,7 +39,7 @@ class Rules(Coded):
     """When the partition learner acts; the defaults were tuned in simulation.
 
     Attributes:
-        batch: least number of reports between two policies.
+        batch: least number of reports between two policies, once a few have been published.
         growth: later, that number is this share of all reports so far.
         caution: an arm is given up when it lies this many standard deviations, plus the margin,
             below the leading one.
@@ -52,7 +52,8 @@ class Rules(Coded):
         temperatures: posterior draws deviate from the mean by these factors, in equal parts.
         max_depth: no bin is split below this depth.
         max_bins: no bin is split while there are this many.
-        first_learning: reports before length scales are first learnt.
+        first_learning: reports before length scales are first learnt, and at least between two
+            times; under privacy as many as say as much.
         learning_growth: they are learnt again whenever the reports have grown by this factor.
     """
 
@@ -65,7 +66,7 @@ class Rules(Coded):
     temperatures: tuple[Factor, ...] = (0.7,)
     max_depth: Annotated[int, Range(1, _DEEPEST)] = 20
     max_bins: Count = 400
-    first_learning: Count = 500
+    first_learning: Count = 100
     learning_growth: Factor = 1.15
 
     def __post_init__(self) -> None:
@@ -74,13 +75,13 @@ class Rules(Coded):
             raise InvalidInput("temperatures was empty; give a list of factors above 0.")
 
 
-# Many bins lower the precision of a sum over all of them by less than a quarter up to this many
+# Many bins lower the precision of a sum over all of them by about a third up to this many
 # times e^epsilon (signed subset selection of one bin: the truth is reported with probability
 # e^epsilon / (e^epsilon + 2J - 1)). Sums for people who report beside the truth take time.
-_FREE_BINS, _MOST_FREE_BINS = 0.06, 64
-# Where cutting is free, a bin is halved that holds so many people an arm, whatever they say: halves
-# that look alike may hide what is beneath them. Beyond 64 bins as many are asked for as are needed
-# to tell ever smaller differences.
+_FREE_BINS, _MOST_FREE_BINS = 0.12, 64
+# Halves that look alike may hide what is beneath them, so where cutting is free bins are halved
+# whatever people say; without privacy, and beyond 64 bins, those that hold so many people an arm,
+# and more the more bins there are, as are needed to tell ever smaller differences.
 _CROWD = 4.0
 
 # Length scales are sought among these, relative to edges of length 1, starting from the first.
@@ -97,8 +98,8 @@ _RANK_SHIFT = 0.03
 # would not be halved again, and more than this share of all people are in such bins.
 _WASTED, _BADLY_CUT = 0.75, 0.25
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+# Draws are looked at on so many values, and so many deviations around their means.
+_GRID, _REACH = np.linspace(0.0, 1.0, 64), 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +197,14 @@ def likely_length_scales(
     """Length scales that the observations make likely, the most likely first.
 
     Climbs from `start`, changing one axis at a time, and then two, so the work grows with the
-    square of d and not with the number of combinations.
+    square of d and not with the number of combinations. Axes along which nothing was cut say
+    nothing of their length scales but for how much of the variation they leave to the others: they
+    change together.
     """
+    cut = np.unique(ranked.tree.axes).tolist()
+    if not cut:
+        return (start,)
+    groups = [{axis} for axis in cut] + [set(range(len(start))).difference(cut)]
     evidence: dict[tuple[float, ...], float] = {}
 
     def evidence_of(scales: tuple[float, ...]) -> float:
@@ -209,8 +216,8 @@ def likely_length_scales(
     def climbed(best: tuple[float, ...]) -> tuple[float, ...]:
         while True:
             near = [
-                (*best[:axis], scale, *best[axis + 1 :])
-                for axis in range(len(best))
+                tuple(scale if axis in group else other for axis, other in enumerate(best))
+                for group in groups
                 for scale in _LENGTH_SCALES
             ]
             top = max(near, key=evidence_of)
@@ -221,7 +228,7 @@ def likely_length_scales(
     best = climbed(start)
     # Where columns matter only together, one by itself shows nothing. Of so many pairs some look
     # better by chance.
-    for pair in combinations(range(len(best)), 2):
+    for pair in combinations(cut, 2):
         for scale in _SHORT_SCALES:
             both = tuple(scale if axis in pair else other for axis, other in enumerate(best))
             prior = smoothness(ranked, both)
@@ -237,17 +244,22 @@ def thompson_probabilities(
 ) -> FloatArray:
     """(L, K) the probability that an independent draw of an arm is the largest of the active.
 
-    P_k = integral of phi(z) prod_(i != k) Phi((m_k + s_k z - m_i) / s_i) dz, by Gauss-Hermite
-    quadrature with 40 nodes, normalised over the active arms. Where deviations are very different
-    it is off by a few hundredths; what it gives is what is offered, so propensities are exact.
+    P_k = integral of phi_k(x) prod_(i != k) Phi_i(x) dx over 64 equally spaced values of each
+    leaf, normalised over the active arms. Deviations below half a step, which only arms have that
+    are known far better than their rivals, count as so much; what it gives is what is offered, so
+    propensities are exact.
     """
-    draws = mean[..., None] + deviation[..., None] * _NODES  # (L, K, nodes)
-    scale = np.maximum(deviation, 1e-9)[:, None, :, None]
-    below = ndtr((draws[:, :, None, :] - mean[:, None, :, None]) / scale)  # (L, K, rival, nodes)
-    arms = mean.shape[1]
-    ignored = np.eye(arms, dtype=np.bool_)[None] | ~active[:, None, :]
-    below = np.where(ignored[..., None], 1.0, below)
-    best = (below.prod(axis=2) @ _WEIGHTS) * active
+    lowest = np.where(active, mean - _REACH * deviation, -np.inf).max(axis=1)[:, None, None]
+    highest = np.where(active, mean + _REACH * deviation, -np.inf).max(axis=1)[:, None, None]
+    step = (highest - lowest) / (len(_GRID) - 1.0)
+    scale = np.maximum(np.maximum(deviation[..., None], 0.5 * step), 1e-12)
+    z = (lowest + (highest - lowest) * _GRID - mean[..., None]) / scale  # (L, K, values)
+    below = np.where(active[..., None], ndtr(z), 1.0)
+    # The product over the rivals is that over all before an arm times that over all after it.
+    before, after = (np.ones_like(below) for _ in range(2))
+    np.cumprod(below[:, :-1], axis=1, out=before[:, 1:])
+    after[:, :-1] = np.cumprod(below[:, :0:-1], axis=1)[:, ::-1]
+    best = (before * after * np.exp(-0.5 * z**2) / scale).sum(axis=2) * active
     probabilities: FloatArray = best / best.sum(axis=1, keepdims=True)
     return probabilities
 
@@ -293,7 +305,9 @@ def worth_splitting(
     gap, spread, variation = gaps
     within = rules.contention * spread + rules.margin * variation
     contend = bins.active & (gap > 0.0) & (gap <= within)
-    uncertainty = np.where(contend, spread, 0.0).max(axis=1)
+    # The rival that is most likely to lead: others are offered so seldom that they stay uncertain.
+    nearest = np.where(contend, gap / spread, np.inf).argmin(axis=1)[:, None]
+    uncertainty = np.take_along_axis(spread, nearest, axis=1)[:, 0]
     allowed = splittable(tree, tree.leaves, levels)
     chosen: BoolArray = (
         contend.any(axis=1)
@@ -306,15 +320,15 @@ def worth_splitting(
     return chosen, np.where(allowed, edges, -1.0).argmax(axis=1)
 
 
-def cutting_is_free(bins: int, epsilon: float) -> bool:
-    """Whether one more bin costs next to nothing of what reports say of all of them together."""
-    return epsilon == math.inf or bins < min(_FREE_BINS * math.exp(epsilon), _MOST_FREE_BINS)
-
-
-def crowded(tree: Tree, people: FloatArray, arms: int) -> BoolArray:
-    """(L,) leaves with enough `people` (L,) for a look at their halves."""
+def large(tree: Tree, mass: FloatArray, people: int, arms: int, epsilon: float) -> BoolArray:
+    """(L,) leaves that are halved whatever reports say, because that costs next to nothing of what
+    reports say of all of them together: those with more than half as much again as their share of
+    the people, `mass` (L,); and, without privacy, those with enough people for a look at halves."""
+    free = min(_FREE_BINS * math.exp(min(epsilon, 100.0)), _MOST_FREE_BINS)
     finer = max(1.0, tree.leaf_count / _MOST_FREE_BINS)
-    many: BoolArray = people > _CROWD * arms * finer**2
+    crowd = _CROWD * arms * finer**2 if epsilon == math.inf else math.inf
+    uneven = (mass > 1.5 / free) & (tree.leaf_count < 2.0 * free)
+    many: BoolArray = uneven | (people * mass > crowd)
     return many
 
 

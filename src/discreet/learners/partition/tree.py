@@ -41,6 +41,7 @@ NEARLY_ALL = 0.95
 _SHARE_SD = 0.25
 # No child is believed to hold less than this share of its parent.
 _LEAST_SHARE = 0.002
+_LEAST_BLUR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,9 +376,9 @@ def mixing(tree: Tree, mass: FloatArray, nodes: IntArray) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
-    """(B, L) the part of the volume of each leaf of `old` that lies in each leaf of `new`, and the
+    """(N, L) the part of the volume of each node of `old` that lies in each leaf of `new`, and the
     part of the latter's that lies in the former; volumes are those of ranks."""
-    low, high = old.lower[old.tree.leaves], old.upper[old.tree.leaves]
+    low, high = old.lower, old.upper
     lower, upper = new.lower[new.tree.leaves], new.upper[new.tree.leaves]
     both = np.ones((len(low), len(lower)))
     for axis in range(low.shape[1]):
@@ -387,6 +388,14 @@ def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
         both *= np.maximum(length, 0.0)
     shares = both / np.prod(high - low, axis=1)[:, None]
     return shares, both / np.prod(upper - lower, axis=1)[None]
+
+
+def blur(shares: FloatArray, coverage: FloatArray, roughness: FloatArray) -> FloatArray:
+    """(B,) variance of what averages over boxes and the mixtures (B, L) of leaves by their `shares`
+    differ by: of each leaf its roughness (L,) x the part that the box does not cover."""
+    variance = (shares**2 * (1.0 - coverage) * roughness).sum(axis=1)
+    spread: FloatArray = np.maximum(variance, _LEAST_BLUR)
+    return spread
 
 
 def splittable(tree: Tree, nodes: IntArray, levels: tuple[int | None, ...]) -> BoolArray:

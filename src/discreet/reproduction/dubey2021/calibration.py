@@ -144,10 +144,11 @@ class PublishedJoint(_Published):
         return 1 + math.ceil(math.log2(self.horizon))
 
     def sigma(self, budget: Budget) -> float:
-        """Standard deviation of an entry of U (Lemma 2)."""
+        """Standard deviation of an entry of U (Lemma 2), for as many visits as are covered."""
         bounded = 1.0 + self.norm_bound**2
         log = math.log(10.0 / budget.delta)
-        return 4.0 * math.sqrt(self.nodes) * bounded * log / budget.epsilon
+        once = 4.0 * math.sqrt(self.nodes) * bounded * log / budget.epsilon
+        return budget.times_noise * once
 
     def noise_multiplier(self, budget: Budget, features: int) -> float:
         """What makes the standard deviation on every node and coordinate sqrt 2 sigma."""
@@ -209,13 +210,14 @@ class PublishedLocal(_Published):
         )
 
     def sigma_gram(self, budget: Budget) -> float:
-        """sigma_X."""
+        """sigma_X, for as many visits as are covered."""
         if not isinstance(budget, Local) or budget.delta != self.delta:
             raise InvalidInput(
                 f"budget was {budget!r}; this calibration was made for Local(epsilon, "
                 f"{self.delta:g}), so give both the same delta."
             )
-        return math.sqrt(8.0 * math.log(2.5 / budget.delta)) / budget.epsilon
+        once = math.sqrt(8.0 * math.log(2.5 / budget.delta)) / budget.epsilon
+        return budget.times_noise * once
 
     def sigma_rewards(self, budget: Budget) -> float:
         """sigma_u."""

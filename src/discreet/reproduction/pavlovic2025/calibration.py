@@ -199,11 +199,12 @@ def noise_deviation(budget: Joint, horizon: int, deviation: float) -> float:
     """sigma_0 (5): the standard deviation of the noise on each number of a release.
 
     A release moves by at most 2 B sigma, so where S spans all features the noise multiplier is
-    log T sqrt(log(1.25 log T / delta)) 2 / epsilon. Elsewhere rows are shorter than sigma.
+    log T sqrt(log(1.25 log T / delta)) 2 / epsilon. Elsewhere rows are shorter than sigma. The
+    paper's people come once; for several visits of a person it is as many times as large.
     """
     log = math.log(horizon)
     tail = math.sqrt(math.log(1.25 * log / budget.delta))
-    return deviation * 4.0 * BOUND * log / budget.epsilon * tail
+    return budget.times_noise * deviation * 4.0 * BOUND * log / budget.epsilon * tail
 
 
 def beta(failure: float, horizon: int, regulariser: float) -> float:
@@ -221,7 +222,8 @@ def beta_1(budget: Joint, failure: float, horizon: int) -> float:
     """beta_1(epsilon_DP, delta_DP, delta) of Lemma 6.6, for noise."""
     log = math.log(horizon)
     tail = math.sqrt(math.log(1.25 * log / budget.delta))
-    return 8.0 * BOUND * log / budget.epsilon * math.log(3.0 / failure) * tail
+    once = 8.0 * BOUND * log / budget.epsilon * math.log(3.0 / failure) * tail
+    return budget.times_noise * once
 
 
 @dataclass(frozen=True)

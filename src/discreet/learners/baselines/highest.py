@@ -1,0 +1,81 @@
+"""The baseline of a rule that everybody knows: the candidate with the largest value in one column.
+
+Such as the most popular film, or the cheapest offer. Nothing is learnt and nothing is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Unpack
+
+import numpy as np
+
+from discreet.action_space import Candidates, DecisionSets, PublicSet
+from discreet.codec import Range
+from discreet.domain import Box
+from discreet.learners.base import Common
+from discreet.learners.baselines.uniform import Silent, Uniform
+from discreet.learners.points import PointPolicy
+from discreet.privacy import NonPrivate
+from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, one_of
+
+
+@dataclass(frozen=True)
+class HighestPolicy(Silent, PointPolicy):
+    """The first of the points with the largest value in a column.
+
+    Attributes:
+        column: the column's place in the domain.
+    """
+
+    kind: ClassVar[str] = "highest-policy"
+
+    column: Annotated[int, Range(0)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.column >= self.domain.dimension:
+            raise InvalidInput(
+                f"column was {self.column}; the domain has {self.domain.dimension} columns."
+            )
+
+    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        values = np.where(people.present, people.points[..., self.column], -np.inf)
+        return values.argmax(axis=1), np.ones(len(people))
+
+    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        assert isinstance(self.offered, PublicSet)
+        points = self.offered.array
+        arms = np.full(len(tickets), points[:, self.column].argmax())
+        return arms, points[arms], np.ones(len(tickets))
+
+
+class Highest(Uniform):
+    """Chooses by one column of the points, whoever comes.
+
+    Args:
+        column: the column's name.
+
+    Raises:
+        InvalidInput: for a column that the domain does not have.
+    """
+
+    name: ClassVar[str] = "highest"
+    spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet)
+
+    def __init__(
+        self,
+        domain: Box,
+        space: DecisionSets | PublicSet,
+        budget: NonPrivate,
+        *,
+        column: str = "",
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(domain, space, budget, **common)
+        self.column = one_of(column, "column", domain.names)
+
+    def _publish(self) -> HighestPolicy:
+        assert isinstance(self.space, DecisionSets | PublicSet)
+        place = self.domain.names.index(self.column)
+        return HighestPolicy(**self.policy_header(), offered=self.space, column=place)

@@ -1,0 +1,1 @@
+"""A generalised linear bandit for decision sets, learnt from pure local reports."""

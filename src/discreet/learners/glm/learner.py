@@ -1,0 +1,221 @@
+"""A generalised linear bandit over people's own decision sets, under pure local privacy.
+
+    ticket     whether the report is a score or a spread                      (public)
+    choice     the best of the person's own points under theta                (on their side)
+    report     one vector of length at most 1, made private by PrivUnit       (policy.py)
+    policy     theta and its posterior from all scores; questions (design.py)
+
+**Posterior.** Under version v, whose theta is theta_v, the sum G_v of n_v scores has about the mean
+n_v J_v (theta* - theta_v), and noise of variance V on each number for each person (PrivUnit's; what
+the scores vary themselves is small beside it). With theta ~ N(0, p P), P the smooth prior of
+posterior.py, this is Gaussian:
+
+    precision  (p P)^-1 + sum n_v J_v'J_v / V,     projected  sum J_v'(G_v + n_v J_v theta_v) / V.
+
+Every version is linearised where its people were asked, so the sums add, and late reports enter
+like others. Where J_v is wrong, later versions mend what earlier ones left.
+
+**The limit** of residuals. The private report of a score has the same noise whatever the residuals,
+so where these are small, as rewards with little noise have them, it pays to divide them by less.
+To cut |r| at c moves E min(|r|, c) by at most E r^2 / (4 c), and noise moves the mean of n reports
+by c g / sqrt n with g that of randomised response. The two are equal at
+
+    c = k rho,   k = n^(1/4) / (2 sqrt g),   and the limit is k or 3 times rho, at most 1,
+
+with rho^2 what the spreads say of E r^2, one deviation of noise added. So little is cut while few
+came, what is cut never costs more than the noise does once many have, and where rewards are noisy
+nothing is. A tenth of the people report the spread until that is clear. They are asked for r^2 in
+units of the limit in force, so the smaller residuals are, the finer it is measured.
+
+| array       | shape  | meaning                                                              |
+|-------------|--------|----------------------------------------------------------------------|
+| information | (m, m) | sum n_v J_v'J_v / V                                                  |
+| projected   | (m,)   | sum J_v'(G_v + n_v J_v theta_v) / V                                  |
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import Kernel
+
+from discreet.action_space import DecisionSets, PublicSet
+from discreet.domain import Box
+from discreet.kernels import feature_map, kernel_to_text, public_points, read_kernel
+from discreet.learners.base import Common, Learner
+from discreet.learners.glm.design import designed, drawn_sets
+from discreet.learners.glm.policy import (
+    LEAST_LIMIT,
+    LINKS,
+    Link,
+    ScorePolicy,
+    ScoreReports,
+    ScoreStatistics,
+)
+from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
+from discreet.privacy import Adjacency, Local
+from discreet.privacy.vectors import PrivUnit
+from discreet.validation import FloatArray, InvalidInput, one_of
+
+_KERNEL = "DotProduct(sigma_0=1.0)"
+# p: the variances of a uniform number over the range of rewards, and of its logit.
+_PRIOR: dict[Link, float] = {"linear": UNIFORM_VARIANCE, "logistic": math.pi**2 / 3.0}
+# Deviations that are added to the mean, as for gp_ucb.
+_CONFIDENCE = 0.25
+# The first policy serves so many people; later ones change at this rate.
+_FIRST, _GROWTH = 20, 1.05
+# The share of people who report the spread, and the deviations of residuals that are never cut.
+_CHECKING, _LEAST_CUT = 0.1, 3.0
+
+
+class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
+    """Learns a generalised linear model of rewards from one private vector a person.
+
+    Args:
+        domain: the public bounds of points; `Ball` for vectors of bounded length.
+        space: `DecisionSets(most)`.
+        budget: `Local(epsilon)`; reports are pure.
+        kernel: a scikit-learn kernel in the units of the domain, or its text. Its features are
+            what the model is linear in; by default 1 and the columns of a point.
+        link: `linear` for mean rewards that are linear in the features, on the scale of the reward
+            bounds about their middle, or `logistic`.
+        public_points: (N, d) a public sample of where people's points may lie, if that is less
+            than the whole domain; a wrong one costs reward, never privacy.
+
+    Raises:
+        InvalidInput: for a budget with a delta, or features without a certified norm.
+    """
+
+    name: ClassVar[str] = "private_glm"
+    trust_models: ClassVar[tuple[str, ...]] = ("local",)
+    spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets,)
+    reports_type = ScoreReports
+    statistics_type = ScoreStatistics
+
+    def __init__(
+        self,
+        domain: Box,
+        space: DecisionSets,
+        budget: Local,
+        *,
+        kernel: Kernel | str = _KERNEL,
+        link: Link = "linear",
+        public_points: ArrayLike | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(domain, space, budget, **common)
+        if budget.delta > 0.0 and budget.visits == 1:
+            raise InvalidInput(
+                f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
+                "epsilon without delta. (Several visits of a person may have one.)"
+            )
+        self.link: Link = one_of(link, "link", LINKS)
+        self.public_points = None
+        if public_points is not None:
+            self.public_points = PublicSet.of(domain.from_unit(domain.to_unit(public_points)))
+        chosen = read_kernel(kernel)
+        self.kernel = kernel_to_text(chosen)
+        self._features = feature_map(chosen, domain, points=self._where)
+        if self._features.norm_bound is None:
+            raise InvalidInput(f"the kernel {chosen} has no largest norm; choose another.")
+        # A part in 10^12 covers the rounding of the features' arithmetic.
+        self._norm = self._features.norm_bound * (1.0 + 1e-12)
+        PrivUnit(self._features.features, budget.visit_epsilon)  # refuses one that is too small
+
+    @property
+    def _where(self) -> FloatArray | None:
+        return None if self.public_points is None else self.public_points.array
+
+    @cached_property
+    def _sample(self) -> FloatArray:
+        """(N, m) features of the public sample."""
+        where = public_points(self.domain) if self._where is None else self._where
+        return self._features.transform(where) / self._norm
+
+    @cached_property
+    def _prior_root(self) -> FloatArray:
+        """(m, m) a root of p P."""
+        mean = self._sample.T @ self._sample / len(self._sample)
+        return math.sqrt(_PRIOR[self.link]) * smooth_root(mean, 0.0)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency(record="decision set and reward")
+
+    @property
+    def batch_size(self) -> int:
+        return max(_FIRST, math.ceil((_GROWTH - 1.0) * self._published_at))
+
+    def _empty(self) -> ScoreStatistics:
+        size = self._features.features
+        return ScoreStatistics(
+            reports=0,
+            information=np.zeros((size, size)),
+            projected=np.zeros(size),
+            squares=0.0,
+            checks=0,
+        )
+
+    def _statistics(self, policy: ScorePolicy, reports: ScoreReports) -> ScoreStatistics:
+        return policy.sums(reports)
+
+    def _check_sums(self, statistics: ScoreStatistics) -> None:
+        size = self._features.features
+        shapes = statistics.information.shape, statistics.projected.shape
+        if shapes != ((size, size), (size,)):
+            raise InvalidInput(
+                f"statistics of {statistics.reports} reports had the shapes {shapes}; this learner "
+                f"adds ({size}, {size}) and ({size},). Send them as statistics() made them."
+            )
+        if (np.diag(statistics.information) < 0.0).any():
+            raise InvalidInput(
+                "statistics had negative information; send them as statistics() made them."
+            )
+
+    def _limits(self) -> tuple[float, float]:
+        """The limit if the spread is two deviations of noise below what reports say, and if it is
+        one above."""
+        sums = self._sums
+        if sums.checks == 0.0:
+            return 0.0, 1.0
+        noise = 1.0 / PrivUnit(1, self.budget.visit_epsilon).mean_cosine
+        square, doubt = max(sums.squares / sums.checks, 0.0), 0.5 * noise / math.sqrt(sums.checks)
+        rate = max(_LEAST_CUT, self.people**0.25 / (2.0 * math.sqrt(noise)))
+        least, most = (max(square + each * doubt, 0.0) for each in (-2.0, 1.0))
+        limit = min(max(rate * math.sqrt(most), LEAST_LIMIT), 1.0)
+        return rate * math.sqrt(least), limit
+
+    def _publish(self) -> ScorePolicy:
+        sums, wide = self._sums, self._prior_root
+        # theta = wide eta with eta ~ N(0, I), so flat directions of the prior do no harm.
+        inside = np.eye(wide.shape[1]) + wide.T @ sums.information @ wide
+        values, vectors = np.linalg.eigh(0.5 * (inside + inside.T))
+        root = wide @ (vectors / np.sqrt(np.maximum(values, 1.0)))
+        size, (least, limit) = self._features.features, self._limits()
+        header = self.policy_header()
+        assert isinstance(self.space, DecisionSets)
+        policy = ScorePolicy(
+            **header,
+            offered=self.space,
+            features=self._features,
+            norm=self._norm,
+            link=self.link,
+            mean=root @ (root.T @ sums.projected),
+            root=root,
+            confidence=_CONFIDENCE,
+            questions=np.eye(size),
+            answers=np.zeros((size, size)),
+            limit=limit,
+            checking=_CHECKING if least < 1.0 else 0.0,
+            epsilon=self.budget.visit_epsilon,
+        )
+        rng = np.random.default_rng([self.public_seed, header["version"]])
+        return designed(policy, drawn_sets(self._sample, self.space.most, rng), rng)
+
+    def _options(self) -> dict[str, Any]:
+        points = {} if self._where is None else {"public_points": self._where.tolist()}
+        return {"kernel": self.kernel, "link": self.link, **points}

@@ -1,0 +1,191 @@
+"""Who has come how often: whoever used up their visits acts without reporting.
+
+A budget covers so many visits of one person (`Budget.visits`). Who counts them is who may know:
+
+* **Local privacy: the person's own side.** A `VisitCounter` beside the client makes the first
+  reports and none afterwards. What a server sees of that is how many reports somebody made, never
+  who they are; whether a report is made depends on nothing but how many were made before.
+* **Joint privacy: the learner**, which is trusted and is told an id with each report
+  (`update(reports, people)`). Its `Visitors` are as secret as its sums. Rows of visits beyond those
+  covered count as rows of 0, so that how many rows a release holds is how many visits came: who
+  exceeded their visits is data of people too, and must not show in what is public.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.codec import Range, from_json
+from discreet.learners.messages import Actions, Policy, Reports
+from discreet.learners.terms import Terms
+from discreet.privacy import NoiseSource, SimulatedNoise
+from discreet.privacy.accounting import GaussianEvent
+from discreet.validation import BoolArray, IntArray, InvalidInput, whole_number
+
+_LONGEST = 200
+# The least whole number that is longer; with a minus sign a tenth of it is.
+_BEYOND = 10**_LONGEST
+# Held while a device counts: of two threads that find one report left, one makes it.
+_COUNTING = threading.Lock()
+_SAVED: Any = Mapping[Annotated[str, Range(1, _LONGEST)], Annotated[int, Range(1)]]
+
+
+def visit_numbers(ids: ArrayLike) -> IntArray:
+    """(n,) how many earlier ones of n visits were by the same person."""
+    _, people, counts = np.unique(np.asarray(ids), return_inverse=True, return_counts=True)
+    order = np.argsort(people, kind="stable")
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    numbers = np.empty(len(people), dtype=np.int64)
+    numbers[order] = np.arange(len(people)) - first
+    return numbers
+
+
+@dataclass
+class Visitors:
+    """How often each person came to a learner that is trusted; SECRET.
+
+    Attributes:
+        visits: by the id of a person, those that were beyond their visits included.
+    """
+
+    visits: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.came = sum(self.visits.values())
+
+    def beyond(self, ids: Sequence[str], covered: int) -> BoolArray:
+        """(n,) which of n more visits are beyond the `covered` ones of their person."""
+        before = np.array([self.visits.get(person, 0) for person in ids], dtype=np.int64)
+        # Not an array of texts, which would drop zeros at their end and take two people for one.
+        over: BoolArray = before + visit_numbers(np.array(ids, dtype=object)) >= covered
+        return over
+
+    def add(self, ids: Sequence[str]) -> None:
+        """Count more visits."""
+        for person in ids:
+            self.visits[person] = self.visits.get(person, 0) + 1
+        self.came += len(ids)
+
+    def to_fields(self) -> list[list[Any]]:
+        """JSON values for the file that says that it is secret."""
+        return [[person, count] for person, count in self.visits.items()]
+
+    @classmethod
+    def from_fields(cls, saved: Any) -> Self:
+        """The inverse of `to_fields`; `InvalidInput` for anything else."""
+        read = from_json(saved, _SAVED, "visitors")
+        return cls(dict(read))
+
+
+def read_ids(people: Any, visits: int) -> list[str]:
+    """Ids of people as texts: whole numbers, or texts that are not empty, one for each visit.
+
+    Raises:
+        InvalidInput: for ids that are missing, of another type, or not as many as there are visits.
+    """
+    if isinstance(people, np.ndarray):
+        people = people.tolist() if people.ndim == 1 else None
+    if isinstance(people, str | bytes | Mapping) or not isinstance(people, Iterable):
+        raise InvalidInput(
+            f"people was {people!r:.80}; give one id, a text or a whole number, for each visit."
+        )
+    ids = [_id(given, place) for place, given in enumerate(people)]
+    if len(ids) != visits:
+        raise InvalidInput(
+            f"people had {len(ids)} ids for {visits} visits; give one for each visit."
+        )
+    return ids
+
+
+def _id(given: Any, place: int) -> str:
+    # The number 7 and the text "7" are one person: taking two for one costs reports, never privacy.
+    missing = given is None or (isinstance(given, float) and math.isnan(given))
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    # Python neither writes nor shows whole numbers of thousands of digits.
+    long = whole and not -_BEYOND < 10 * int(given) < 10 * _BEYOND
+    fits = isinstance(given, str) and given.strip() and len(given) <= _LONGEST
+    if fits or (whole and not long):
+        return str(given).strip()
+    what = "missing" if missing or given == "" else "a longer number" if long else f"{given!r:.80}"
+    raise InvalidInput(
+        f"the id of visit {place} (the first is 0) is {what}; an id is a whole number, or a text, "
+        f"of 1 to {_LONGEST} characters."
+    )
+
+
+@dataclass
+class VisitCounter:
+    """The reports of one person on their own device, under local privacy.
+
+    It counts a report before it is drawn, so that nobody who is interrupted reports twice; keep
+    `made` with the person before a report is sent. There is one for each agreement: it counts
+    reports to whatever learner, for one that calls itself another has no second budget.
+
+    Reports of one kind, pure or Gaussian, are within the terms together if each is within its share
+    of them. Of both kinds they would not be: with a delta, half of the pure ones and half of the
+    Gaussian ones cost up to a fifth more than was agreed. So the kind of the first is that of all.
+
+    Attributes:
+        terms: what this side agreed to; `terms.visits` reports and no more.
+        made: how many were made.
+        gaussian: whether these carry Gaussian noise; None before the first. Keep it with `made`
+            where the terms have a delta.
+    """
+
+    terms: Terms
+    made: int = 0
+    gaussian: bool | None = None
+
+    def __post_init__(self) -> None:
+        self.made = whole_number(self.made, "made")
+        if self.left < self.terms.visits and self.gaussian is None and self.terms.delta > 0.0:
+            raise InvalidInput(
+                f"gaussian was None with made = {self.made}, but with delta = {self.terms.delta:g} "
+                "all reports of a person must be of one kind; pass True if those that were made "
+                "carry Gaussian noise, or False."
+            )
+
+    @property
+    def left(self) -> int:
+        """How many reports this person may still make."""
+        return max(self.terms.visits - self.made, 0)
+
+    def report(
+        self, policy: Policy[Any], contexts: Any, actions: Actions, rewards: Any, noise: NoiseSource
+    ) -> Reports | None:
+        """The report of one visit (`Policy.report`); None for a visit beyond those agreed to.
+
+        Raises:
+            InvalidInput: for actions of more than one visit, reports of another kind than those
+                before, and as `Policy.report`.
+        """
+        if not isinstance(actions, Actions) or len(actions) != 1:
+            raise InvalidInput("actions must be what act() returned for one visit of one person.")
+        with _COUNTING:
+            if not self.left:
+                return None
+            self.gaussian = self._kind(policy)
+            self.made += 1
+        return policy.report(contexts, actions, rewards, noise, self.terms)
+
+    def _kind(self, policy: Policy[Any]) -> bool:
+        """Whether reports are Gaussian, `policy`'s included; `InvalidInput` for another kind."""
+        # The kind is the same under every noise source, and this one needs no further package.
+        release = policy.release(SimulatedNoise.name)
+        gaussian = release is not None and isinstance(release.event, GaussianEvent)
+        # Without a delta the terms refuse Gaussian reports.
+        if self.terms.delta > 0.0 and self.gaussian not in (None, gaussian):
+            kinds = ("pure", "Gaussian")
+            raise InvalidInput(
+                f"{policy.title} has {kinds[gaussian]} reports, but this side made {self.made} "
+                f"{kinds[not gaussian]} ones; all must be of one kind, because of two kinds they "
+                "cost more than was agreed. Do not report under it."
+            )
+        return gaussian

@@ -1,0 +1,534 @@
+"""People who come more than once: who counts their visits, and what becomes of those beyond."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.action_space import DecisionSets, PublicBox
+from discreet.audit.exact import worst_neighbours
+from discreet.audit.learners import _maker, _reports, _spaces, _taught, _with_delta
+from discreet.audit.people import Maker
+from discreet.audit.runs import JointRun
+from discreet.domain import RewardBounds, unit_cube
+from discreet.experiments.serving import run_learner
+from discreet.experiments.simulation import Setting, check_setting
+from discreet.learners.base import Learner
+from discreet.learners.epochs.releases import EpochStatistics
+from discreet.learners.gp_ucb.policy import GramStatistics
+from discreet.learners.messages import Policy
+from discreet.learners.registry import LEARNERS, learner_class, make_learner
+from discreet.learners.saving import load, save, sealed
+from discreet.learners.schema import decode, encode
+from discreet.learners.terms import Terms
+from discreet.learners.visits import VisitCounter, Visitors, read_ids, visit_numbers
+from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
+from discreet.privacy.accounting import composed_epsilon
+from discreet.privacy.calibration import in_unit_ball
+from discreet.problems.base import People
+from discreet.problems.classification import TableProblem
+from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
+from discreet.reproduction.pavlovic2025.calibration import PublishedElimination
+from discreet.validation import FloatArray, InvalidInput
+
+VISITS = 3
+SQUARE = unit_cube(2)
+
+
+def makers(model: str) -> Iterator[Any]:
+    for name in LEARNERS:
+        kind = learner_class(name)
+        if not kind.takes_visits:
+            continue
+        for label, space in _spaces(kind.spaces) if model in kind.trust_models else ():
+            yield pytest.param(_maker(name, model, space), id=f"{name} {label}")
+
+
+def often(maker: Maker, visits: int = VISITS) -> Maker:
+    assert isinstance(maker.budget, Joint | Local)
+    return replace(maker, budget=replace(maker.budget, visits=visits))
+
+
+@pytest.mark.parametrize("maker", [*makers("local")])
+def test_reports_of_a_person_cost_the_budget_together(maker: Maker) -> None:
+    learner = often(_with_delta(maker)).make()
+    policy = learner.policy()
+    held, asked = learner.guarantee(), learner.budget
+    assert held.epsilon <= asked.epsilon
+    assert held.epsilon == pytest.approx(asked.epsilon, rel=1e-6)
+    assert held.reports_per_person == VISITS
+    assert f"{VISITS} reports by a person" in held.sentence
+    assert decode(encode(policy), Policy).visits == VISITS
+    agreed = Terms(SQUARE, maker.space, asked.epsilon, maker.bounds, asked.delta, VISITS)
+    agreed.check(policy)
+    for other, message in (
+        (replace(agreed, visits=2), "visits 3"),
+        (replace(agreed, most_epsilon=0.99 * asked.epsilon), "promises epsilon"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            other.check(policy)
+    # A policy made for one visit costs more than was agreed for three.
+    with pytest.raises(InvalidInput, match="promises epsilon"):
+        agreed.check(replace(_with_delta(maker).make().policy(), visits=VISITS))
+
+
+def test_a_learner_that_sees_whoever_acts_takes_one_visit() -> None:
+    with pytest.raises(InvalidInput, match="visits was 3"):
+        often(_maker("noisy_context", "local", 3)).make()
+
+
+@pytest.mark.parametrize("name", ["local_kernel", "partition", "published_partition"])
+def test_three_reports_lose_what_the_certificate_says(name: str) -> None:
+    maker = often(_maker(name, "local", 3))
+    for report in _reports(_taught(maker, False, 600), maker, False, "taught"):
+        some = tuple(next(iter(report.groups()))[:8])
+        worst = worst_neighbours(replace(report, tried=some, bases=1))
+        assert not worst.broken
+        assert worst.epsilon == pytest.approx(worst.claim.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("maker", [*makers("joint")])
+def test_three_visits_to_a_learner_that_is_trusted_cost_the_budget(maker: Maker) -> None:
+    """And a fourth one, which is beyond, changes nothing that is drawn or shown."""
+    run = JointRun(state="a run", maker=often(maker))
+    crowd = next(iter(run.groups()))
+    worst = worst_neighbours(replace(run, tried=tuple(crowd[:6])))
+    assert not worst.fault
+    assert not worst.broken
+    once = worst_neighbours(replace(run, maker=maker, tried=tuple(crowd[:6])))
+    assert worst.epsilon > 0.5 * once.epsilon
+    if isinstance(maker.space, PublicBox):
+        # All three are in the first epoch; sums are of multiples of 2^-18, which is left over.
+        assert worst.epsilon == pytest.approx(worst.claim.epsilon, rel=1e-5)
+        assert worst.epsilon == pytest.approx(once.epsilon, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "calibration", "model"),
+    [
+        ("gp_ucb", PublishedLocal.name, "local"),
+        ("gp_ucb", PublishedJoint.name, "joint"),
+        ("capri", PublishedElimination.name, "joint"),
+    ],
+)
+def test_published_noise_covers_as_many_visits(name: str, calibration: str, model: str) -> None:
+    """The formulas of papers are about people who come once; ten visits have to cost as little."""
+    rng, people, count, delta = np.random.default_rng(0), 40, 20, 1e-5
+    sets = name == "gp_ucb"
+    shape = (people, 3, 2) if sets else (people, 2)
+    options: dict[str, Any] = {"horizon": people + count} if sets else {}
+    options |= {"delta": delta} if model == "local" else {}
+    held = []
+    for visits in (1, 10):
+        own = model == "joint"
+        budget = (Joint if own else Local)(1.0, delta, visits=visits)
+        learner: Learner[Any, Any, Any] = make_learner(
+            name,
+            SQUARE,
+            DecisionSets(3) if sets else 3,
+            budget,
+            options={"kernel": "DotProduct(sigma_0=1.0)", "calibration": calibration, **options},
+            horizon=people + count,
+            noise=SimulatedNoise(1) if own else None,
+        )
+        policy, contexts = learner.policy(), rng.random(shape)
+        actions, _ = policy.act(contexts, rng)
+        source = Unprotected() if own else SimulatedNoise(2)
+        reports = policy.report(contexts, actions, np.full(people, 0.5), source)
+        learner.update(reports, list(range(people)) if own else None)
+        learner.policy()
+        held.append(learner.guarantee().epsilon)
+    assert 0.0 < held[1] <= held[0] * (1.0 + 1e-6) <= 1.0
+
+
+def test_visits_are_numbered_in_order() -> None:
+    assert visit_numbers(np.array([3, 1, 3, 3, 1, 0])).tolist() == [0, 0, 1, 2, 1, 0]
+    visitors, ids = Visitors({"1": 1}), ["3", "1", "3", "3", "1", "0"]
+    beyond = visitors.beyond(ids, covered=2)
+    assert beyond.tolist() == [False, False, False, True, True, False]
+    assert visitors.came == 1
+    visitors.add(ids)
+    assert visitors.visits == {"1": 3, "3": 3, "0": 1}
+    assert visitors.came == 7
+    assert "3" not in repr(visitors)
+    assert Visitors.from_fields(visitors.to_fields()) == visitors
+
+
+def test_texts_that_differ_are_two_people() -> None:
+    """An array of texts drops zeros at the end: a new id of one person would silence another."""
+    ids = read_ids(["a\0", "a", "a\0"], 3)
+    assert Visitors().beyond(ids, covered=1).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("people", "message"),
+    [
+        (["a", None], "visit 1 .* is missing"),
+        (["a", ""], "visit 1 .* is missing"),
+        ([float("nan"), 1], "visit 0 .* is missing"),
+        ([1, 2.5], "visit 1 .* is 2.5"),
+        ([1, True], "visit 1 .* is True"),
+        (["a", "b" * 201], "visit 1"),
+        ([1, -(10**199)], "visit 1 .* is a longer number"),
+        ([10**5000, 1], "visit 0 .* is a longer number"),
+        ([1], "1 ids for 2 visits"),
+        ("ab", "one id"),
+        (np.zeros((2, 1)), "one id"),
+        (7, "one id"),
+    ],
+)
+def test_ids_that_are_none_are_refused(people: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_ids(people, 2)
+
+
+def test_ids_are_texts_or_whole_numbers() -> None:
+    assert read_ids(np.array([7, 8]), 2) == read_ids(["7", " 8"], 2) == ["7", "8"]
+
+
+def test_nobody_is_silenced_because_of_the_id_of_another() -> None:
+    """NumPy drops zeros at the end of texts; else the id of one person decided about another."""
+    apart = Visitors().beyond(read_ids(["a\0", "a"], 2), covered=1)
+    assert apart.tolist() == [False, False]
+
+
+def test_ids_that_are_saved_can_be_read_again() -> None:
+    for given in (10**199, "b" * 200):
+        visitors = Visitors()
+        visitors.add(read_ids([given], 1))
+        assert Visitors.from_fields(visitors.to_fields()) == visitors
+    for given in (10**200, -(10**199), 10**5000):
+        with pytest.raises(InvalidInput, match="visit 0"):
+            read_ids([given], 1)
+
+
+def joint(name: str = "capri", visits: int = 2, **options: Any) -> Learner[Any, Any, Any]:
+    space: Any = DecisionSets(3) if name == "gp_ucb" else 3
+    return make_learner(
+        name,
+        SQUARE,
+        space,
+        Joint(1.0, 1e-6, visits=visits),
+        options={"kernel": "RBF([1.0, 1.0])", "error": 0.1, **options},
+        horizon=100,
+        noise=SimulatedNoise(1),
+        public_seed=5,
+        identity="visited",
+    )
+
+
+@cache
+def _reported(name: str, people: int) -> Any:
+    learner, rng = joint(name), np.random.default_rng(4)
+    policy = learner.policy()
+    shape = (people, 3, 2) if name == "gp_ucb" else (people, 2)
+    contexts = rng.random(shape)
+    actions, _ = policy.act(contexts, rng)
+    return policy.report(contexts, actions, rng.random(people), Unprotected())
+
+
+@pytest.mark.parametrize("name", ["capri", "gp_ucb"])
+def test_visits_beyond_count_as_visits_and_add_rows_of_zero(name: str) -> None:
+    learner, reports = joint(name), _reported(name, 6)
+    learner.policy()
+    learner.update(reports, ["a", "b", "a", "a", "b", "c"])
+    covered = np.array([0, 1, 2, 4, 5])
+    alone = learner.statistics(
+        replace(
+            reports,
+            **{k: v[covered] for k, v in vars(reports).items() if np.shape(v)[:1] == (6,)},
+        )
+    )
+    whole = learner.statistics(reports)
+    sums = learner._sums
+    assert sums.reports == learner.people == 6
+    if isinstance(sums, GramStatistics):
+        assert np.array_equal(sums.row, alone.row)
+        assert np.array_equal(sums.design, whole.design)
+        assert not np.array_equal(sums.row, whole.row)
+    else:
+        assert isinstance(sums, EpochStatistics)
+        assert sums.epochs[0].people == 6
+        assert np.array_equal(sums.epochs[0].total, alone.epochs[0].total)
+        assert not np.array_equal(sums.epochs[0].total, whole.epochs[0].total)
+    # Whoever has used up their visits may be all of a batch, and come in several.
+    before = sums
+    learner.update([reports, reports], [["a"] * 6, ["b"] * 6])
+    assert learner.people == 18
+    more = getattr(learner._sums, "row", None)
+    if more is not None:
+        assert np.array_equal(more, before.row)
+
+
+@pytest.mark.parametrize("name", ["capri", "gp_ucb"])
+def test_rows_of_zero_are_zero_however_batches_are_rounded(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of matrices are rounded otherwise in a batch of one visit."""
+
+    def rounded(rows: FloatArray) -> FloatArray:
+        return in_unit_ball(rows) * (1.0 - 1e-4 * (len(rows) == 1))
+
+    place = "gp_ucb.decision_sets" if name == "gp_ucb" else "epochs.policy"
+    monkeypatch.setattr(f"discreet.learners.{place}.in_unit_ball", rounded)
+    two, four = (joint(name, visits) for visits in (2, 4))
+    reports = _reported(name, 6)
+    sums = []
+    for learner in (two, four):
+        learner.policy()
+        learner.update(reports, ["b", "a", "a", "a", "b", "c"])
+        made = learner._sums
+        sums.append(made.row if isinstance(made, GramStatistics) else made.epochs[0].total)
+    heard = four._statistics(four.policy(), reports.silencing(np.arange(6) != 3))
+    own = heard.row if isinstance(heard, GramStatistics) else heard.epochs[0].total
+    assert np.array_equal(sums[0], sums[1] - own)
+
+
+def test_who_came_is_secret_and_is_kept(tmp_path: Path) -> None:
+    learner, reports = joint(), _reported("capri", 6)
+    learner.policy()
+    names = [f"person {i % 4}" for i in range(6)]
+    learner.update(reports, names)
+    path = tmp_path / "learner.json"
+    save(learner, path)
+    assert "SECRET" in path.read_text()[:100]
+    again = load(path, SimulatedNoise(2))
+    again.update(reports, names)
+    learner.update(reports, names)
+    assert again.secret_fields() == learner.secret_fields()
+    assert again._target.visitors.visits["person 0"] == 4
+    assert "person 0" not in encode(learner.policy()) + repr(learner._target)
+    assert not any("person 0" in repr(release) for release in learner.releases)
+
+    content = json.loads(path.read_text())
+    del content["sha256"]
+    for change in ([["person 0", 1]], None):
+        target = dict(content["state"]["target"])
+        target["visitors"] = change
+        if change is None:
+            del target["visitors"]
+        state = {**content["state"], "target": target}
+        path.write_text(sealed({**content, "state": state}))
+        with pytest.raises(InvalidInput, match="of which it is known who made"):
+            load(path, SimulatedNoise(2))
+
+
+def test_ids_are_given_for_all_reports_or_for_none() -> None:
+    reports = _reported("capri", 6)
+    learner = joint()
+    learner.policy()
+    before = learner.secret_fields()
+    with pytest.raises(InvalidInput, match="without people"):
+        learner.update(reports)
+    with pytest.raises(InvalidInput, match="without people"):
+        learner.merge(learner.statistics(reports))
+    for people in (["a"] * 5, [["a"] * 6], ["a"] * 5 + [None]):
+        with pytest.raises(InvalidInput):
+            learner.update(reports, people)
+    with pytest.raises(InvalidInput, match="2 batches"):
+        learner.update([reports, reports], [["a"] * 6])
+    # The second batch is refused, so nothing of the first is counted either.
+    with pytest.raises(InvalidInput, match="5 ids for 6"):
+        learner.update([reports, reports], [["a"] * 6, ["a"] * 5])
+    assert learner.secret_fields() == before
+
+    once = joint(visits=1)
+    once.policy()
+    reports = replace(reports, source=once.identity)
+    once.update(reports, np.arange(6))
+    with pytest.raises(InvalidInput, match="since the first report"):
+        once.update(reports)
+    late = joint(visits=1)
+    late.policy()
+    late.update(reports)
+    with pytest.raises(InvalidInput, match="nobody said whose"):
+        late.update(reports, np.arange(6))
+
+
+def test_a_learner_under_local_privacy_is_not_told_who_reports() -> None:
+    learner = make_learner("partition", SQUARE, 3, Local(1.0, visits=2), identity="local")
+    policy = learner.policy()
+    actions, _ = policy.act(np.full((2, 2), 0.5), np.random.default_rng(0))
+    reports = policy.report(np.full((2, 2), 0.5), actions, [1.0, 0.0], SimulatedNoise(0))
+    with pytest.raises(InvalidInput, match="must not be told who"):
+        learner.update(reports, ["a", "b"])
+    assert learner.people == 0
+
+
+def test_pure_reports_of_several_visits_may_use_a_delta() -> None:
+    with pytest.raises(InvalidInput, match="pure"):
+        make_learner("partition", SQUARE, 3, Local(1.0, 1e-6))
+    learner = make_learner("partition", SQUARE, 3, Local(1.0, 1e-6, visits=40))
+    assert learner.policy().epsilon > 1.4 / 40
+    held = learner.guarantee()
+    assert (held.delta, held.reports_per_person) == (1e-6, 40)
+    assert 1.0 - 1e-9 < held.epsilon <= 1.0
+
+
+class TestTheCounterOnADevice:
+    @staticmethod
+    def scene() -> tuple[Policy[Any], Terms]:
+        learner = make_learner("local_kernel", SQUARE, 3, Local(1.0, visits=2))
+        return learner.policy(), Terms(SQUARE, 3, 1.0, visits=2)
+
+    def test_reports_end_with_the_visits_that_were_agreed(self) -> None:
+        policy, terms = self.scene()
+        counter, context, rng = VisitCounter(terms), np.full((1, 2), 0.3), np.random.default_rng(1)
+        sent = []
+        for _ in range(4):
+            actions, _ = policy.act(context, rng)
+            sent.append(counter.report(policy, context, actions, [1.0], SimulatedNoise(1)))
+        assert [report is not None for report in sent] == [True, True, False, False]
+        assert (counter.made, counter.left) == (2, 0)
+        assert VisitCounter(terms, made=1).left == 1
+
+    def test_a_report_is_counted_before_it_is_drawn(self) -> None:
+        policy, terms = self.scene()
+        counter, context = VisitCounter(terms), np.full((1, 2), 0.3)
+        actions, _ = policy.act(context, np.random.default_rng(1))
+        with pytest.raises(InvalidInput):
+            counter.report(policy, context, actions, [1.0], noise="none")  # type: ignore[arg-type]
+        assert counter.made == 1
+
+    def test_one_visit_at_a_time(self) -> None:
+        policy, terms = self.scene()
+        context = np.full((2, 2), 0.3)
+        actions, _ = policy.act(context, np.random.default_rng(1))
+        with pytest.raises(InvalidInput, match="one visit"):
+            VisitCounter(terms).report(policy, context, actions, [1.0, 1.0], SimulatedNoise(1))
+        with pytest.raises(InvalidInput, match="made was -1"):
+            VisitCounter(terms, made=-1)
+
+    @staticmethod
+    def kinds(terms: Terms) -> tuple[Policy[Any], Policy[Any]]:
+        """Of a pure and a Gaussian report, each of which keeps the terms by itself."""
+        budget = Local(1.0, 1e-6, visits=2)
+        options = {"kernel": "RBF([1.0, 1.0])", "error": 0.1}
+        made = (
+            make_learner("local_kernel", SQUARE, 3, budget).policy(),
+            make_learner(
+                "capri",
+                SQUARE,
+                3,
+                budget,
+                horizon=200,
+                options={**options, "mechanism": "gaussian"},
+            ).policy(),
+        )
+        for policy in made:
+            terms.check(policy, SimulatedNoise.name)
+        return made
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_reports_of_two_kinds_would_cost_more_than_was_agreed(
+        self, first: int, restarted: bool
+    ) -> None:
+        terms = Terms(SQUARE, 3, 1.0, delta=1e-6, visits=2)
+        policies = self.kinds(terms)
+        events = [policy.release(SimulatedNoise.name).event for policy in policies]  # type: ignore[union-attr]
+        assert composed_epsilon(events, terms.delta) > 1.15 * terms.most_epsilon
+        counter, context, rng = VisitCounter(terms), np.full((1, 2), 0.3), np.random.default_rng(1)
+        policy, other = policies[first], policies[1 - first]
+        actions, _ = policy.act(context, rng)
+        assert counter.report(policy, context, actions, [1.0], SimulatedNoise(1)) is not None
+        assert counter.gaussian is bool(first)
+        if restarted:
+            counter = VisitCounter(terms, counter.made, counter.gaussian)
+        actions, _ = other.act(context, rng)
+        with pytest.raises(InvalidInput, match="one kind"):
+            counter.report(other, context, actions, [1.0], SimulatedNoise(1))
+        assert counter.made == 1
+        actions, _ = policy.act(context, rng)
+        assert counter.report(policy, context, actions, [1.0], SimulatedNoise(1)) is not None
+
+    def test_a_counter_that_goes_on_says_of_which_kind_reports_were(self) -> None:
+        terms = Terms(SQUARE, 3, 1.0, delta=1e-6, visits=2)
+        with pytest.raises(InvalidInput, match="gaussian was None"):
+            VisitCounter(terms, made=1)
+        assert VisitCounter(terms, made=1, gaussian=False).left == 1
+
+    def test_threads_make_no_more_reports_than_were_agreed(self) -> None:
+        policy, terms = self.scene()
+        context = np.full((1, 2), 0.3)
+        actions, _ = policy.act(context, np.random.default_rng(1))
+        sent: list[Any] = []
+
+        class Slow(VisitCounter):
+            """All threads have seen that reports are left before one of them counts."""
+
+            @property
+            def left(self) -> int:
+                seen = super().left
+                time.sleep(0.02)
+                return seen
+
+        counter = Slow(terms)
+
+        def come() -> None:
+            sent.append(counter.report(policy, context, actions, [1.0], SimulatedNoise(1)))
+
+        threads = [threading.Thread(target=come) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(report is not None for report in sent) == terms.visits
+
+
+def test_whoever_shows_something_by_acting_does_not_come_again() -> None:
+    """`noisy_context` shows of a context whenever somebody acts, so that a visit without a report
+    costs too, which no certificate says."""
+    learner = make_learner("noisy_context", SQUARE, 3, Local(2.0))
+    rng = np.random.default_rng(0)
+    contexts, rewards, ids = rng.random((3, 2)), rng.random((3, 3)), np.array([0, 1, 0])
+    crowd = People(contexts, rewards, ids=ids)
+    with pytest.raises(InvalidInput, match="noisy_context shows"):
+        run_learner(learner, crowd, rng, SimulatedNoise(1))
+    assert learner.people == 0
+    table = TableProblem(contexts, rewards, SQUARE, ("a", "b", "c"), RewardBounds(), "", ids=ids)
+    setting = Setting("noisy_context", "noisy", Local(2.0))
+    with pytest.raises(InvalidInput, match="1 visits come after the first one"):
+        check_setting(table, setting, 3)
+    assert not check_setting(table, replace(setting, budget=Local(2.0, protects="visit")), 3)
+    for budget, who in ((Local(2.0), np.arange(3)), (Local(2.0, protects="visit"), ids)):
+        learner = make_learner("noisy_context", SQUARE, 3, budget)
+        run_learner(learner, People(contexts, rewards, ids=who), rng, SimulatedNoise(1))
+        assert learner.people == 3
+
+
+@pytest.mark.parametrize(
+    ("budget", "reports"),
+    [
+        (Local(2.0), 40),
+        (Local(2.0, visits=3), 120),
+        (Local(2.0, visits=9), 200),
+        (Local(2.0, protects="visit"), 200),
+        (Joint(2.0, 1e-5, visits=3), 200),
+    ],
+)
+def test_people_who_are_served_report_as_often_as_is_covered(budget: Any, reports: int) -> None:
+    """40 people come 5 times each; a learner that is trusted counts for itself."""
+    rng = np.random.default_rng(0)
+    ids = rng.permutation(np.repeat(np.arange(40), 5))
+    crowd = People(rng.random((200, 2)), rng.random((200, 3)), ids=ids)
+    name = "partition" if isinstance(budget, Local) else "capri"
+    noise = SimulatedNoise(1)
+    options = {} if isinstance(budget, Local) else {"kernel": "RBF([1.0, 1.0])", "error": 0.1}
+    own = noise if isinstance(budget, Joint) else None
+    learner = make_learner(name, SQUARE, 3, budget, horizon=200, noise=own, options=options)
+    values = run_learner(learner, crowd, np.random.default_rng(2), noise)
+    assert len(values) == 200
+    assert learner.people == reports
+    assert learner.guarantee().epsilon <= budget.epsilon
+    visitors = learner._target.visitors.visits
+    assert set(visitors.values()) == ({5} if isinstance(budget, Joint) else set())
