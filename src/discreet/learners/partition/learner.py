@@ -47,6 +47,7 @@ from discreet.learners.partition.rules import (
     ScaledBins,
     badly_cut,
     far_behind,
+    free_bins,
     large,
     rivals,
     thompson_probabilities,
@@ -70,9 +71,11 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput
 # Where sources were heard, an arm must lie this many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.
 _AGREEMENT = 0.5
-# The first policies are for few people, who choose nearly by chance, each later one for a quarter
-# of those so far, until batches are as large as the rules say.
-_FIRST_BATCH, _EARLY_GROWTH = 20, 0.25
+# Where a report tells the bin and more, the first policies are for few people, who choose nearly by
+# chance, each later one for a quarter of those so far, until batches are as large as the rules say.
+# Where it hardly tells the sign, a policy made of twenty reports follows noise.
+_FIRST_BATCH, _EARLY_GROWTH, _TOLD = 20, 0.25, 1.5
+_NEVER = 1e15
 # Without privacy there are hundreds of bins, and length scales take longer to learn.
 _GROWTH_OF_MANY = 1.5
 
@@ -142,7 +145,7 @@ class Partition(
         self.rules = rules or Rules()
         self.drift = half_life(drift)
         whole = ScaledBins.whole(domain.dimension, self.arms)
-        first = self._worth_of(self.rules.first_learning)
+        first = self._before_learning
         self._decided = Decisions(whole, whole, (), (), first, first, False)
 
     def _decide(self, **changes: Any) -> None:
@@ -150,15 +153,21 @@ class Partition(
 
     @property
     def batch_size(self) -> int:
-        people = self._published_at
-        first = self._worth_of(_FIRST_BATCH)
-        early = min(self.rules.batch, max(first, int(_EARLY_GROWTH * people)))
-        usual = max(early, int(people * self.rules.growth))
-        return longest(self.drift, usual)
+        people, least = self._published_at, self.rules.batch
+        if free_bins(self.budget.visit_epsilon) > _TOLD:
+            least = min(least, max(int(_FIRST_BATCH * self._variance), int(_EARLY_GROWTH * people)))
+        return longest(self.drift, max(least, int(people * self.rules.growth)))
 
-    def _worth_of(self, people: int) -> int:
-        """How many reports, of one bin, say as much as those of so many people without privacy."""
-        return int(people * selection(1, self.budget.visit_epsilon).variance(1.0))
+    @property
+    def _variance(self) -> float:
+        """How many reports, of one bin, say as much as one person without privacy."""
+        return selection(1, self.budget.visit_epsilon).variance(1.0)
+
+    @property
+    def _before_learning(self) -> int:
+        """Reports between two times of learning. Evidence for length scales is in products of two
+        reports, so it is the square of their variance that more of them must make up for."""
+        return int(min(self.rules.first_learning * self._variance**2, _NEVER))
 
     def source_batch(self, name: str) -> int:
         return max(self.rules.batch, int(self.source_total * self.rules.growth))
@@ -317,7 +326,7 @@ class Partition(
             again = int(self.people * growth)
             self._decide(
                 now=self._decided.now.learnt(view.joint),
-                learn_at=max(self.people + self._worth_of(self.rules.first_learning), again),
+                learn_at=max(self.people + self._before_learning, again),
             )
             now = self._decided.now
             if self.people >= self._decided.may_restart_at and badly_cut(

@@ -320,11 +320,16 @@ def worth_splitting(
     return chosen, np.where(allowed, edges, -1.0).argmax(axis=1)
 
 
+def free_bins(epsilon: float) -> float:
+    """Up to how many bins cost next to nothing."""
+    return min(_FREE_BINS * math.exp(min(epsilon, 100.0)), _MOST_FREE_BINS)
+
+
 def large(tree: Tree, mass: FloatArray, people: int, arms: int, epsilon: float) -> BoolArray:
     """(L,) leaves that are halved whatever reports say, because that costs next to nothing of what
     reports say of all of them together: those with more than half as much again as their share of
     the people, `mass` (L,); and, without privacy, those with enough people for a look at halves."""
-    free = min(_FREE_BINS * math.exp(min(epsilon, 100.0)), _MOST_FREE_BINS)
+    free = free_bins(epsilon)
     finer = max(1.0, tree.leaf_count / _MOST_FREE_BINS)
     crowd = _CROWD * arms * finer**2 if epsilon == math.inf else math.inf
     uneven = (mass > 1.5 / free) & (tree.leaf_count < 2.0 * free)
