@@ -198,10 +198,10 @@ def test_bins_are_made_anew_once_length_scales_are_known(tmp_path: Path) -> None
     now = replace(learner._decided.now, bins=bins, mass=np.full(4, 0.25))
     learner._decide(now=now)
     learner._target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
-    lost = regret(learner, 3000, 6)
+    lost = regret(learner, 6000, 6)
     assert learner._decided.left_behind[0] is tree
-    assert learner.people == 3000
-    assert lost < 0.65 * 3000 * 0.41
+    assert learner.people == 6000
+    assert lost < 0.65 * 6000 * 0.41
     save(learner, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")
     assert isinstance(again, Partition)
