@@ -113,7 +113,7 @@ def test_reward_bounds_refuse_an_empty_interval() -> None:
 def test_tables_are_read_by_name() -> None:
     box = Box((0.0, 20.0), (1.0, 40.0), ("x", "age"))
     frame = pd.DataFrame({"age": [30.0], "other": ["a"], "x": [0.25]})
-    assert box.to_unit(frame).tolist() == [[0.25, 0.5]]
+    assert box.to_unit(frame[["age", "x"]]).tolist() == [[0.25, 0.5]]
     with pytest.raises(InvalidInput, match="lacked the column 'x'"):
         box.to_unit(frame[["age"]])
     with pytest.raises(InvalidInput, match="its own name"):

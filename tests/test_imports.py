@@ -142,9 +142,9 @@ import numpy as np
 from discreet import Box, Policy, SecureNoise, Terms, decode, encode
 
 policy = decode(sys.stdin.read(), Policy)
-terms = Terms(Box((0.0, 0.0), (1.0, 1.0)), arms=3, most_epsilon=2.0)
+terms = Terms(Box.of({"x1": (0, 1), "x2": (0, 1)}), arms=3, most_epsilon=2.0)
 terms.check(policy)
-people = [[0.2, 0.7], [0.9, 0.1]]
+people = [{"x1": 0.2, "x2": 0.7}, {"x2": 0.1, "x1": 0.9}]
 actions, _ = policy.act(people, np.random.default_rng(1))
 reports = encode(policy.report(people, actions, [1.0, 0.25], SecureNoise(), terms))
 """

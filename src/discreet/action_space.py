@@ -14,7 +14,7 @@ Decision sets depend on the person; all others are the same for everyone and pub
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -147,7 +147,8 @@ class Candidates:
 
     @classmethod
     def read(cls, sets: Any, domain: Box, most: int) -> Candidates:
-        """Decision sets as an array (n, c, d), or as a list of n arrays (c_i, d).
+        """Decision sets as an array (n, c, d), or as a list of n arrays (c_i, d), data frames or
+        lists of dictionaries.
 
         Raises:
             InvalidInput: no people, an empty or too large set, or points that are not finite or
@@ -161,7 +162,8 @@ class Candidates:
             return cls._of_array(array.astype(np.float64), most)
         rows = []
         for person, points in enumerate(_one_each(sets, repr)):
-            _check_count(1, len(points) if hasattr(points, "__len__") else 1, most, person)
+            several = hasattr(points, "__len__") and not isinstance(points, Mapping)
+            _check_count(1, len(points) if several else 1, most, person)
             domain.to_unit(points)
             rows.append(np.asarray(domain.in_order(points), dtype=np.float64))
         return cls._of_rows(rows, most)
@@ -196,8 +198,8 @@ def _one_each(sets: Any, shown: Callable[[Any], str]) -> Sequence[Any]:
     if not isinstance(sets, list | tuple | np.ndarray) or len(sets) == 0:
         raise InvalidInput(
             f"contexts was {shown(sets):.80}; give the decision set of each person: an array of "
-            "shape (people, candidates, columns), or a list of arrays (candidates, columns), none "
-            "of them empty."
+            "shape (people, candidates, columns), or a list of arrays (candidates, columns), data "
+            "frames or lists of dictionaries, none of them empty."
         )
     return sets  # type: ignore[return-value]
 

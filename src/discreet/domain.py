@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.columns import Column, Declared, declared_columns
+from discreet.named_rows import Extra, has_names, rows_by_name
 from discreet.validation import (
     FloatArray,
     InvalidInput,
@@ -87,6 +89,57 @@ class Box:
         for key, value in (whole | {"categories": categories}).items():
             object.__setattr__(self, key, value)
 
+    @classmethod
+    def of(cls, columns: Declared, radius: float | None = None) -> Box:
+        """The public domain that columns declare, or with a radius the ball of rows of that length.
+
+        Args:
+            columns: a list of `Column`, or a dictionary such as
+                `{"age": (18, 90), "region": ["north", "south"]}` (`columns.declared_columns`).
+            radius: the largest length of a row, where all columns go from -radius to radius.
+
+        Raises:
+            InvalidInput: for columns that are declared wrongly, that are measured by logarithms, or
+                that do not fit the radius.
+        """
+        declared = declared_columns(columns)
+        for column in declared:
+            if column.log:
+                raise InvalidInput(
+                    f"column {column.name!r} has log = True, which columns of a Search have; "
+                    "declare the logarithm as a column of its own, with its bounds."
+                )
+            if radius is not None and (
+                column.values or column.levels or (column.lower, column.upper) != (-radius, radius)
+            ):
+                raise InvalidInput(
+                    f"radius was {radius:g}, but column {column.name!r} is not of numbers from "
+                    f"{-radius:g} to {radius:g}; give all columns of a ball these bounds, or leave "
+                    "the radius out."
+                )
+        names = tuple(column.name for column in declared)
+        if radius is not None:
+            return Ball(radius, names=names)
+        return Box(
+            tuple(column.lower for column in declared),
+            tuple(column.upper for column in declared),
+            names,
+            tuple(column.levels for column in declared),
+            tuple(column.values for column in declared),
+        )
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The inverse of `of`: columns with the bounds, levels and categories of the box."""
+        return tuple(self._column(place) for place in range(self.dimension))
+
+    def _column(self, place: int) -> Column:
+        """A column; its labels are numbered 0 .. m - 1, as everywhere."""
+        name, labels = self.names[place], self.categories[place]
+        if labels:
+            return Column(name, values=labels)
+        return Column(name, self.lower[place], self.upper[place], self.levels[place])
+
     @property
     def dimension(self) -> int:
         """The number of columns d."""
@@ -106,7 +159,7 @@ class Box:
     def to_unit(self, contexts: ArrayLike) -> FloatArray:
         """Contexts (n, d) mapped onto [0, 1]^d; `InvalidInput` when one lies outside the box.
 
-        A table with named columns (a data frame) is read by the names of the box.
+        Contexts with names, in a data frame or dictionaries, are read by these (`in_order`).
         """
         array = finite_matrix(self.in_order(contexts), "contexts", self.dimension)
         low, high = self._ends
@@ -121,18 +174,27 @@ class Box:
         unit: FloatArray = (array - low) / (high - low)
         return unit
 
-    def in_order(self, contexts: Any) -> ArrayLike:
-        """A table with named columns as an array with the columns of the box; all else as it is."""
-        columns = getattr(contexts, "columns", None)
-        if columns is None:
+    def in_order(self, contexts: Any, extra: Extra = "refuse", lenient: bool = False) -> ArrayLike:
+        """Contexts with names (a data frame, dictionaries) as an array (n, d) with the columns of
+        the box; all else as it is.
+
+        Args:
+            contexts: see named_rows.py.
+            extra: whether columns that the box lacks are refused or ignored.
+            lenient: for reports that are private: refuse nothing for what a value is.
+
+        Raises:
+            InvalidInput: for columns that are missing or too many, and for values that a column
+                does not take; with their column, their row and what is allowed.
+        """
+        if not has_names(contexts):
             return contexts  # type: ignore[no-any-return]
-        missing = [name for name in self.names if name not in columns]
-        if missing:
-            raise InvalidInput(
-                f"contexts lacked the column {missing[0]!r}; the domain has "
-                f"{', '.join(self.names)}, the table {', '.join(map(str, columns))}."
-            )
-        return np.asarray(contexts[list(self.names)])
+        rows = rows_by_name(contexts, self.columns, extra, lenient)
+        for place, labels in enumerate(self.categories):
+            if labels:  # from 0 .. m - 1 to the units of the box
+                low, high = self.lower[place], self.upper[place]
+                rows[:, place] = low + rows[:, place] * ((high - low) / (len(labels) - 1))
+        return rows
 
     def people_to_unit(self, contexts: ArrayLike) -> FloatArray:
         """`to_unit` for contexts of people, whose columns with levels take no value between them.
@@ -161,7 +223,8 @@ class Box:
 
     def nearest(self, contexts: ArrayLike) -> FloatArray:
         """(n, d) contexts in declared units, each value moved to the nearest within its bounds."""
-        array = number_matrix(self.in_order(contexts), "contexts", self.dimension)
+        given = self.in_order(contexts, lenient=True)
+        array = number_matrix(given, "contexts", self.dimension)
         low, high = self._ends
         inside: FloatArray = np.where(np.isnan(array), low + (high - low) / 2.0, array)
         return np.clip(inside, low, high)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from discreet.columns import Column
 from discreet.domain import Box
-from discreet.problems.columns import Column, box_of
 from discreet.problems.tables import encode_columns, kept_rows
 
 
 def read_contexts(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[np.ndarray, Box]:
     """The contexts (m, d) of the people who fit the declared columns, and their domain."""
-    domain = box_of(columns)
+    domain = Box.of(columns)
     values, rows = encode_columns(frame, columns)
     rows.check_any()
     return values[kept_rows(values)], domain

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from discreet.columns import Column
 from discreet.domain import RewardBounds, unit_cube
 from discreet.problems.classification import (
     ClassificationProblem,
@@ -17,7 +18,6 @@ from discreet.problems.classification import (
     bandit_from_table,
     classification_from_table,
 )
-from discreet.problems.columns import Column
 from discreet.problems.tables import RowCounts, encode_columns
 from discreet.validation import InvalidInput
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from tests.problems.cases import read_contexts
 
-from discreet.problems.columns import Column
+from discreet.columns import Column
 from discreet.problems.table_files import read_table
 from discreet.problems.tables import column_of
 from discreet.validation import InvalidInput

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from tests.problems.cases import read_contexts
 
-from discreet.problems.columns import Column, box_of
+from discreet.columns import Column
+from discreet.domain import Box
 from discreet.problems.table_files import read_table
 from discreet.problems.tables import RowCounts, encode_columns, kept_rows, person_numbers
 from discreet.validation import InvalidInput
@@ -27,7 +28,7 @@ def test_contexts_and_domain(frame) -> None:
     contexts, domain = read_contexts(frame, [AGE, GENDER])
     np.testing.assert_array_equal(contexts, [[21, 1], [40, 0], [64, 1]])
     assert contexts.dtype == np.float64
-    assert domain == box_of([AGE, GENDER])
+    assert domain == Box.of([AGE, GENDER])
     assert (domain.lower, domain.upper) == ((21.0, 0.0), (64.0, 1.0))
     assert (domain.names, domain.levels) == (("age", "gender"), (44, 2))
     domain.to_unit(contexts)

@@ -46,7 +46,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from discreet.codec import register
-from discreet.problems.columns import Column, Label, Labels, Number, label_text
+from discreet.columns import Column, Label, Labels, Number, label_text
 from discreet.problems.tables import column_of, encode_columns, numbers_of
 from discreet.problems.toml_words import Place, checked, read_toml, toml_value
 from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number

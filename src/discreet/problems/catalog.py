@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from discreet.columns import Column, Number
 from discreet.problems.base import Problem
 from discreet.problems.classification import (
     ClassLabels,
@@ -24,7 +25,6 @@ from discreet.problems.classification import (
     bandit_from_table,
     classification_from_table,
 )
-from discreet.problems.columns import Column, Number, One, Positive, Two, columns_of
 from discreet.problems.decision_sets import (
     BumpProblem,
     DoseProblem,
@@ -59,7 +59,7 @@ from discreet.problems.set_tables import sets_from_table
 from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
 from discreet.problems.table_files import read_table
-from discreet.problems.toml_words import Place, checked
+from discreet.problems.toml_words import One, Place, Positive, Two, checked
 from discreet.validation import InvalidInput, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
@@ -199,7 +199,7 @@ def named(
         own, names = columns, arms
         if own is None:
             usual = build()
-            own, names = columns_of(usual.domain), usual.arm_names
+            own, names = usual.domain.columns, usual.arm_names
         _ENTRIES[name] = Entry(name, description, source, people, own, names, build, meanings)
         return build
 

@@ -23,18 +23,9 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
 from discreet.action_space import ArmPoints
+from discreet.columns import Column, Labels, MissingRule, Number, OutsideRule, label_texts
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
-from discreet.problems.columns import (
-    Column,
-    Labels,
-    MissingRule,
-    Number,
-    OutsideRule,
-    box_of,
-    domain_of,
-    label_texts,
-)
 from discreet.problems.tables import (
     RowCounts,
     column_of,
@@ -242,7 +233,7 @@ def classification_from_table(
     """
     (outcome,) = label.declared()
     contexts, classes, rows, ids = _encoded(frame, columns, [outcome], "label", person)
-    labels, domain = classes[:, 0].astype(np.int64), domain_of(columns, radius)
+    labels, domain = classes[:, 0].astype(np.int64), Box.of(columns, radius)
     problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows, ids)
     nobody = np.bincount(labels, minlength=problem.arms) == 0
     never = [repr(name) for name, empty in zip(outcome.values, nobody, strict=True) if empty]
@@ -267,7 +258,7 @@ def bandit_from_table(
     """
     outcomes = rewards.declared()
     contexts, paid, rows, ids = _encoded(frame, columns, outcomes, "reward of an arm", person)
-    domain, bounds = domain_of(columns, radius), RewardBounds(rewards.lower, rewards.upper)
+    domain, bounds = Box.of(columns, radius), RewardBounds(rewards.lower, rewards.upper)
     return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
 
 
@@ -280,7 +271,7 @@ def _encoded(
 ) -> tuple[FloatArray, FloatArray, RowCounts, IntArray | None]:
     """The contexts and outcomes of the rows that all columns keep, how many rows those are, and
     whose, where a column says so."""
-    dimension, names = box_of(columns).dimension, [outcome.name for outcome in outcomes]
+    dimension, names = Box.of(columns).dimension, [outcome.name for outcome in outcomes]
     both = [column.name for column in columns if column.name in names]
     if both:
         raise InvalidInput(

@@ -18,7 +18,7 @@ from scipy.special import expit
 from discreet.action_space import ActionSpace, DecisionSets, PublicSet
 from discreet.domain import Ball, Box, RewardBounds
 from discreet.problems.base import People, Problem
-from discreet.problems.columns import One, Positive, Two
+from discreet.problems.toml_words import One, Positive, Two
 from discreet.validation import (
     BoolArray,
     FloatArray,

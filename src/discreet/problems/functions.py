@@ -26,7 +26,7 @@ from pydantic import PlainValidator
 from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import Box
 from discreet.problems.base import Chosen, Crowd, Problem
-from discreet.problems.columns import One, Two
+from discreet.problems.toml_words import One, Two
 from discreet.validation import FloatArray, InvalidInput, number_from, whole_number
 
 Function = Callable[[FloatArray], FloatArray]

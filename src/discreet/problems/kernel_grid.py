@@ -29,9 +29,10 @@ from pydantic import ConfigDict
 from scipy.special import betainc
 
 from discreet.action_space import ArmPoints
+from discreet.columns import Number
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Chosen, Crowd, Problem
-from discreet.problems.columns import NotNegative, Number, Positive, Two
+from discreet.problems.toml_words import NotNegative, Positive, Two
 from discreet.validation import (
     FloatArray,
     IntArray,

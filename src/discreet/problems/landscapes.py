@@ -19,8 +19,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from discreet.columns import Whole
 from discreet.domain import Box, unit_cube
-from discreet.problems.columns import Two, Whole
 from discreet.problems.functions import (
     Function,
     FunctionCrowd,
@@ -28,6 +28,7 @@ from discreet.problems.functions import (
     Noise,
     benchmark,
 )
+from discreet.problems.toml_words import Two
 from discreet.validation import FloatArray, whole_number
 
 Draw = Annotated[Whole, Field(ge=0)] | None

@@ -39,8 +39,9 @@ import numpy as np
 import pandas as pd
 
 from discreet.action_space import DecisionSets
+from discreet.columns import Column
+from discreet.domain import Box
 from discreet.problems.base import Metric, Problem
-from discreet.problems.columns import Column, box_of
 from discreet.problems.set_tables import SetPeople
 from discreet.problems.tables import RowCounts, column_of, numbers_of
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
@@ -85,7 +86,7 @@ class MovieProblem(Problem):
     def __init__(self, frame: pd.DataFrame, candidates: int = 10) -> None:
         self.candidates = whole_number(candidates, "candidates", minimum=2)
         self._space = DecisionSets(self.candidates)
-        self.domain = box_of(MOVIE_COLUMNS)
+        self.domain = Box.of(MOVIE_COLUMNS)
         names = ("userId", "timestamp", "movieId", "year", "rating")
         raw = {name: numbers_of(column_of(frame, name), "drop") for name in names}
         kept = ~np.isnan(np.stack(list(raw.values()), axis=1)).any(axis=1)

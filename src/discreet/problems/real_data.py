@@ -27,9 +27,9 @@ import numpy as np
 import pandas as pd
 
 from discreet.action_space import ArmPoints
-from discreet.domain import RewardBounds
+from discreet.columns import Column
+from discreet.domain import Box, RewardBounds
 from discreet.problems.classification import TableProblem
-from discreet.problems.columns import Column, box_of
 from discreet.problems.table_files import read_csv
 from discreet.problems.tables import (
     RowCounts,
@@ -185,7 +185,7 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
             "term": [f"{months:g} months" for months in terms],
         }
     )
-    (contexts, _), domain = encode_columns(people, LOAN_COLUMNS), box_of(LOAN_COLUMNS)
+    (contexts, _), domain = encode_columns(people, LOAN_COLUMNS), Box.of(LOAN_COLUMNS)
     rewards = np.maximum(0.0, 1.0 - np.abs(np.array(QUOTES) - rates[:, None]) / largest_error)
     bounds, points = RewardBounds(0.0, 1.0), ArmPoints.of(QUOTES)
     return TableProblem(contexts, rewards, domain, QUOTE_NAMES, bounds, LOAN_SOURCE, rows, points)

@@ -32,9 +32,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from discreet.action_space import DecisionSets
+from discreet.columns import Column, label_text
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
-from discreet.problems.columns import Column, box_of, label_text
 from discreet.problems.tables import (
     MISSING_MARKS,
     RowCounts,
@@ -179,7 +179,7 @@ def sets_from_table(
     Raises:
         InvalidInput: everything that is wrong with either table, with how many rows and visits.
     """
-    domain = box_of(columns)
+    domain = Box.of(columns)
     if reward.values or reward.name in domain.names:
         kind = "labels" if reward.values else "a column of points too"
         raise InvalidInput(

@@ -23,9 +23,9 @@ import numpy as np
 from pydantic import Field
 from scipy.special import ndtr
 
+from discreet.columns import Number
 from discreet.domain import RewardBounds
 from discreet.problems.base import People
-from discreet.problems.columns import Number, Two
 from discreet.problems.synthetic import (
     ContextSampler,
     ExponentialMeans,
@@ -33,6 +33,7 @@ from discreet.problems.synthetic import (
     SyntheticProblem,
     UniformContexts,
 )
+from discreet.problems.toml_words import Two
 from discreet.validation import BoolArray, FloatArray
 
 Waves = Literal[1, 2]

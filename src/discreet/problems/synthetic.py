@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
+from discreet.columns import Number
 from discreet.domain import unit_cube
 from discreet.problems.base import People, Problem
-from discreet.problems.columns import Number, One, Two
+from discreet.problems.toml_words import One, Two
 from discreet.validation import (
     FloatArray,
     InvalidInput,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.problems.columns import Column, MissingRule, label_text, same_label
+from discreet.columns import Column, MissingRule, label_text, same_label
 from discreet.validation import (
     BoolArray,
     FloatArray,

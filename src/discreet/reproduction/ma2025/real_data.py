@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from discreet.columns import Column
 from discreet.experiments import Source
 from discreet.problems.auxiliary import auxiliary_from_table
 from discreet.problems.base import Crowd
@@ -32,7 +33,6 @@ from discreet.problems.classification import (
     ClassLabels,
     classification_from_table,
 )
-from discreet.problems.columns import Column
 from discreet.problems.table_files import read_csv, read_table
 from discreet.validation import FloatArray, InvalidInput
 

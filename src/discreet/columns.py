@@ -1,27 +1,27 @@
 """Columns as they are declared, before anyone looks at the data: bounds, labels and rules.
 
-The one schema of a column, for study files, tables and bounds files: a `Column` checks itself, and
-pydantic reads it from TOML as it stands (see `toml_words.checked`). A rule says what happens to
-people who do not fit. It looks at one row at a time, so it is public preprocessing and reveals
-nothing that the row itself does not.
+The one schema of a column, for study files, tables, bounds files, domains in Python and searches: a
+`Column` checks itself, and pydantic reads it from TOML as it stands (`problems/toml_words.py`),
+which is the only time that pydantic is loaded: a device that declares columns needs none. A rule
+says what happens to people who do not fit. It looks at one row at a time, so it is public
+preprocessing and reveals nothing that the row itself does not.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, Strict
-
-from discreet.domain import Ball, Box
 from discreet.validation import (
     InvalidInput,
+    Refusals,
     distinct,
     finite_number,
+    nearest,
     one_of,
     ordered,
     refused,
@@ -55,13 +55,48 @@ def _label_of(value: object) -> str:
 
 
 # What TOML holds: a number is no truth value and no text, and a whole number has no point.
-Number = Annotated[float, Strict(), AllowInfNan(False)]
-Whole = Annotated[int, Strict()]
-One = Annotated[Whole, Field(ge=1)]
-Two = Annotated[Whole, Field(ge=2)]
-Positive = Annotated[Number, Field(gt=0)]
-NotNegative = Annotated[Number, Field(ge=0)]
-Labels = tuple[Annotated[str, BeforeValidator(_label_of)], ...]
+
+
+class _NumberInToml:
+    """A finite number, for pydantic."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.float_schema(strict=True, allow_inf_nan=False)
+
+
+class _WholeInToml:
+    """A whole number, for pydantic."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.int_schema(strict=True)
+
+
+class _TruthInToml:
+    """A truth value, for pydantic."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.bool_schema(strict=True)
+
+
+class _LabelInToml:
+    """A label as a text, for pydantic."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(_label_of, handler(source))
+
+
+Number = Annotated[float, _NumberInToml()]
+Whole = Annotated[int, _WholeInToml()]
+Truth = Annotated[bool, _TruthInToml()]
+Labels = tuple[Annotated[str, _LabelInToml()], ...]
 
 
 @dataclass(frozen=True)
@@ -83,12 +118,14 @@ class Column:
         outside: what happens to a value outside the bounds or a label that is not declared: an
             error, moved to the nearest bound (numbers only), or the row is left out.
         missing: what happens where a value is missing: an error, or the row is left out.
+        log: whether differences are those of logarithms, for columns of a `Search`; numbers above
+            0 without labels.
 
     Raises:
         InvalidInput: for bounds, levels, labels or rules that do not fit together.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     name: str
     lower: Number = math.nan
@@ -98,6 +135,7 @@ class Column:
     outside: OutsideRule = "error"
     missing: MissingRule = "error"
     thresholds: tuple[Number, ...] | None = None
+    log: Truth = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -126,6 +164,12 @@ class Column:
         ordered(self.lower, self.upper, f"column {self.name!r} had bounds")
         if self.levels is not None:
             whole_number(self.levels, f"the levels of column {self.name!r}", minimum=2)
+        if self.log and (self.values or self.lower <= 0.0):
+            given = "labels" if self.values else f"the lower bound {self.lower:g}"
+            raise InvalidInput(
+                f"column {self.name!r} has log = True and {given}; logarithms need numbers with a "
+                "lower bound above 0."
+            )
 
     def _name_brackets(self, thresholds: tuple[float, ...]) -> None:
         cuts = tuple(finite_number(t, "a threshold") for t in thresholds)
@@ -178,40 +222,69 @@ class Column:
         return cls(name, values=texts, outside=outside, missing=missing)
 
 
-def box_of(columns: Sequence[Column]) -> Box:
-    """The public domain which the columns declare."""
-    return Box(
-        tuple(column.lower for column in columns),
-        tuple(column.upper for column in columns),
-        distinct((column.name for column in columns), "the columns"),
-        tuple(column.levels for column in columns),
-        tuple(column.values for column in columns),
-    )
+Declared = Sequence[Column] | Mapping[str, Any]
 
 
-def domain_of(columns: Sequence[Column], radius: float | None = None) -> Box:
-    """The domain which the columns declare, or with a radius the ball of rows of that length.
+def declared_columns(bounds: Declared) -> tuple[Column, ...]:
+    """Columns as people state them.
+
+    | given                                              | is                                     |
+    |----------------------------------------------------|----------------------------------------|
+    | a list of `Column`                                 | those columns                          |
+    | `{"age": (18, 90)}`, a tuple of two numbers        | bounds                                 |
+    | `{"region": ["north", "south"]}`, a list           | labels, in an order that makes sense   |
+    | `{"age": {"lower": 18, "upper": 90, "levels": 73}}`| what a study file says of a column     |
 
     Raises:
-        InvalidInput: for a radius beside columns with other bounds than that.
+        InvalidInput: for anything else, for each column that is wrong, and for a name twice.
     """
-    box = box_of(columns)
-    if radius is None:
-        return box
-    for column in columns:
-        if column.values or column.levels or (column.lower, column.upper) != (-radius, radius):
+    if isinstance(bounds, Mapping):
+        refusals = Refusals()
+        columns = []
+        for name, stated in bounds.items():
+            with refusals.collected():
+                columns.append(_stated(name, stated))
+        refusals.raise_if_any()
+        bounds = columns
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence):
+        raise InvalidInput(
+            f"the columns were {bounds!r:.80}; give a list of Column, or a dictionary such as "
+            '{"age": (18, 90), "region": ["north", "south"]}.'
+        )
+    for column in bounds:
+        if not isinstance(column, Column):
             raise InvalidInput(
-                f"radius was {radius:g}, but column {column.name!r} is not of numbers from "
-                f"{-radius:g} to {radius:g}; give all columns of a ball these bounds, or leave the "
-                "radius out."
+                f"a column was {column!r:.80}; give Column(name, lower, upper), or "
+                "Column.category(name, labels)."
             )
-    return Ball(radius, names=box.names)
+    distinct((column.name for column in bounds), "the columns")
+    return tuple(bounds)
 
 
-def columns_of(box: Box) -> tuple[Column, ...]:
-    """The inverse of `box_of`: the columns of a box with its bounds, levels and categories."""
-    facts = zip(box.names, box.lower, box.upper, box.levels, box.categories, strict=True)
-    return tuple(Column(*fact) for fact in facts)
+def _stated(name: Any, stated: Any) -> Column:
+    """One column of `declared_columns`."""
+    if isinstance(stated, Column):
+        return replace(stated, name=name)
+    if isinstance(stated, tuple) and len(stated) == 2:
+        return Column(name, *stated)
+    if isinstance(stated, list):
+        return Column.category(name, stated)
+    if isinstance(stated, Mapping):
+        known = [field.name for field in fields(Column) if field.name != "name"]
+        for key in stated:
+            if key not in known:
+                raise InvalidInput(
+                    f"column {name!r} got {key!r}; a column has {', '.join(known)}."
+                    f"{nearest(str(key), known)}"
+                )
+        given = {**stated, "values": stated.get("values", ())}
+        if given["values"]:
+            given["values"] = label_texts(given["values"], f"the values of column {name!r}")
+        return Column(name, **given)
+    raise InvalidInput(
+        f"the bounds of column {name!r} were {stated!r:.80}; give a tuple (lower, upper) for "
+        "numbers, or a list of labels. Bounds are public facts: do not read them off the data."
+    )
 
 
 def label_texts(labels: Iterable[object], name: str) -> tuple[str, ...]:
