@@ -2,7 +2,8 @@
 
 | action space     | what a person brings            | an action                              |
 |------------------|---------------------------------|----------------------------------------|
-| an int K         | a context                       | one of K arms                          |
+| an int K, or K   | a context                       | one of K arms                          |
+| names of arms    |                                 |                                        |
 | `ArmPoints`      | a context                       | one of K arms, which are public points |
 | `DecisionSets`   | their own finite set of points  | one of those points                    |
 | `PublicSet`      | nothing                         | one of the same public points          |
@@ -15,24 +16,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.codec import Coded, Range
+from discreet.codec import ADDED, Coded, Range
 from discreet.domain import Box
 from discreet.validation import (
     BoolArray,
     FloatArray,
+    IntArray,
     InvalidInput,
     finite_matrix,
+    nearest,
     whole_number,
+    whole_vector,
 )
 
 # So many arms an exponential mechanism can draw from.
 MOST_ARM_POINTS = 65_536
+
+
+# Names of arms, in the order of their numbers; () where nobody named them.
+ArmNames = tuple[Annotated[str, Range(1, 100)], ...]
 
 
 @dataclass(frozen=True)
@@ -66,14 +74,25 @@ class ArmPoints(_Points):
     """K arms that are public points, such as doses: a kernel can tell how alike two of them are.
 
     Learners that know nothing of kernels take them as K arms. All points are different.
+
+    Attributes:
+        names: of the arms, or ().
     """
+
+    names: ArmNames = field(default=(), metadata=ADDED)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "names", check_arm_names(self.names, len(self.points)))
         if len(self.points) < 2 or len(set(self.points)) < len(self.points):
             raise InvalidInput(
                 f"arm points were {self.points!r:.80}; give at least two, all different."
             )
+
+    @classmethod
+    def of(cls, points: ArrayLike, names: Sequence[str] = ()) -> Self:
+        """The arms at the rows of an array (k, d), or at k numbers, with their names."""
+        return replace(super().of(points), names=tuple(names))
 
     @classmethod
     def grid(
@@ -118,6 +137,51 @@ class PublicBox:
 
 
 ActionSpace = Annotated[int, Range(2)] | ArmPoints | DecisionSets | PublicSet | PublicBox
+# How arms are given to a learner: their number, their names, or their points.
+Arms = int | ArmPoints | Sequence[str]
+
+
+def check_arm_names(names: Any, arms: int | None = None) -> ArmNames:
+    """Names of arms as a tuple; `InvalidInput` unless each arm has a text of its own, or none."""
+    given = tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else None
+    proper = given is not None and all(isinstance(n, str) and 0 < len(n) <= 100 for n in given)
+    if given == ():
+        return ()
+    if given is None or not proper or len(set(given)) < len(given) or len(given) < 2:
+        raise InvalidInput(
+            f"the names of arms were {names!r:.200}; give at least two different texts of 1 to 100 "
+            'characters, such as ["call", "visit"].'
+        )
+    if arms is not None and len(given) != arms:
+        raise InvalidInput(
+            f"there were {len(given)} names, {', '.join(given)[:200]}, for {arms} arms; give one "
+            "for each."
+        )
+    return given
+
+
+def with_names(space: Any) -> tuple[Any, ArmNames]:
+    """What can be chosen, and the names of its arms; a list of names is that many arms."""
+    if isinstance(space, ArmPoints):
+        return space, space.names
+    if isinstance(space, Sequence) and not isinstance(space, str | bytes):
+        names = check_arm_names(space)
+        return len(names), names
+    return space, ()
+
+
+def arm_numbers(arms: Any, names: ArmNames) -> NDArray[Any]:
+    """(n,) arms that may be given by name, as numbers; NaN for a name that no arm has."""
+    if isinstance(arms, str):
+        raise InvalidInput(f"arms was {arms!r:.80}; give one for each person, in a list.")
+    given = np.asarray(arms)
+    if given.ndim != 1 or given.dtype.kind not in "UO":
+        return given
+    places = {name: place for place, name in enumerate(names)}
+    if not any(isinstance(each, str) for each in given):
+        return given
+    numbers = [places.get(each, math.nan) if isinstance(each, str) else each for each in given]
+    return np.array(numbers, dtype=object)
 
 
 def arm_count(space: ActionSpace) -> int | None:
@@ -125,6 +189,22 @@ def arm_count(space: ActionSpace) -> int | None:
     if isinstance(space, int):
         return space
     return len(space) if isinstance(space, ArmPoints) else None
+
+
+def whole_names(arms: Any, names: ArmNames, count: int) -> IntArray:
+    """(n,) arms that may be given by name as numbers below `count`; `InvalidInput` for others."""
+    numbers = arm_numbers(arms, names)
+    if numbers.dtype.kind != "O":
+        return whole_vector(numbers, "arms", 0, count - 1)
+    wrong = [place for place, number in enumerate(numbers) if number != number]
+    if wrong:
+        given = np.asarray(arms, dtype=object)[wrong[0]]
+        raise InvalidInput(
+            f"arms was {given!r:.80} at position {wrong[0]}; it must be one of "
+            f"{', '.join(names) or f'the numbers 0 .. {count - 1}, as nobody named the arms'}."
+            f"{nearest(given, names)}"
+        )
+    return whole_vector(numbers.tolist(), "arms", 0, count - 1)
 
 
 @dataclass(frozen=True, eq=False)

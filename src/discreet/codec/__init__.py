@@ -25,6 +25,9 @@ through the same constructor. A field can be
 | a class that was registered         | what its functions make of it (`register`)                 |
 | a class with to_fields()            | what this makes of it, under the names of its fields       |
 
+A field that was added later, `field(default=.., metadata=ADDED)`, is left out where it has its
+default, and has it where it is left out: older messages and files are read, and say the same.
+
 Equal letters of a shape are equal numbers. A letter that is an attribute of the object is that
 attribute: "arms" above, or "domain.dimension".
 
@@ -57,10 +60,21 @@ from typing import (
 
 import numpy as np
 
-from discreet.codec.values import Array, Checked, CheckedBy, Choice, Form, Plain, Range, Shape
+from discreet.codec.values import (
+    Array,
+    Checked,
+    CheckedBy,
+    Choice,
+    Form,
+    Plain,
+    Range,
+    Shape,
+    Table,
+)
 from discreet.validation import InvalidInput, refused
 
 __all__ = [
+    "ADDED",
     "CheckedBy",
     "Coded",
     "Range",
@@ -77,8 +91,10 @@ __all__ = [
     "to_json",
 ]
 
-# A field is never given another meaning: whoever adds, removes or changes one raises this number.
+# A field is never given another meaning: whoever removes or changes one raises this number, and so
+# does whoever adds one, unless messages without it mean what they did before (ADDED).
 SCHEMA = 1
+ADDED: Mapping[str, bool] = types.MappingProxyType({"added": True})
 # Objects lie in each other no deeper than this.
 MOST_DEPTH = 32
 # What a constructor raises for values that fit their types, but not each other.
@@ -196,8 +212,13 @@ def check_fields(owner: Any) -> None:
 
 def fields_to_json(owner: Any) -> dict[str, Any]:
     """The fields of a dataclass as JSON values."""
-    forms = _forms(cast(Any, type(owner)))
-    return {name: form.write(getattr(owner, name)) for name, form in forms.items()}
+    forms, added = _forms(cast(Any, type(owner))), _added(cast(Any, type(owner)))
+    values = {name: getattr(owner, name) for name in forms}
+    return {
+        name: forms[name].write(value)
+        for name, value in values.items()
+        if name not in added or value != added[name]
+    }
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -212,16 +233,19 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
         raise InvalidInput(f"{name} was nested more than {MOST_DEPTH} deep; send it as made.")
     if not isinstance(fields, dict):
         raise refused(fields, name, "an object of its fields")
-    wanted = _forms(cast(Any, kind))
-    lacking = [field for field in wanted if field not in fields]
+    wanted, added = _forms(cast(Any, kind)), _added(cast(Any, kind))
+    lacking = [field for field in wanted if field not in fields and field not in added]
     if lacking:
         raise InvalidInput(f"{name} lacks the field {lacking[0]!r}; send it as it was made.")
-    if len(fields) > len(wanted):
+    if not fields.keys() <= wanted.keys():
         raise InvalidInput(
             f"{name} had the fields {sorted(map(str, fields))!r:.200}; it must have exactly "
             f"{', '.join(wanted) or 'none'}. Send it as it was made."
         )
-    values = {field: form.read(fields[field], field, depth + 1) for field, form in wanted.items()}
+    values = {
+        field: form.read(fields[field], field, depth + 1) if field in fields else added[field]
+        for field, form in wanted.items()
+    }
     try:
         # Fields are checked before a constructor computes with them.
         if getattr(kind, "__post_init__", None) is not Coded.__post_init__:
@@ -242,6 +266,16 @@ def _forms(kind: Any) -> dict[str, Form]:
     hints = get_type_hints(kind, include_extras=True)
     return {
         field.name: form_of(hints[field.name]) for field in dataclasses.fields(kind) if field.init
+    }
+
+
+@cache
+def _added(kind: Any) -> dict[str, Any]:
+    """The fields of a dataclass that were added later, with their defaults."""
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(kind)
+        if field.init and "added" in field.metadata
     }
 
 
@@ -277,38 +311,6 @@ class _List(Form):
         if not isinstance(value, list):
             raise refused(value, name, self.wanted)
         return [item.read(inner, inside, depth) for item, inner, inside in self._each(value, name)]
-
-
-class _Table(Form):
-    """Mapping[X, Y], a list of pairs."""
-
-    def __init__(self, key: Form, item: Form) -> None:
-        super().__init__((Mapping,), "a table")
-        self._key, self._item = key, item
-
-    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
-        return {
-            self._key.check(key, f"a key of {name}", owner, {}): self._item.check(
-                inner, f"{name}[{key!r:.80}]", owner, sizes
-            )
-            for key, inner in super().check(value, name, owner, sizes).items()
-        }
-
-    def write(self, value: Any) -> Any:
-        return [[key, self._item.write(inner)] for key, inner in value.items()]
-
-    def read(self, value: Any, name: str, depth: int) -> Any:
-        if not isinstance(value, list) or any(
-            not isinstance(pair, list) or len(pair) != 2 for pair in value
-        ):
-            raise refused(value, name, "a list of pairs")
-        table: dict[Any, Any] = {}
-        for given, inner in value:
-            key = self._key.check(given, f"a key of {name}", None, {})
-            if key in table:
-                raise InvalidInput(f"{name} had the key {key!r:.80} twice; send it as it was made.")
-            table[key] = self._item.read(inner, f"{name}[{key!r:.80}]", depth)
-        return table
 
 
 class _Object(Form):
@@ -435,7 +437,7 @@ def form_of(annotation: Any) -> Form:
         items = arguments[:1] if same else arguments
         return _List(tuple(form_of(_with(item, extras)) for item in items), same)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _Table(form_of(arguments[0]), form_of(arguments[1]))
+        return Table(form_of(arguments[0]), form_of(arguments[1]))
     kind = origin or annotation
     for base in getattr(kind, "__mro__", ()):
         if base in _REGISTERED:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import attrgetter
@@ -328,3 +328,35 @@ def _as_array(value: Any, name: str) -> NDArray[Any]:
 
 
 _SIZES = Array([np.int64], Shape("dimensions"), Range())
+
+
+class Table(Form):
+    """Mapping[X, Y], a list of pairs."""
+
+    def __init__(self, key: Form, item: Form) -> None:
+        super().__init__((Mapping,), "a table")
+        self._key, self._item = key, item
+
+    def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
+        return {
+            self._key.check(key, f"a key of {name}", owner, {}): self._item.check(
+                inner, f"{name}[{key!r:.80}]", owner, sizes
+            )
+            for key, inner in super().check(value, name, owner, sizes).items()
+        }
+
+    def write(self, value: Any) -> Any:
+        return [[key, self._item.write(inner)] for key, inner in value.items()]
+
+    def read(self, value: Any, name: str, depth: int) -> Any:
+        if not isinstance(value, list) or any(
+            not isinstance(pair, list) or len(pair) != 2 for pair in value
+        ):
+            raise refused(value, name, "a list of pairs")
+        table: dict[Any, Any] = {}
+        for given, inner in value:
+            key = self._key.check(given, f"a key of {name}", None, {})
+            if key in table:
+                raise InvalidInput(f"{name} had the key {key!r:.80} twice; send it as it was made.")
+            table[key] = self._item.read(inner, f"{name}[{key!r:.80}]", depth)
+        return table

@@ -42,7 +42,7 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, get_type_
 
 import numpy as np
 
-from discreet.action_space import ActionSpace, ArmPoints
+from discreet.action_space import ActionSpace, ArmPoints, Arms, with_names
 from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.forgetting import kept
@@ -84,7 +84,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     Args:
         domain: the public bounds of contexts, or of points where actions are points.
-        space: what can be chosen: the number of arms, or points (action_space.py).
+        space: what can be chosen: the number of arms, or their names, or points (action_space.py).
         budget: the trust model and its parameters.
         horizon: how many people are expected; learners that need no horizon ignore it.
         reward_bounds: the public bounds of rewards.
@@ -95,6 +95,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     Attributes:
         name: the registered name, as in study files and records.
+        arm_names: of the arms; () where nobody named them.
         lock: held by whatever reads or changes what the learner knows.
         trust_models: which budgets it takes, the usual one first.
         spaces: which action spaces it takes.
@@ -118,7 +119,7 @@ class Learner(ABC, Generic[P, R, S]):
     def __init__(
         self,
         domain: Box,
-        space: ActionSpace,
+        space: ActionSpace | Arms,
         budget: Budget,
         *,
         horizon: int | None = None,
@@ -159,7 +160,8 @@ class Learner(ABC, Generic[P, R, S]):
             secrets.token_hex(16) if identity is None else identity, Identity, "identity"
         )
         self.domain = domain
-        self.space = self._check_space(space)
+        given, self.arm_names = with_names(space)
+        self.space = self._check_space(given)
         self.budget = budget
         self.noise = noise
         self.horizon = None if horizon is None else whole_number(horizon, "horizon", minimum=1)
@@ -254,6 +256,7 @@ class Learner(ABC, Generic[P, R, S]):
             "reward_bounds": self.reward_bounds,
             "public_seed": self.public_seed,
             "visits": self.budget.visits,
+            "arm_names": self.arm_names,
         }
 
     @property
@@ -453,7 +456,7 @@ class ArmLearner(Learner[P, R, S]):
     """A learner that chooses among K arms.
 
     Args:
-        arms: the number of arms K, at least 2, or `ArmPoints`.
+        arms: the number of arms K, at least 2, their names, or `ArmPoints`.
 
     Attributes:
         pure_reports: whether reports under local privacy take no delta.
@@ -462,10 +465,9 @@ class ArmLearner(Learner[P, R, S]):
     spaces: ClassVar[tuple[type[Any], ...]] = (int, ArmPoints)
     pure_reports: ClassVar[bool] = True
 
-    def __init__(
-        self, domain: Box, arms: int | ArmPoints, budget: Budget, **common: Unpack[Common]
-    ) -> None:
-        self.arms = len(arms) if isinstance(arms, ArmPoints) else whole_number(arms, "arms", 2)
+    def __init__(self, domain: Box, arms: Arms, budget: Budget, **common: Unpack[Common]) -> None:
+        space, _ = with_names(arms)
+        self.arms = len(space) if isinstance(space, ArmPoints) else whole_number(space, "arms", 2)
         pure = isinstance(budget, Local) and self.pure_reports
         if pure and budget.delta > 0.0 and budget.visits == 1:
             raise InvalidInput(

@@ -13,25 +13,24 @@ All of it is public or private already.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sized
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.action_space import ActionSpace
-from discreet.codec import CheckedBy, Range, Shape, fields_to_json
+from discreet.action_space import ActionSpace, arm_count, whole_names
+from discreet.codec import Range, Shape, fields_to_json
 from discreet.learners.public_randomness import TICKETS, public_uniforms
 from discreet.learners.schema import Message
-from discreet.learners.terms import Offer, Terms, check_reporting
+from discreet.learners.statistics import Statistics, Totals
+from discreet.learners.terms import NoiseName, Offer, Terms, check_reporting
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
-from discreet.privacy.noise import NO_NOISE, check_noise_name
+from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     BoolArray,
     FloatArray,
@@ -42,14 +41,12 @@ from discreet.validation import (
     whole_vector,
 )
 
-# Noise sources that exist; a report may not invent one.
-NoiseName = Annotated[str, CheckedBy(check_noise_name)]
-
 __all__ = [
     "TICKETS",
     "Actions",
     "ArmPolicy",
     "Message",
+    "NoiseName",
     "Observations",
     "Policy",
     "Reports",
@@ -95,6 +92,21 @@ class Actions(Message):
     def __getitem__(self, people: slice | IntArray) -> Actions:
         points = None if self.points is None else self.points[people]
         return Actions(self.arms[people], self.tickets[people], self.policy, points)
+
+    @property
+    def names(self) -> NDArray[np.str_]:
+        """(n,) the arms by name; by number, as texts, where nobody named them.
+
+        Raises:
+            InvalidInput: where actions are points, or were read from a message, which holds no
+                more of their policy than its digest: there ask `policy.names_of(actions)`.
+        """
+        if isinstance(self.policy, str):
+            raise InvalidInput(
+                "these actions were read from a message, which holds no names of arms; ask "
+                "policy.names_of(actions), with the policy that chose them."
+            )
+        return self.policy.names_of(self)
 
     @property
     def digest(self) -> str:
@@ -148,10 +160,23 @@ class Policy(Offer, Generic[H]):
     `H` is what `_read` makes of the contexts of people: it has a length.
     """
 
+    # Whether reports say the same whoever chose the action.
+    takes_any_arms: ClassVar[bool] = False
+
     @property
     def reports_are_private(self) -> bool:
         """Whether reports are private when they leave a person (see `report`)."""
         return False
+
+    def names_of(self, actions: Actions) -> NDArray[np.str_]:
+        """(n,) the names of arms that this policy chose (`Actions.names`)."""
+        actions.check_policy(self)
+        count = arm_count(self.space)
+        if count is None:
+            raise InvalidInput("the actions are points, which have no names; see actions.points.")
+        arms = whole_vector(actions.arms, "actions.arms", 0, count - 1)
+        names: NDArray[np.str_] = np.array(self.arm_names or [str(arm) for arm in range(count)])
+        return names[arms]
 
     def act(
         self, contexts: Any, rng: np.random.Generator, terms: Terms | None = None
@@ -183,7 +208,7 @@ class Policy(Offer, Generic[H]):
     def report(
         self,
         contexts: Any,
-        actions: Actions,
+        actions: Actions | ArrayLike,
         rewards: ArrayLike,
         noise: NoiseSource,
         terms: Terms | None = None,
@@ -202,7 +227,8 @@ class Policy(Offer, Generic[H]):
 
         Args:
             contexts: as given to `act`.
-            actions: what `act` returned for them.
+            actions: what `act` returned for them. Under a policy that `takes_any_arms` also (n,)
+                arms that somebody else chose, by name or number.
             rewards: (n,), within `reward_bounds`.
             noise: the source of the randomness that protects them. Where people trust the learner
                 with what happened (joint privacy), `Unprotected()`.
@@ -215,10 +241,7 @@ class Policy(Offer, Generic[H]):
         """
         check_reporting(self, noise, terms)
         if not isinstance(actions, Actions):
-            raise InvalidInput(
-                f"actions was {type(actions).__name__}; pass the Actions that act() returned, "
-                "because they carry the tickets."
-            )
+            actions = self._of_others(actions)
         actions.check_policy(self)
         least, most = self._arm_range
         if self.reports_are_private:
@@ -232,6 +255,20 @@ class Policy(Offer, Generic[H]):
         tickets = whole_vector(actions.tickets, "actions.tickets", 0, TICKETS - 1, len(people))
         checked = replace(actions, arms=arms, tickets=tickets.astype(np.uint64), policy=self)
         return self._report(people, checked, scaled, noise)
+
+    def _of_others(self, arms: Any) -> Actions:
+        """Arms that somebody else chose as actions; refused by policies whose reports are read by
+        how they choose arms themselves."""
+        if not self.takes_any_arms:
+            raise InvalidInput(
+                f"actions was {type(arms).__name__}; pass the Actions that act() returned, because "
+                "they carry the tickets, by which reports are read. From actions that somebody "
+                "else chose local_kernel and partition learn through open_source(): the policies "
+                "of sources take names and numbers of arms."
+            )
+        count = arm_count(self.space) or 0
+        numbers = whole_names(arms, self.arm_names, count)
+        return Actions(numbers, np.zeros(len(numbers), dtype=np.uint64), self)
 
     @property
     @abstractmethod
@@ -382,92 +419,3 @@ class Observations(Reports):
 
     def __len__(self) -> int:
         return len(self.arms)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Statistics(Message):
-    """What a learner accumulates from reports; `+` is commutative and associative.
-
-    Attributes:
-        reports: how many reports are in the sum.
-        noise: the names of the noise sources that protect them.
-        silences: whether visits can be left out of the rows in it, each where it stands in its
-            batch: in another batch its row may be rounded otherwise, and would not be 0. What is
-            public in the sums counts every visit, so that it does not show whose rows are 0.
-            Learners that release sums take several visits of a person only where this is so.
-    """
-
-    reports: Annotated[int, Range(0)]
-    noise: tuple[NoiseName, ...] = ()
-    silences: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Nothing: they add for every batch, and are checked when they are read or merged."""
-
-    def __add__(self, other: Self) -> Self:
-        """Numbers and arrays add; all other fields are the same in both."""
-        added = self.tally(other)
-        for name in _names(type(self)):
-            if name not in added:
-                added[name] = self._added(getattr(self, name), getattr(other, name), name)
-        return type(self)(**added)
-
-    @staticmethod
-    def _added(mine: Any, theirs: Any, name: str) -> Any:
-        if isinstance(mine, np.ndarray):
-            if mine.shape == theirs.shape:
-                return mine + theirs
-        elif isinstance(mine, int | float) and not isinstance(mine, bool):
-            return mine + theirs
-        elif mine == theirs:
-            return mine
-        raise InvalidInput(
-            f"statistics whose {name} differs cannot be added; they come from different learners."
-        )
-
-    def faded(self, share: float) -> Self:
-        """The same after people count `share` of what they did (forgetting.py).
-
-        Sums that are yet to be released stay as they are: what fades is what was released of them.
-        """
-        return self
-
-    def check_finite(self) -> None:
-        """`InvalidInput` where numbers, each finite, add up to more than floats hold."""
-        for name in _names(type(self)):
-            if not _adds_up(getattr(self, name)):
-                raise InvalidInput(
-                    f"reports had numbers so large that the sums of {name} are not finite; send "
-                    "them as the policy made them."
-                )
-
-    def tally(self, other: Statistics) -> dict[str, Any]:
-        """`reports` and `noise` of a sum of two, as keyword arguments."""
-        return {
-            "reports": self.reports + other.reports,
-            "noise": tuple(sorted({*self.noise, *other.noise})),
-        }
-
-
-def _adds_up(value: Any) -> bool:
-    """Whether the arrays in a value have finite sums."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind != "f" or math.isfinite(np.add.reduce(value, axis=None))
-    if isinstance(value, tuple):
-        return all(map(_adds_up, value))
-    return not is_dataclass(value) or all(map(_adds_up, vars(value).values()))
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    """The fields of a dataclass."""
-    return tuple(field.name for field in fields(kind))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Totals(Statistics):
-    """Sums of some numbers, (k,), whose meaning the learner knows."""
-
-    kind: ClassVar[str] = "totals"
-
-    values: Annotated[FloatArray, Shape("k")]

@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Unpack
 
-from discreet.action_space import ActionSpace
+from discreet.action_space import ActionSpace, Arms
 from discreet.domain import Box
 from discreet.learners.base import Common, Learner
 from discreet.privacy import Budget
@@ -128,7 +128,7 @@ def _imported(home: str) -> type[Learner[Any, Any, Any]]:
 def make_learner(
     name: str,
     domain: Box,
-    arms: ActionSpace,
+    arms: ActionSpace | Arms,
     budget: Budget,
     *,
     options: Mapping[str, Any] | None = None,

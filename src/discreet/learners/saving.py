@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from discreet.action_space import ActionSpace
+from discreet.action_space import ActionSpace, arm_count, check_arm_names
 from discreet.codec import SCHEMA, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.durable import write_bytes
@@ -53,6 +53,7 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "identity": learner.identity,
             "domain": to_json(learner.domain),
             "space": to_json(learner.space, ActionSpace),
+            **({"arm_names": list(learner.arm_names)} if learner.arm_names else {}),
             "budget": learner.budget.to_fields(),
             "horizon": learner.horizon,
             "reward_bounds": to_json(learner.reward_bounds),
@@ -102,7 +103,7 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
         state = content["state"]
         learner = kind(
             from_json(content["domain"], Box, "domain"),
-            from_json(content["space"], ActionSpace, "space"),
+            _space_of(content),
             budget_from_fields(content["budget"]),
             horizon=content["horizon"],
             reward_bounds=from_json(content["reward_bounds"], RewardBounds, "reward_bounds"),
@@ -117,6 +118,13 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
     except (KeyError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise InvalidInput(f"the learner in {path} is damaged ({error!r}).") from error
     return learner
+
+
+def _space_of(content: Mapping[str, Any]) -> Any:
+    """What can be chosen, with the names of arms if they have any."""
+    space = from_json(content["space"], ActionSpace, "space")
+    names = check_arm_names(content.get("arm_names", []), arm_count(space))
+    return list(names) if names and isinstance(space, int) else space
 
 
 def _sha256(text: str) -> str:

@@ -20,7 +20,8 @@ class Message(Coded, ABC):
 
 _KINDS = {
     "signs": ("signed-reports",),
-    "messages": ("actions", "plain-observations", "totals"),
+    "messages": ("actions", "plain-observations"),
+    "statistics": ("totals",),
     "partition.policy": (
         "partition-policy",
         "partition-source-policy",

@@ -44,7 +44,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack
 
 from numpy.typing import ArrayLike
 
-from discreet.action_space import ActionSpace, ArmPoints
+from discreet.action_space import ActionSpace, Arms, arm_numbers
 from discreet.codec import CheckedBy, Range
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
@@ -94,7 +94,8 @@ class SourcePolicy(Offer):
 
         Args:
             contexts: (n, d), within the domain.
-            arms: (n,) the arms that were chosen for them, 0 .. K - 1.
+            arms: (n,) the arms that were chosen for them, 0 .. K - 1, or their names; a name that
+                no arm has counts as missing.
             rewards: (n,), within `reward_bounds`.
             noise: the source of the randomness that protects them.
             terms: what this side agreed to; required with `SecureNoise`.
@@ -104,7 +105,8 @@ class SourcePolicy(Offer):
         """
         check_reporting(self, noise, terms)
         unit = self.domain.nearest_unit(contexts)
-        chosen = nearest_whole(arms, "arms", 0, self.arms - 1, len(unit))
+        numbers = arm_numbers(arms, self.arm_names)
+        chosen = nearest_whole(numbers, "arms", 0, self.arms - 1, len(unit))
         scaled = self.reward_bounds.nearest_unit(rewards, len(unit))
         return self._report(unit, chosen, scaled, noise)
 
@@ -151,9 +153,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
     source_policy_type: ClassVar[type[SourcePolicy]]
     source_reports_type: ClassVar[type[Reports]]
 
-    def __init__(
-        self, domain: Box, arms: int | ArmPoints, budget: Budget, **common: Unpack[Common]
-    ) -> None:
+    def __init__(self, domain: Box, arms: Arms, budget: Budget, **common: Unpack[Common]) -> None:
         super().__init__(domain, arms, budget, **common)
         self._sources: dict[str, Stream[Q, S]] = {}
 

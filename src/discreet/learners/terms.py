@@ -9,19 +9,29 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
-from discreet.action_space import ActionSpace, arm_count
-from discreet.codec import Range, fields_of
+from discreet.action_space import (
+    ActionSpace,
+    ArmNames,
+    Arms,
+    arm_count,
+    check_arm_names,
+    with_names,
+)
+from discreet.codec import ADDED, CheckedBy, Range, fields_of
 from discreet.domain import Box, RewardBounds
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.schema import Message
 from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.privacy.budget import Visits
+from discreet.privacy.noise import check_noise_name
 from discreet.validation import InvalidInput, positive_number, probability, whole_number
 
 # By which reports find their learner, and releases their people. Long enough for any; whoever
 # sends a longer one wants to fill somebody's memory.
 Identity = Annotated[str, Range(1, 100)]
+# Noise sources that exist; a report may not invent one.
+NoiseName = Annotated[str, CheckedBy(check_noise_name)]
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,8 @@ class Offer(Message):
         reward_bounds: the public bounds of rewards.
         public_seed: with a ticket it fixes everything that is random but public.
         visits: how many visits of one person the promise covers.
+        arm_names: of the arms, in the order of their numbers; () where nobody named them, or where
+            actions are points.
     """
 
     version: Annotated[int, Range(0, TICKETS - 1)]
@@ -43,6 +55,12 @@ class Offer(Message):
     reward_bounds: RewardBounds
     public_seed: Annotated[int, Range(0, TICKETS - 1)]
     visits: Visits = field(default=1, kw_only=True)
+    arm_names: ArmNames = field(default=(), kw_only=True, metadata=ADDED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.arm_names:
+            check_arm_names(self.arm_names, arm_count(self.space) or 0)
 
     @property
     @abstractmethod
@@ -94,7 +112,8 @@ class Terms:
 
     Attributes:
         domain: the bounds of contexts.
-        arms: the number of arms, or the action space.
+        arms: the number of arms, their names, or the action space. Names are agreed to as well: an
+            arm under another name would be another action.
         most_epsilon: the largest epsilon of all reports of a person together.
         reward_bounds: the bounds of rewards.
         delta: the delta at which epsilon is read; 0 for pure reports.
@@ -102,13 +121,14 @@ class Terms:
     """
 
     domain: Box
-    arms: ActionSpace
+    arms: ActionSpace | Arms
     most_epsilon: float
     reward_bounds: RewardBounds = RewardBounds()  # noqa: RUF009 - frozen, so it can be shared
     delta: float = 0.0
     visits: int = 1
 
     def __post_init__(self) -> None:
+        with_names(self.arms)  # refuses names that are no names
         positive_number(self.most_epsilon, "most_epsilon")
         whole_number(self.visits, "visits", minimum=1)
         if self.delta != 0.0:
@@ -122,9 +142,11 @@ class Terms:
             noise: the name of the noise source that will draw: its sampler may hold a little less
                 than the formulas say, and it is what counts.
         """
+        space, names = with_names(self.arms)
         for name, agreed, offered in [
             ("domain", self.domain, policy.domain),
-            ("arms", arm_count(self.arms) or self.arms, policy.space),
+            ("arms", arm_count(space) or space, policy.space),
+            ("arm_names", names, policy.arm_names),
             ("reward_bounds", self.reward_bounds, policy.reward_bounds),
             ("visits", self.visits, policy.visits),
         ]:

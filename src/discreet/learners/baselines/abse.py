@@ -7,7 +7,7 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Observations
@@ -48,7 +48,7 @@ class Abse(EliminationLearner[AbsePolicy, Observations]):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: NonPrivate,
         *,
         smoothness: float = 1.0,

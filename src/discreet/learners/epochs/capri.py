@@ -41,7 +41,7 @@ from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
@@ -223,7 +223,7 @@ class Capri(EpochLearner):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Budget,
         *,
         calibration: Elimination | None = None,

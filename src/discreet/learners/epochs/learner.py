@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import ArmPoints, Arms
 from discreet.codec import Range, to_json
 from discreet.domain import Box
 from discreet.kernels import kernel_to_text, read_kernel
@@ -136,7 +136,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Budget,
         *,
         kernel: Kernel | str | None = None,

@@ -32,7 +32,7 @@ from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.codec import Range
 from discreet.domain import Box
 from discreet.learners.epochs.capri import within
@@ -88,7 +88,7 @@ class ReleasedThompson(EpochLearner):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Budget,
         *,
         sampling: str | None = None,

@@ -37,7 +37,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.codec import Range, from_json
 from discreet.domain import Box
 from discreet.learners.calibration import Calibration
@@ -148,7 +148,7 @@ class Usca(EpochLearner):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Budget,
         *,
         predictions: int | None = None,

@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.codec import Range
 from discreet.domain import Box
 from discreet.learners.base import Common
@@ -125,7 +125,7 @@ class LocalKernel(
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Local | NonPrivate,
         *,
         density: str = "learned",

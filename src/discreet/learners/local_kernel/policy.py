@@ -252,6 +252,7 @@ class OpenKernelPolicy(ArmFunctions):
     """Of people who report what happened as it was, for a reference without privacy."""
 
     kind: ClassVar[str] = "open-kernel-policy"
+    takes_any_arms: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.domain import Box
 from discreet.learners.base import Common, check_options
 from discreet.learners.forgetting import half_life, longest, sharpness
@@ -132,7 +132,7 @@ class Partition(
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Local | NonPrivate,
         *,
         rules: Rules | None = None,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
@@ -124,7 +124,7 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Budget,
         *,
         batch_size: int = 100,
@@ -385,7 +385,7 @@ class PublishedPartition(
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Local,
         *,
         confidence_constant: float = 1.0,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.codec import Range
 from discreet.domain import Box
 from discreet.learners.base import ArmLearner, Common
@@ -68,7 +68,7 @@ class CellLearner(ArmLearner[P, R, Totals]):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Local,
         *,
         cells: Parts = 4,

@@ -63,7 +63,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
+from discreet.action_space import Arms
 from discreet.codec import Range, Shape
 from discreet.domain import Box
 from discreet.learners.base import Common
@@ -194,7 +194,7 @@ class GradientLearner(
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Budget,
         *,
         calibration: Descent | None = None,
@@ -330,7 +330,7 @@ class PrivateNeural(GradientLearner):
     def __init__(
         self,
         domain: Box,
-        arms: int | ArmPoints,
+        arms: Arms,
         budget: Budget,
         *,
         hidden: int = 8,
