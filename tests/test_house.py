@@ -15,7 +15,7 @@ FLOORS = [
     {"validation", "codec", "durable", "columns", "named_rows", "domain", "action_space"},
     {"privacy", "kernels", "problems", "records"},
     {"learners", "outsourcing"},
-    {"experiments"},
+    {"experiments", "estimator", "search"},
     {"audit"},
     {"studies", "reproduction"},
     {"reporting"},

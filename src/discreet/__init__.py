@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from discreet.action_space import DecisionSets as DecisionSets
     from discreet.action_space import PublicBox as PublicBox
     from discreet.action_space import PublicSet as PublicSet
+    from discreet.columns import Column as Column
     from discreet.domain import Ball as Ball
     from discreet.domain import Box as Box
     from discreet.domain import RewardBounds as RewardBounds
@@ -45,11 +46,13 @@ if TYPE_CHECKING:
     from discreet.privacy import SecureNoise as SecureNoise
     from discreet.privacy import SimulatedNoise as SimulatedNoise
     from discreet.privacy import Unprotected as Unprotected
+    from discreet.search import Search as Search
     from discreet.validation import InvalidInput as InvalidInput
 else:
     # Where each name is at run time; the imports above say the same to type checkers and editors.
     _NAMES = {
         "action_space": ("ArmPoints", "DecisionSets", "PublicBox", "PublicSet"),
+        "columns": ("Column",),
         "domain": ("Ball", "Box", "RewardBounds"),
         "learners.epochs.capri": ("Capri",),
         "learners.epochs.contexts": ("ContextDistribution",),
@@ -78,6 +81,7 @@ else:
             "SimulatedNoise",
             "Unprotected",
         ),
+        "search": ("Search",),
         "validation": ("InvalidInput",),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -45,10 +45,15 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder of {target} does not exist; make it first.")
     with learner.lock:
-        content = {
+        text = sealed({**learner_content(learner), "kind": "learner", "schema": SCHEMA})
+        write_bytes(target, text.encode(), private=True)
+
+
+def learner_content(learner: Learner[Any, Any, Any]) -> dict[str, Any]:
+    """The whole learner as JSON values, for a file that begins with its notice."""
+    with learner.lock:
+        return {
             "notice": _SECRET if learner.secret else _PRIVATE_ALREADY,
-            "kind": "learner",
-            "schema": SCHEMA,
             "learner": registered_name(type(learner)),
             "identity": learner.identity,
             "domain": to_json(learner.domain),
@@ -60,7 +65,6 @@ def save(learner: Learner[Any, Any, Any], path: str | Path) -> None:
             "public_seed": learner.public_seed,
             "state": learner.secret_fields(),
         }
-        write_bytes(target, sealed(content).encode(), private=True)
 
 
 def sealed(content: Mapping[str, Any]) -> str:
@@ -81,13 +85,23 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
         InvalidInput: a file that cannot be read, was changed since it was saved, or is not a
             learner of this schema.
     """
+    return learner_of(read_sealed(path, "learner"), noise, f"the learner in {path}")
+
+
+def read_sealed(path: str | Path, kind: str) -> dict[str, Any]:
+    """What a file of that kind says, which `sealed` made.
+
+    Raises:
+        InvalidInput: for a file that cannot be read, of another kind or schema, or whose content
+            was changed.
+    """
     try:
         text = Path(path).read_text()
         content = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"the learner in {path} cannot be read ({error}).") from error
-    if not isinstance(content, dict) or content.get("kind") != "learner":
-        raise InvalidInput(f"{path} holds no learner; give a file that save() wrote.")
+        raise InvalidInput(f"the {kind} in {path} cannot be read ({error}).") from error
+    if not isinstance(content, dict) or content.get("kind") != kind:
+        raise InvalidInput(f"{path} holds no {kind}; give a file that save() wrote.")
     if content.get("schema") != SCHEMA:
         raise InvalidInput(
             f"{path} has schema {content.get('schema')!r}; this version reads schema {SCHEMA}."
@@ -95,9 +109,16 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
     body, _, seal = text.rpartition(_SEAL)
     if seal != f'{_sha256(body + "}")}"}}':
         raise InvalidInput(
-            f"the learner in {path} is damaged: its checksum is that of another content. Load a "
+            f"the {kind} in {path} is damaged: its checksum is that of another content. Load a "
             "file as save() wrote it."
         )
+    return content
+
+
+def learner_of(
+    content: Mapping[str, Any], noise: NoiseSource | None, name: str
+) -> Learner[Any, Any, Any]:
+    """The inverse of `learner_content`; `name` is what messages call it."""
     try:
         kind = class_in_file(content["learner"])
         state = content["state"]
@@ -116,7 +137,7 @@ def load(path: str | Path, noise: NoiseSource | None = None) -> Learner[Any, Any
     except InvalidInput:
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        raise InvalidInput(f"the learner in {path} is damaged ({error!r}).") from error
+        raise InvalidInput(f"{name} is damaged ({error!r}).") from error
     return learner
 
 

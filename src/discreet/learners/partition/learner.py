@@ -19,6 +19,7 @@ from operator import add
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from discreet.action_space import Arms
 from discreet.domain import Box
@@ -207,6 +208,19 @@ class Partition(
         with self.lock:
             now = self._decided.now
             return now.bins, now.posterior(self._view().joint)[0]
+
+    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation (n, K) of each arm's reward in the bins of contexts
+        (n, d).
+
+        In the units of rewards; for plots, and for whoever decides without exploring.
+        """
+        bins, state = self.beliefs()
+        tree, width = bins.tree, self.reward_bounds.upper - self.reward_bounds.lower
+        leaf = tree.leaf_position[tree.locate(self.domain.to_unit(contexts))]
+        mean = self.reward_bounds.lower + width * 0.5 * (1.0 + state.mean[leaf])
+        deviation: FloatArray = 0.5 * width * np.sqrt(state.variance[leaf])
+        return mean, deviation
 
     def _belief(self) -> Belief:
         return self._view().belief
