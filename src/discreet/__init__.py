@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from discreet.domain import Ball as Ball
     from discreet.domain import Box as Box
     from discreet.domain import RewardBounds as RewardBounds
+    from discreet.estimator import PrivateBandit as PrivateBandit
     from discreet.learners.epochs.capri import Capri as Capri
     from discreet.learners.epochs.contexts import ContextDistribution as ContextDistribution
     from discreet.learners.epochs.released_thompson import ReleasedThompson as ReleasedThompson
@@ -54,6 +55,7 @@ else:
         "action_space": ("ArmPoints", "DecisionSets", "PublicBox", "PublicSet"),
         "columns": ("Column",),
         "domain": ("Ball", "Box", "RewardBounds"),
+        "estimator": ("PrivateBandit",),
         "learners.epochs.capri": ("Capri",),
         "learners.epochs.contexts": ("ContextDistribution",),
         "learners.epochs.released_thompson": ("ReleasedThompson",),

@@ -171,11 +171,12 @@ def with_names(space: Any) -> tuple[Any, ArmNames]:
 
 
 def arm_numbers(arms: Any, names: ArmNames) -> NDArray[Any]:
-    """(n,) arms that may be given by name, as numbers; NaN for a name that no arm has."""
+    """(n,) arms that may be given by name, as numbers; NaN for a name that no arm has. Where nobody
+    named the arms they are as they were given."""
     if isinstance(arms, str):
         raise InvalidInput(f"arms was {arms!r:.80}; give one for each person, in a list.")
     given = np.asarray(arms)
-    if given.ndim != 1 or given.dtype.kind not in "UO":
+    if not names or given.ndim != 1 or given.dtype.kind not in "UO":
         return given
     places = {name: place for place, name in enumerate(names)}
     if not any(isinstance(each, str) for each in given):
@@ -201,8 +202,7 @@ def whole_names(arms: Any, names: ArmNames, count: int) -> IntArray:
         given = np.asarray(arms, dtype=object)[wrong[0]]
         raise InvalidInput(
             f"arms was {given!r:.80} at position {wrong[0]}; it must be one of "
-            f"{', '.join(names) or f'the numbers 0 .. {count - 1}, as nobody named the arms'}."
-            f"{nearest(given, names)}"
+            f"{', '.join(names)}, or a number from 0 to {count - 1}.{nearest(given, names)}"
         )
     return whole_vector(numbers.tolist(), "arms", 0, count - 1)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -93,6 +93,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = {each.casefold(): each for each in known}
     similar = difflib.get_close_matches(name.casefold(), list(names), n=1)
     return f" Did you mean {names[similar[0]]!r}?" if similar else ""
+
+
+def check_options(owner: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse an option that is not among those known."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InvalidInput(
+            f"{owner} got the option {unknown[0]!r}; its options are "
+            f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
+        )
 
 
 def refused(value: object, name: str, requirement: str) -> InvalidInput:

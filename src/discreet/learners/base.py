@@ -60,7 +60,7 @@ from discreet.privacy import (
     Unprotected,
     derive_guarantee,
 )
-from discreet.validation import BoolArray, InvalidInput, nearest, whole_number
+from discreet.validation import BoolArray, InvalidInput, check_options, whole_number
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 
@@ -264,6 +264,11 @@ class Learner(ABC, Generic[P, R, S]):
         """How many reports have been added so far, one for each visit."""
         return self._target.people
 
+    @property
+    def published_from(self) -> int:
+        """How many of them the current policy follows from."""
+        return self._published_at
+
     def policy(self) -> P:
         """The current public policy; a new one once `batch_size` new reports have come."""
         with self.lock:
@@ -440,16 +445,6 @@ def _keywords(kind: type) -> list[str]:
 def _annotations(kind: type) -> dict[str, Any]:
     """What a class says about its attributes."""
     return get_type_hints(kind, include_extras=True)
-
-
-def check_options(owner: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuse an option that is not among those known."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise InvalidInput(
-            f"{owner} got the option {unknown[0]!r}; its options are "
-            f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
-        )
 
 
 class ArmLearner(Learner[P, R, S]):

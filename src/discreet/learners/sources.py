@@ -375,6 +375,11 @@ class TrustingLearner(SourceLearner[P, R, S, Q]):
     _given_up: tuple[str, ...] = ()
 
     @abstractmethod
+    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation (n, K) of each arm's reward for contexts (n, d), in
+        the units of rewards; for plots, and for whoever decides without exploring."""
+
+    @abstractmethod
     def _belief(self) -> Belief:
         """What to believe of the sources that are heard."""
 

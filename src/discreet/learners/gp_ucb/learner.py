@@ -218,11 +218,6 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         """What is believed at present, as a public object that predicts anywhere."""
         return self.policy().model
 
-    @property
-    def published_from(self) -> int:
-        """How many people the current policy follows from."""
-        return self._published_at
-
     def _statistics(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
         wanted = NoisyRows if self.mode.local else PointObservations
         if not isinstance(reports, wanted):

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from discreet.action_space import Arms
 from discreet.domain import Box
-from discreet.learners.base import Common, check_options
+from discreet.learners.base import Common
 from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.partition.policy import (
     NodeSums,
@@ -67,7 +67,7 @@ from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
 from discreet.privacy import Local, NonPrivate
-from discreet.validation import BoolArray, FloatArray, InvalidInput
+from discreet.validation import BoolArray, FloatArray, InvalidInput, check_options
 
 # Where sources were heard, an arm must lie this many standard deviations behind by the target's own
 # reports too. More would wait for arms that are hardly ever offered.

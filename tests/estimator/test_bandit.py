@@ -1,0 +1,313 @@
+"""A bandit with scikit-learn's conventions: whose decisions it learns from, what it promises."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_checks
+
+from discreet import Actions, InvalidInput, PrivateBandit, decode, encode
+from discreet.learners.sources import SourceLearner
+from discreet.privacy import SecureNoise
+
+ARMS = ["none", "call", "visit"]
+BOUNDS: dict[str, Any] = {"age": (18, 90), "smoker": [False, True]}
+JOINT: dict[str, Any] = {
+    "trust_model": "joint",
+    "delta": 1e-6,
+    "options": {"kernel": "RBF(length_scale=[30, 1])", "error": 0.05},
+}
+HALF = 54.0
+
+
+def means(people: pd.DataFrame) -> np.ndarray:
+    """Younger people should be called, older ones visited; nobody left alone."""
+    young = (people["age"] < HALF).to_numpy()
+    return np.column_stack([np.full(len(people), 0.3), 0.2 + 0.6 * young, 0.8 - 0.6 * young])
+
+
+def people(count: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    smokers = rng.random(count) < 0.4
+    return pd.DataFrame({"smoker": smokers, "age": rng.uniform(18, 90, count)})
+
+
+def log(count: int, uneven: bool = False, seed: int = 1) -> tuple[Any, ...]:
+    """Decisions, rewards, contexts and propensities; in an uneven log most people were given what
+    is worst for them."""
+    rng, crowd = np.random.default_rng([seed, 7]), people(count, seed)
+    expected = means(crowd)
+    chances = np.full((count, 3), 1 / 3)
+    if uneven:
+        chances[:] = 0.2
+        chances[np.arange(count), expected.argmin(axis=1)] = 0.6
+    arms = (rng.random(count)[:, None] > chances.cumsum(axis=1)).sum(axis=1)
+    rewards = (rng.random(count) < expected[np.arange(count), arms]).astype(float)
+    return np.array(ARMS)[arms], rewards, crowd, chances[np.arange(count), arms]
+
+
+def bandit(epsilon: float = 4.0, **options: Any) -> PrivateBandit:
+    given = {"bounds": BOUNDS, "noise": "simulated", "random_state": 3, **options}
+    return PrivateBandit(ARMS, epsilon, **given)
+
+
+def right(fitted: PrivateBandit) -> float:
+    """The share of people who would be given what is best for them."""
+    crowd = people(500, 99)
+    return float(np.mean(fitted.predict(crowd) == np.array(ARMS)[means(crowd).argmax(axis=1)]))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> PrivateBandit:
+    return bandit(learner="partition").fit(*log(3000))
+
+
+class TestDecisionsOfOthers:
+    """Whatever decided, the best arm of each half is found; a bandit that took who was given an arm
+    for what the arm does would leave everybody with what most people had."""
+
+    @pytest.mark.parametrize("uneven", [False, True])
+    @pytest.mark.parametrize(
+        ("options", "count"),
+        [
+            ({"learner": "partition"}, 4000),
+            ({"learner": "local_kernel", "epsilon": 8.0, "options": {"growth": 0.1}}, 1500),
+            ({"least_propensity": 0.2, **JOINT}, 4000),
+            ({"trust_model": "none"}, 1000),
+        ],
+        ids=["partition", "local_kernel", "joint", "none"],
+    )
+    def test_what_is_best_is_learnt(
+        self, options: dict[str, Any], count: int, uneven: bool
+    ) -> None:
+        learnt = bandit(**options).fit(*log(count, uneven))
+        assert right(learnt) > 0.85
+
+    def test_later_people_add(self, fitted: PrivateBandit) -> None:
+        decisions, rewards, crowd, _ = log(3000)
+        parts = bandit(learner="partition")
+        for some in (slice(0, 1000), slice(1000, 3000)):
+            parts.partial_fit(decisions[some], rewards[some], crowd[some])
+        learner = parts.learner_
+        assert isinstance(learner, SourceLearner)
+        assert learner.source_people("log") == 3000
+        assert right(parts) > 0.85
+        parts.fit(decisions[:50], rewards[:50], crowd[:50])
+        assert parts.learner_.source_people("log") == 50
+
+    def test_joint_learners_need_propensities(self) -> None:
+        decisions, rewards, crowd, chances = log(100, uneven=True)
+        with pytest.raises(InvalidInput, match="give least_propensity, and the propensities of"):
+            bandit(**JOINT).fit(decisions, rewards, crowd, chances)
+        joint = bandit(**JOINT, least_propensity=0.25)
+        with pytest.raises(InvalidInput, match="propensities was not given; for each person"):
+            joint.fit(decisions, rewards, crowd)
+        row = int(np.argmax(chances < 0.25))
+        message = rf"propensities was 0\.2 in row {row}; each must be from least_propensity = 0\.25"
+        with pytest.raises(InvalidInput, match=message):
+            joint.fit(decisions, rewards, crowd, chances)
+
+    def test_local_learners_without_sources_refuse_them(self) -> None:
+        with pytest.raises(InvalidInput, match="local_kernel or partition, which take a log"):
+            bandit(learner="released_thompson").fit(*log(50)[:3])
+
+    def test_the_reward_that_counts_is_unbiased(self) -> None:
+        """Its mean is that of the arm which the policy drew, for people with any propensities."""
+        decisions, rewards, crowd, chances = log(12_000, uneven=True)
+        joint = bandit(**JOINT, least_propensity=0.2).partial_fit(
+            decisions[:1], rewards[:1], crowd[:1], chances[:1]
+        )
+        learning, heard = joint._learning, []
+        learner = learning.learner
+        learner.update = lambda reports, people=None: heard.append(reports)  # type: ignore[method-assign]
+        learning.hear(decisions, rewards, crowd, chances)
+        (reports,) = heard
+        bounds = learner.reward_bounds
+        assert (bounds.lower, bounds.upper) == (pytest.approx(-2.0), pytest.approx(3.0))
+        counted = bounds.lower + (bounds.upper - bounds.lower) * reports.rewards
+        ages = learner.domain.from_unit(reports.contexts)[:, 0]
+        truth = means(pd.DataFrame({"age": ages}))
+        for young in (False, True):
+            for arm in range(3):
+                some = ((ages < HALF) == young) & (reports.arms == arm)
+                error = counted[some].std() / np.sqrt(some.sum())
+                assert counted[some].mean() == pytest.approx(truth[some, arm][0], abs=5 * error)
+
+
+class TestServing:
+    def test_it_learns_from_its_own_decisions(self) -> None:
+        served, rng = bandit(learner="partition"), np.random.default_rng(4)
+        for day in range(10):
+            crowd = people(300, 100 + day)
+            actions, chances = served.act(crowd)
+            assert set(actions.names) <= set(ARMS)
+            np.testing.assert_allclose(
+                chances, served.predict_proba(crowd)[np.arange(300), actions.arms]
+            )
+            happened = (rng.random(300) < means(crowd)[np.arange(300), actions.arms]).astype(float)
+            served.partial_fit(actions, happened, crowd)
+        assert served.learner_.people == 3000
+        assert right(served) > 0.85
+
+    def test_after_a_log_as_well(self, fitted: PrivateBandit) -> None:
+        both = pickle.loads(pickle.dumps(fitted))
+        crowd = people(5, 1)
+        pending = decode(encode(both.act(crowd)[0]), Actions)
+        both.partial_fit(pending, np.ones(5), crowd)
+        assert both.learner_.people == 5
+        assert both.guarantee_.epsilon == pytest.approx(4.0)
+        with pytest.raises(InvalidInput, match="5 actions for 4 people"):
+            both.partial_fit(pending, np.ones(4), crowd[:4])
+
+    def test_joint_people_wait_for_their_release(self) -> None:
+        joint, crowd = bandit(**JOINT), people(3, 1)
+        assert joint.partial_fit(joint.act(crowd)[0], np.ones(3), crowd).waiting_ == 3
+
+
+class TestPredictions:
+    def test_expectations_of_a_frame_are_a_frame(self, fitted: PrivateBandit) -> None:
+        crowd = people(4, 5).set_index(pd.Index(list("abcd")))
+        expected = fitted.predict_expectations(crowd)
+        assert expected.columns.tolist() == ARMS
+        assert expected.index.tolist() == list("abcd")
+        assert (expected.to_numpy() >= 0).all()
+        assert (expected.to_numpy() <= 1).all()
+        best = expected.idxmax(axis=1).tolist()
+        assert fitted.predict(crowd).tolist() == best
+        rows = fitted.predict_expectations(crowd.to_dict("records"))
+        assert rows == expected.to_dict("records")
+        np.testing.assert_allclose(fitted.predict_proba(crowd).sum(axis=1), 1.0)
+
+    def test_they_are_those_of_the_data(self, fitted: PrivateBandit) -> None:
+        crowd = people(400, 6)
+        error = fitted.predict_expectations(crowd).to_numpy() - means(crowd)
+        assert np.sqrt(np.mean(error**2)) < 0.15
+
+    def test_numbers_are_arms_too(self) -> None:
+        decisions, rewards, crowd, _ = log(200)
+        numbers = np.array([10 * ARMS.index(arm) for arm in decisions])
+        numbered = PrivateBandit(
+            [0, 10, 20], 4.0, bounds=BOUNDS, learner="partition", noise="simulated"
+        ).fit(numbers, rewards, crowd)
+        assert set(numbered.predict(crowd).tolist()) <= {0, 10, 20}
+        assert list(numbered.predict_expectations([{"age": 30, "smoker": True}])[0]) == [0, 10, 20]
+
+    def test_those_who_do_not_expect_say_so(self) -> None:
+        plain = bandit(learner="cell_response")
+        crowd = people(20, 1)
+        plain.partial_fit(plain.act(crowd)[0], np.ones(20), crowd)
+        with pytest.raises(InvalidInput, match="does not say what it expects of each arm"):
+            plain.predict(crowd)
+        assert plain.predict_proba(crowd).shape == (20, 3)
+
+
+class TestPromise:
+    def test_the_guarantee_is_that_of_the_reports(self, fitted: PrivateBandit) -> None:
+        guarantee = fitted.guarantee_
+        assert guarantee.trust_model == "local"
+        assert guarantee.epsilon == pytest.approx(4.0)
+        assert "simulated" in guarantee.sentence
+
+    def test_secure_noise_unless_asked_otherwise(self) -> None:
+        secure = bandit(noise="secure", learner="partition").fit(*log(30)[:3])
+        assert secure.guarantee_.noise == (SecureNoise.name,)
+
+    def test_a_joint_one_is_not_copied(self) -> None:
+        decisions, rewards, crowd, chances = log(30)
+        joint = bandit(**JOINT, least_propensity=0.3).fit(decisions, rewards, crowd, chances)
+        with pytest.raises(InvalidInput, match="they would pay twice"):
+            pickle.dumps(joint)
+        assert clone(joint).get_params()["least_propensity"] == 0.3
+
+    def test_a_local_one_is(self, fitted: PrivateBandit) -> None:
+        again = pickle.loads(pickle.dumps(fitted))
+        crowd = people(20, 3)
+        np.testing.assert_array_equal(again.predict(crowd), fitted.predict(crowd))
+
+
+class TestConventions:
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "check_parameters_default_constructible",
+            "check_no_attributes_set_in_init",
+            "check_estimators_unfitted",
+            "check_get_params_invariance",
+            "check_set_params",
+        ],
+    )
+    def test_of_scikit_learn(self, name: str) -> None:
+        getattr(estimator_checks, name)("PrivateBandit", bandit())
+
+    def test_parameters(self) -> None:
+        one = bandit(learner="partition", options={"caution": 2.0})
+        assert clone(one).get_params() == one.get_params()
+        assert one.set_params(epsilon=1.0).epsilon == 1.0
+        assert repr(one).startswith("PrivateBandit(arms=['none', 'call', 'visit']")
+
+    def test_what_is_not_fitted(self) -> None:
+        for ask in ("predict", "predict_expectations", "predict_proba"):
+            with pytest.raises(NotFittedError):
+                getattr(bandit(), ask)(people(1, 1))
+        with pytest.raises(NotFittedError):
+            _ = bandit().guarantee_
+
+    def test_columns(self, fitted: PrivateBandit) -> None:
+        assert fitted.n_features_in_ == 2
+        assert fitted.feature_names_in_.tolist() == ["age", "smoker"]
+
+    def test_one_random_state_gives_one_result(self) -> None:
+        crowd = people(5, 1)
+        results = [
+            bandit(learner="partition").fit(*log(200)).predict_expectations(crowd) for _ in "ab"
+        ]
+        pd.testing.assert_frame_equal(*results)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"bounds": None}, "bounds was not given; state the bounds of every column"),
+            ({"bounds": {"age": 90}}, "the bounds of column 'age' were 90"),
+            ({"epsilon": -1.0}, "epsilon was -1.0"),
+            ({"trust_model": "joint"}, "delta was not given; joint privacy needs one"),
+            ({"trust_model": "central"}, "trust_model was 'central'; it must be one of local"),
+            ({"noise": "none"}, "noise was 'none'; it must be one of secure, simulated"),
+            ({"rewards": 1}, "rewards was 1; give the least and the largest"),
+            ({"learner": "gp_ucb"}, "learner was 'gp_ucb', which does not choose among arms"),
+            ({"learner": "kernel"}, "the learner 'kernel' is unknown"),
+            ({"least_propensity": 0.0}, "least_propensity was 0.0"),
+            ({"random_state": 1.5}, "random_state was 1.5"),
+            ({"options": {"cautoin": 1}, "learner": "partition"}, "Did you mean 'caution'"),
+        ],
+    )
+    def test_parameters_that_cannot_be(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidInput, match=message):
+            bandit(**options).fit(*log(10)[:3])
+
+    @pytest.mark.parametrize("arms", ["ab", ["a"], ["a", "a"], 3, [["a"], ["b"]]])
+    def test_arms(self, arms: Any) -> None:
+        with pytest.raises(InvalidInput, match=r"arms was .* give at least two different ones"):
+            PrivateBandit(arms, 1.0, bounds=BOUNDS).fit(*log(10)[:3])
+
+    def test_people_that_cannot_be_change_nothing(self) -> None:
+        decisions, rewards, crowd, _ = log(50)
+        before = bandit(learner="partition").fit(decisions, rewards, crowd)
+        for change, message in [
+            ({"decisions": [*decisions[:-1], "vist"]}, r"'vist' in row 49.*Did you mean 'visit'\?"),
+            ({"decisions": decisions[:-1]}, "give one arm for each of 50 people"),
+            ({"rewards": [*rewards[:-1], 1.5]}, "rewards had 1.5 at position 49"),
+            ({"contexts": crowd.assign(age=17.0)}, "contexts had 17.0 in column 'age', row 0"),
+            ({"contexts": crowd.assign(smoker="no")}, "contexts had 'no' in column 'smoker'"),
+        ]:
+            given = {"decisions": decisions, "rewards": rewards, "contexts": crowd, **change}
+            with pytest.raises(InvalidInput, match=message):
+                before.partial_fit(**given)
+            assert before.learner_.source_people("log") == 50
