@@ -19,6 +19,7 @@ FLOORS = [
     {"audit"},
     {"studies", "reproduction"},
     {"reporting"},
+    {"results"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

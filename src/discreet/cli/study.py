@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from discreet.cli import stop_of
 from discreet.cli.console import (
     PAGE,
     RECORDS,
@@ -22,10 +23,10 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    plain,
     refusing,
     write_results,
 )
+from discreet.results.screen import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,8 @@ def run(
     ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
-    from discreet.cli.running import open_journal, simulate_study
+    from discreet.results.journal import open_journal
+    from discreet.results.running import simulate_study
     from discreet.studies import load_study
 
     outputs = ((json, RECORDS), (report, PAGE))
@@ -62,8 +64,9 @@ def run(
         check_outputs(outputs, loaded.files)
         for warning in loaded.warnings:
             err.say(f"Warning: {warning}")
-        with open_journal(study, loaded, resume) as journal:
-            outcomes, stop = simulate_study(loaded, jobs or cores(), journal)
+        with open_journal(loaded, resume, err) as journal:
+            outcomes, stopped = simulate_study(loaded, jobs or cores(), journal, err)
+            stop = None if stopped is None else stop_of(stopped)
             if stop is not None and not outcomes:
                 err.print(f"{stop.word} before any replicate was finished; nothing was written.")
                 raise typer.Exit(stop.code)
