@@ -285,7 +285,7 @@ def _table(
     text = [column.name for column in columns if column.values]
     text += [label.column] if label is not None and label.classes else []
     text += [] if person is None else [person]
-    frame, origin = files.read(path, text), f"The table {files.named(path)}."
+    frame, origin = files.read(path, text), files.origin(path)
     problem: TableProblem
     if label is not None:
         problem = classification_from_table(frame, columns, label, origin, person, radius)
@@ -327,7 +327,7 @@ def _decision_sets(
     text += [name for name in (visit, candidate, person) if name is not None]
     paths = [name for name in (path, candidates_path) if name is not None]
     frame, *shared = (files.read(each, text) for each in paths)
-    origin = f"The table {files.named(*paths)}."
+    origin = files.origin(*paths)
     table = shared[0] if shared else None
     problem = sets_from_table(frame, visit, columns, reward, most, origin, candidate, table, person)
     return files.mark(problem, *paths)

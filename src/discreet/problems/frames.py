@@ -41,10 +41,12 @@ class Files:
             return checked_frame(self.tables[path], f"the {path}")
         return read_table(self.base / path, text_columns)
 
-    def named(self, *paths: str) -> str:
-        """What tables are called: their files, or the names under which frames were given."""
+    def origin(self, *paths: str) -> str:
+        """One sentence that says where tables come from."""
+        if all(path in self.tables for path in paths):
+            return "A data frame." if len(paths) == 1 else "Data frames."
         names = (path if path in self.tables else str(self.base / path) for path in paths)
-        return " with ".join(names)
+        return f"The table {' with '.join(names)}."
 
     def mark(self, problem: Problem, *paths: str) -> Problem:
         """A problem that knows which tables it was made of."""

@@ -49,7 +49,7 @@ from discreet.studies.settings import (
     all_settings,
     check_space,
 )
-from discreet.validation import InvalidInput, Refusals, nearest
+from discreet.validation import InvalidInput, Refusals, nearest, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,10 @@ class ReportEntry:
     at: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+_SHOWN = 6  # settings that a study names of itself
+
+
+@dataclass(frozen=True, repr=False)
 class Study:
     """A study that can run.
 
@@ -133,6 +136,33 @@ class Study:
             f"{learner} was chosen, as the study names no learner "
             f"({' and '.join(dict.fromkeys(budgets))}): {reason}."
             for (learner, reason), budgets in under.items()
+        )
+
+    def resized(self, rounds: int | None = None, replicates: int | None = None) -> Study:
+        """The same study of so many people, so many times.
+
+        Raises:
+            InvalidInput: numbers that are not allowed, or that a learner cannot run with.
+        """
+        _check_size(rounds, replicates)
+        people = self.rounds if rounds is None else rounds
+        self.problem.check_size(people)
+        warnings = dict.fromkeys(self.warnings)
+        for setting in self.settings:
+            warnings |= dict.fromkeys(check_setting(self.problem, setting, people))
+        return replace(
+            self,
+            rounds=people,
+            replicates=self.replicates if replicates is None else replicates,
+            warnings=tuple(warnings),
+        )
+
+    def __repr__(self) -> str:
+        labels = [setting.label for setting in self.settings]
+        shown = "; ".join(labels[:_SHOWN]) + ("; ..." if len(labels) > _SHOWN else "")
+        return (
+            f"Study {self.name!r}: {self.replicates} x {self.rounds:,} people, "
+            f"{len(self.problem.domain.names)} columns, {self.problem.offer}\n{shown}"
         )
 
     @classmethod
@@ -248,7 +278,7 @@ class Study:
         refusals.raise_if_any()
         mapping = {
             "name": name,
-            "title": title,
+            "title": title or None,
             "rounds": rounds,
             "replicates": replicates,
             "seed": seed,
@@ -259,6 +289,16 @@ class Study:
         }
         study = cls.from_dict(mapping, tables={FRAME: table})
         return replace(study, warnings=(*study.warnings, *unstated(table, problem, people)))
+
+
+def _check_size(rounds: int | None, replicates: int | None) -> None:
+    """Refuse numbers of people or replicates that cannot be."""
+    refusals = Refusals()
+    for value, name in ((rounds, "rounds"), (replicates, "replicates")):
+        if value is not None:
+            with refusals.collected():
+                whole_number(value, name, minimum=1)
+    refusals.raise_if_any()
 
 
 def _trusted(budget: Budget) -> str:
@@ -297,6 +337,7 @@ def _study(
 ) -> Study:
     """The study that a mapping of TOML values says; `given` names it and its tables."""
     place = given.place
+    _check_size(rounds, replicates)
     refusals = Refusals()
     file = problem = None
     with refusals.collected():

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from discreet.experiments import REFERENCES
@@ -96,6 +98,8 @@ def _column(name: str, given: Any) -> dict[str, Any]:
         return {key: each for key, each in given.items() if key != "name"}
     if isinstance(given, Column):
         return _keys_of(given)
+    if isinstance(given, np.ndarray | pd.Index | pd.Series):
+        given = given.tolist()
     if isinstance(given, list | tuple) and len(given) >= 2:
         numbers = all(_is_number(each) for each in given)
         if numbers and len(given) == 2 and isinstance(given, tuple):
@@ -114,7 +118,7 @@ def _column(name: str, given: Any) -> dict[str, Any]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _keys_of(column: Column) -> dict[str, Any]:
