@@ -12,29 +12,36 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from discreet.experiments import Outcome
 from discreet.records import check_path
 from discreet.reporting.layout import FORMATS, WIDE, save_figure
 from discreet.reporting.maps import PolicyMaps
 from discreet.reporting.report import epsilon_figure, maps_of, progress_figure
+from discreet.reporting.summary import Summary
+from discreet.studies import Study
 from discreet.validation import InvalidInput, nearest, one_of, positive_number
-
-if TYPE_CHECKING:
-    from discreet.results.result import StudyResult
 
 
 @dataclass(frozen=True)
 class Plots:
-    """See the module; widths are in inches."""
+    """See the module; widths are in inches.
 
-    result: StudyResult
+    Attributes:
+        study: what was run.
+        outcomes: of it, the best single choice for everyone among them.
+        numbers: the lines of the result.
+    """
+
+    study: Study
+    outcomes: tuple[Outcome, ...]
+    numbers: Summary
 
     def progress(self, width: float = WIDE) -> Figure:
         """The metric as people are served: mean and 95% band over replicates."""
-        return progress_figure(self.result.compared, self.result.numbers, _inches(width))
+        return progress_figure(self.outcomes, self.numbers, _inches(width))
 
     def epsilon(self, width: float = WIDE) -> Figure:
         """The metric against epsilon for each private learner, references as horizontal lines.
@@ -42,12 +49,12 @@ class Plots:
         Raises:
             InvalidInput: a study without a private learner.
         """
-        if not self.result.numbers.private:
+        if not self.numbers.private:
             raise InvalidInput(
                 "there is nothing to draw over epsilon, as no learner of this study is private; "
                 "give one an epsilon."
             )
-        return epsilon_figure(self.result.numbers, _inches(width))
+        return epsilon_figure(self.numbers, _inches(width))
 
     def map(self, label: str | None = None, width: float = WIDE) -> Figure:
         """What a learner's last policy of replicate 0 does with whom.
@@ -67,7 +74,7 @@ class Plots:
                 "map, and a run that was stopped may not have come to replicate 0 of a learner."
             )
         if label is None:
-            private = [line for line in self.result.numbers.private if line.label in drawn]
+            private = [line for line in self.numbers.private if line.label in drawn]
             best = max(private, key=lambda line: line.epsilon or 0.0, default=None)
             label = next(iter(drawn)) if best is None else best.label
         if label not in drawn:
@@ -83,7 +90,7 @@ class Plots:
 
     @property
     def _maps(self) -> list[PolicyMaps]:
-        return maps_of(self.result.study, self.result.compared, self.result.numbers)
+        return maps_of(self.study, self.outcomes, self.numbers)
 
     def save(self, folder: str | Path, format: str = "pdf", width: float = WIDE) -> list[Path]:
         """Write all figures to a folder, which is made if need be; those of the same names are
@@ -111,7 +118,7 @@ class Plots:
             ) from error
         check_path(place / f"progress.{format}")
         figures = {"progress": self.progress(width)}
-        if self.result.numbers.private:
+        if self.numbers.private:
             figures["epsilon"] = self.epsilon(width)
         for label, figure in self.maps(width).items():
             figures[f"map-{_file_name(label)}"] = figure

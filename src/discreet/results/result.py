@@ -206,7 +206,7 @@ class StudyResult:
         """The figures of the report: `plot.progress()`, `plot.epsilon()`, `plot.map()`."""
         from discreet.results.plots import Plots  # Matplotlib takes a second to import
 
-        return Plots(self)
+        return Plots(self.study, self.compared, self.numbers)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that needs no network, and say where it is.
