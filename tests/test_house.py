@@ -12,7 +12,7 @@ ROOT = Path(discreet.__file__).parent
 
 # From the ground up; a module may import from its own floor and from those before it.
 FLOORS = [
-    {"validation", "codec", "durable", "domain", "action_space"},
+    {"validation", "codec", "durable", "domain", "action_space", "showing"},
     {"privacy", "kernels", "problems", "records"},
     {"learners", "outsourcing"},
     {"experiments"},

@@ -22,7 +22,8 @@ from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 from discreet.codec import Coded
-from discreet.learners.base import Learner, check_options
+from discreet.learners.base import Learner
+from discreet.learners.options import check_options
 from discreet.validation import InvalidInput
 
 

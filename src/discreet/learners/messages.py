@@ -76,6 +76,7 @@ class Actions(Message):
     """
 
     kind: ClassVar[str] = "actions"
+    facts: ClassVar[tuple[str, ...]] = ()  # a repr shows none of what was chosen
 
     arms: Annotated[IntArray, Shape("n"), Range(-1, TICKETS - 1)]
     tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
@@ -124,6 +125,8 @@ class Reports(Message):
         source: the identity of the learner whose policy it was (`Policy.learner_id`).
         noise: the name of the noise source that protects them, as their side declares it.
     """
+
+    facts: ClassVar[tuple[str, ...]] = ("policy_version", "source", "noise")
 
     policy_version: Annotated[int, Range(0, TICKETS - 1)]
     source: str
@@ -396,6 +399,8 @@ class Statistics(Message):
             public in the sums counts every visit, so that it does not show whose rows are 0.
             Learners that release sums take several visits of a person only where this is so.
     """
+
+    facts: ClassVar[tuple[str, ...]] = ("reports", "noise")
 
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()

@@ -57,6 +57,7 @@ from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import SLACK, least_scale
 from discreet.privacy.guarantee import OnceEach, Release, Rounds
 from discreet.privacy.noise import NoiseSource
+from discreet.showing import logger
 from discreet.validation import (
     FloatArray,
     InvalidInput,
@@ -66,6 +67,7 @@ from discreet.validation import (
     whole_number,
 )
 
+_LOG = logger(__name__)
 # Counts of people enter floating-point arithmetic, which is exact up to here.
 MOST_PEOPLE = 2**53
 # C x is computed in floating point, so two streams that differ in one row may differ in y by a
@@ -362,7 +364,13 @@ class PrivateStream(LinearStream):
         return super().release(values, people)
 
     def _shown(self, complete: FloatArray) -> FloatArray:
-        return self._noise.add_gaussian(complete, self.scale)
+        noisy = self._noise.add_gaussian(complete, self.scale)
+        _LOG.debug(
+            "released %d vectors of %d numbers (%s): Gaussian noise, scale %g, noise %s",
+            *complete.shape,
+            *(self.mechanism.name, self.scale, self._noise.name),
+        )
+        return noisy
 
     def record(self, data: str, people: Rounds | OnceEach, source: str = "given") -> Release | None:
         """The release as a guarantee counts it; None before anything was released.
