@@ -158,7 +158,9 @@ def test_figures_are_those_of_the_report(result: StudyResult) -> None:
 def test_a_notebook_shows_a_figure(result: StudyResult) -> None:
     figure = result.plot.epsilon(4.0)
     assert isinstance(figure, Figure)
-    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    content, shown = figure._repr_png_()  # type: ignore[attr-defined]
+    assert content.startswith(b"\x89PNG")
+    assert shown == {"width": 384}
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,8 @@ def test_figures_that_cannot_be_are_refused(result: StudyResult, tmp_path: Path)
         result.plot.save(tmp_path / "file" / "folder")
     public = FACTS | {"learners": [{"name": "uniform"}]}
     none = run_study(public, jobs=1, progress=False)
+    assert none.summary()["epsilon"].dtype == float
+    assert "no private learner" in none.verdict
     with pytest.raises(InvalidInput, match="no learner of this study is private"):
         none.plot.epsilon()
     with pytest.raises(InvalidInput, match="no policy of this study can be drawn"):

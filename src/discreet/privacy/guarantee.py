@@ -226,7 +226,7 @@ class Guarantee(Coded):
             for name, text in facts.items()
             if text
         )
-        return f"<p><strong>{escape(self.sentence)}</strong></p><table>{rows}</table>"
+        return f"<p>{escape(self.sentence)}</p><table>{rows}</table>"
 
     @property
     def _parameters(self) -> str:

@@ -118,8 +118,9 @@ def tints(hue: str, count: int, lightest: float = 0.5) -> list[str]:
 class _Sheet(Figure):
     """A figure that shows itself in a notebook, whose backend it does not know."""
 
-    def _repr_png_(self) -> bytes:
-        return figure_bytes(self, "png")
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """The figure, and how wide it is shown: finer than a screen of 96 dots to the inch."""
+        return figure_bytes(self, "png"), {"width": round(96.0 * self.get_figwidth())}
 
 
 def sheet(

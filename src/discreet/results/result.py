@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from discreet.results.plots import Plots
 
 _WIDTH = 80  # characters of a printed result
+_NUMBERS = ("epsilon", "delta", "half_width", "share_kept", "held_epsilon", "held_delta")
 _RIVALS: dict[Rival, str] = {
     "fixed": "over_best_fixed",
     "rule": "over_best_rule",
@@ -136,52 +137,54 @@ class StudyResult:
 
         | column                   | meaning                                                     |
         |--------------------------|-------------------------------------------------------------|
-        | label, learner           | what tables call it; its registered name                    |
+        | label                    | what tables call it                                         |
         | trust_model              | local, joint, or none                                       |
         | epsilon, delta           | asked for; NaN without privacy                              |
-        | visits, protects         | what an epsilon covers                                      |
-        | metric, rounds           | reward or regret, summed over so many people                |
-        | replicates               | over which means are taken                                  |
         | mean, half_width         | of the metric; half of the 95% interval (Student's t)       |
         | per_person               | the mean for each person                                    |
         | over_best_fixed, ..      | how much better each person fared than with the best single |
         |                          | choice for everyone, with half width and p-value (of a      |
         |                          | private learner by Holm's method); NaN where none ran       |
+        | share_kept               | of what it gains over random choice without privacy         |
         | over_best_rule, ..       | than with the best rule that learns nothing                 |
         | over_uniform, ..         | than with choices at random                                 |
         | over_non_private, ..     | than with the same learner without privacy                  |
-        | share_kept               | of what it gains over random choice without privacy         |
         | held_epsilon, held_delta | derived from the noise that was drawn; NaN for references   |
-        | promise                  | the guarantee in a sentence; empty for references           |
+        | learner                  | its registered name                                         |
+        | visits, protects         | what an epsilon covers                                      |
+        | metric, rounds           | reward or regret, summed over so many people                |
+        | replicates               | over which means are taken                                  |
         | seconds                  | spent by the learner in a replicate                         |
+        | promise                  | the guarantee in a sentence; empty for references           |
         """
-        return pd.DataFrame([self._row(line) for line in self.numbers.lines])
+        frame = pd.DataFrame([self._row(line) for line in self.numbers.lines])
+        # Where a study has none of it, a column would be of objects.
+        return frame.astype(dict.fromkeys(_NUMBERS, float))
 
     def _row(self, line: Line) -> dict[str, object]:
         budget, guarantee = line.setting.budget, line.guarantee
-        facts: dict[str, object] = {
+        over = {name: _difference(name, line.over.get(rival)) for rival, name in _RIVALS.items()}
+        return {
             "label": line.label,
-            "learner": line.learner,
             "trust_model": budget.trust_model,
             "epsilon": line.epsilon,
             "delta": budget.delta if line.private else None,
+            "mean": line.mean,
+            "half_width": line.half_width,
+            "per_person": line.mean / self.numbers.rounds,
+            **over.pop("over_best_fixed"),
+            "share_kept": line.share_kept,
+            **{key: value for columns in over.values() for key, value in columns.items()},
+            "held_epsilon": None if guarantee is None else guarantee.epsilon,
+            "held_delta": None if guarantee is None else guarantee.delta,
+            "learner": line.learner,
             "visits": budget.visits,
             "protects": budget.protects,
             "metric": self.numbers.metric,
             "rounds": self.numbers.rounds,
             "replicates": line.replicates,
-            "mean": line.mean,
-            "half_width": line.half_width,
-            "per_person": line.mean / self.numbers.rounds,
-        }
-        for rival, name in _RIVALS.items():
-            facts |= _difference(name, line.over.get(rival))
-        return facts | {
-            "share_kept": line.share_kept,
-            "held_epsilon": None if guarantee is None else guarantee.epsilon,
-            "held_delta": None if guarantee is None else guarantee.delta,
-            "promise": "" if guarantee is None else guarantee.sentence,
             "seconds": line.seconds,
+            "promise": "" if guarantee is None else guarantee.sentence,
         }
 
     @cached_property
