@@ -213,6 +213,18 @@ def test_refused_reports_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert learner.people == before
 
 
+def test_releases_are_logged_with_their_scale(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="discreet")
+    budget, noise = Joint(1.0, 1e-6), SimulatedNoise(0)
+    learner = make_learner("released_thompson", DOMAIN_OF_TWO, 3, budget, noise=noise, horizon=100)
+    taught(learner).policy()
+    [*_, last] = learner.releases
+    assert f"Gaussian noise, scale {last.scale:g}, noise {noise.name}" in caplog.text
+    lines = [each for each in caplog.records if each.getMessage().startswith("released ")]
+    assert len(lines) == len(learner.releases)
+    assert {each.name for each in lines} == {"discreet.privacy.prefix_sums.system"}
+
+
 def test_what_is_learnt_without_privacy_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="discreet")
     taught(make_learner("partition", DOMAIN_OF_TWO, 3, NonPrivate()))

@@ -65,6 +65,8 @@ def test_a_study_is_run_however_it_is_given(result: StudyResult) -> None:
         run_study(3)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="jobs was 0"):
         run_study(FACTS, jobs=0)
+    with pytest.raises(InvalidInput, match="only a run of a study file keeps"):
+        run_study(FACTS, resume=True)
 
 
 def test_the_summary_has_a_row_for_each_line(result: StudyResult) -> None:
@@ -167,26 +169,21 @@ def test_a_notebook_shows_a_figure(result: StudyResult) -> None:
     ("format", "head", "inside"),
     [
         ("pdf", b"%PDF-", b"/FontFile2"),  # TrueType, so that texts can be searched and edited
-        ("svg", b"<?xml", b"<title>discreet"),
+        ("svg", b"<?xml", b"<dc:title>discreet"),
         ("png", b"\x89PNG", b"Software\0discreet "),
     ],
 )
-def test_figures_are_saved(
-    result: StudyResult, tmp_path: Path, format: str, head: bytes, inside: bytes
-) -> None:
-    files = result.plot.save(tmp_path / "new" / "figures", format, width=5.0)
+def test_figures_are_saved(tmp_path: Path, format: str, head: bytes, inside: bytes) -> None:
+    learners = [{"name": "partition", "epsilon": 8, "label": "a/b c"}]
+    one = run_study(FACTS | {"learners": learners}, jobs=1, progress=False, replicates=1)
+    files = one.plot.save(tmp_path / "new" / "figures", format, width=5.0)
     assert [file.name for file in files] == [
-        f"{name}.{format}"
-        for name in (
-            "progress", "epsilon", "map-partition-epsilon-1", "map-partition-epsilon-8",
-            "map-partition-non-private",
-        )
-    ]  # fmt: skip
+        f"{name}.{format}" for name in ("progress", "epsilon", "map-a-b-c-epsilon-8")
+    ]
     contents = [file.read_bytes() for file in files]
     assert all(content.startswith(head) for content in contents)
-    if format != "svg":
-        assert inside in contents[0]
-    again = result.plot.epsilon(5.0)
+    assert inside in contents[1]
+    again = one.plot.epsilon(5.0)
     assert figure_bytes(again, format) == contents[1]  # no dates, no random names
 
 
@@ -218,6 +215,8 @@ def test_the_report_is_written(result: StudyResult, tmp_path: Path) -> None:
     assert all(row.per_person in page for row in table_rows(result.numbers))
     with pytest.raises(InvalidInput, match="does not exist"):
         result.report(tmp_path / "no" / "report.html")
+    with pytest.raises(InvalidInput, match=r"end it in \.html"):
+        result.report(tmp_path / "people.csv")
 
 
 def test_a_result_can_be_pickled(result: StudyResult) -> None:

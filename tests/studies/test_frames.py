@@ -175,6 +175,7 @@ def test_a_common_budget_is_for_learners_that_take_one_and_have_none() -> None:
         ({"label": None}, ["give either label .* as the study needs arms"]),
         ({"rewards": ["paid a", "paid b"]}, ["give either label .* not both"]),
         ({"label": None, "rewards": ["paid a", "paid b"]}, ["reward_bounds was not given"]),
+        ({"label": {"column": "paid a", "thresholds": [2]}}, ["needs either classes = .*or thres"]),
         ({"epsilon": None}, ["epsilon was not given; say what one person may pay"]),
         ({"epsilon": -1}, ["the study, learners, entry 1: epsilon was -1"]),
         ({"learners": 3}, ["learners was 3; give a list"]),
@@ -212,6 +213,15 @@ def test_refusals_show_no_range_of_the_data() -> None:
 def test_what_is_no_table_is_refused(frame: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         of(frame)
+
+
+def test_neither_the_index_nor_the_order_of_columns_matters() -> None:
+    frame, mixed = people(), people().set_index(np.arange(60)[::-1] * 7)
+    mixed = mixed[mixed.columns[::-1]]
+    for other in (mixed, mixed.set_axis(["a"] * 60, axis=0)):
+        samples = [of(each).problem.sample(60, np.random.default_rng(0)) for each in (frame, other)]
+        assert np.array_equal(samples[0].contexts, samples[1].contexts)
+        assert np.array_equal(samples[0].oracle(), samples[1].oracle())
 
 
 def test_frames_stand_in_place_of_files() -> None:

@@ -215,12 +215,15 @@ class StudyResult:
         """Write the report, one HTML file that needs no network, and say where it is.
 
         Raises:
-            InvalidInput: a folder that does not exist.
+            InvalidInput: a name that does not end in .html, or a folder that does not exist.
         """
         from discreet.reporting.report import write_report
 
-        write_report(self.study, self.outcomes, Path(path))
-        return Path(path)
+        file = Path(path)
+        if file.suffix != ".html":  # which no table that was read has
+            raise InvalidInput(f"path was {str(file)!r}; the report is a page: end it in .html.")
+        write_report(self.study, self.outcomes, file)
+        return file
 
     @property
     def incomplete(self) -> str:

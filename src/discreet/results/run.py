@@ -59,6 +59,11 @@ def run_study(
     """
     loaded = _loaded(study, rounds, replicates, data_dir)
     count = joblib.cpu_count() if jobs is None else whole_number(jobs, "jobs", minimum=1)
+    if resume and loaded.path is None:
+        raise InvalidInput(
+            "resume was True, but only a run of a study file keeps what was finished; write the "
+            "study to a file (its text is study.text), or leave resume out."
+        )
     screen = Screen(stderr=True, quiet=not progress)
     for warning in loaded.warnings:
         screen.say(f"Warning: {warning}")

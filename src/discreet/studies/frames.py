@@ -146,7 +146,7 @@ def _outcome(
         )
     if label is not None:
         if isinstance(label, Mapping):
-            return {"label": dict(label)}
+            return {"label": {"classes": classes, **label}}
         if classes is None:
             raise InvalidInput(
                 f"classes was not given for the label {label!r:.80}; the arms are public, and a "
@@ -155,7 +155,7 @@ def _outcome(
                 "numbers."
             )
         return {"label": {"column": label, "classes": classes}}
-    if isinstance(rewards, Mapping):
+    if isinstance(rewards, Mapping) and reward_bounds is None:
         return {"rewards": dict(rewards)}
     if not isinstance(reward_bounds, list | tuple) or len(reward_bounds) != 2:
         given = "not given" if reward_bounds is None else f"{reward_bounds!r:.80}"
@@ -163,13 +163,9 @@ def _outcome(
             f"reward_bounds was {given}; {_WHY}. Give the lowest and the highest reward that there "
             "can be, such as reward_bounds=(0, 5)."
         )
-    return {
-        "rewards": {
-            "columns": rewards,
-            "lower": reward_bounds[0],
-            "upper": reward_bounds[1],
-        }
-    }
+    bounds = {"lower": reward_bounds[0], "upper": reward_bounds[1]}
+    columns = rewards if isinstance(rewards, Mapping) else {"columns": rewards}
+    return {"rewards": {**bounds, **columns}}
 
 
 def learner_entries(
