@@ -280,3 +280,12 @@ def test_the_public_names_are_those_of_the_room() -> None:
     assert discreet.StudyResult is StudyResult
     assert discreet.Study is Study
     assert issubclass(discreet.Interrupted, KeyboardInterrupt)
+
+
+def test_a_printed_result_is_plain_text(
+    result: StudyResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = str(result)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert str(result) == before
+    assert "\x1b" not in before

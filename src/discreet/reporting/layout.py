@@ -115,7 +115,7 @@ def tints(hue: str, count: int, lightest: float = 0.5) -> list[str]:
     return [tint(hue, float(strength)) for strength in strengths]
 
 
-class _Sheet(Figure):
+class Sheet(Figure):
     """A figure that shows itself in a notebook, whose backend it does not know."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
@@ -155,7 +155,7 @@ def mosaic(rows: Sequence[Sequence[str]], width: float = PAPER) -> tuple[Figure,
 
 
 def _figure(width: float, rows: int) -> Figure:
-    figure = _Sheet(figsize=(width, 3.0 * rows), layout=ConstrainedLayoutEngine(h_pad=0.07))
+    figure = Sheet(figsize=(width, 3.0 * rows), layout=ConstrainedLayoutEngine(h_pad=0.07))
     FigureCanvasAgg(figure)
     return figure
 

@@ -246,7 +246,16 @@ class StudyResult:
 
     def __str__(self) -> str:
         text = io.StringIO()
-        screen = Console(file=text, width=_WIDTH, force_jupyter=False, highlight=False, emoji=False)
+        # Plain text, whatever the terminal of whoever prints it can show.
+        screen = Console(
+            file=text,
+            width=_WIDTH,
+            color_system=None,
+            force_terminal=False,
+            force_jupyter=False,
+            highlight=False,
+            emoji=False,
+        )
         show(self.study, self.numbers, self.answer, screen)
         if self.incomplete:
             screen.print(self.incomplete)
