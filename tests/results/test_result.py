@@ -174,11 +174,12 @@ def test_a_notebook_shows_a_figure(result: StudyResult) -> None:
     ],
 )
 def test_figures_are_saved(tmp_path: Path, format: str, head: bytes, inside: bytes) -> None:
-    learners = [{"name": "partition", "epsilon": 8, "label": "a/b c"}]
+    learners = [{"name": "partition", "epsilon": 8, "label": name} for name in ("a/b c", "a b/c")]
     one = run_study(FACTS | {"learners": learners}, jobs=1, progress=False, replicates=1)
     files = one.plot.save(tmp_path / "new" / "figures", format, width=5.0)
+    maps = ("map-a-b-c-epsilon-8", "map-a-b-c-epsilon-8-2")
     assert [file.name for file in files] == [
-        f"{name}.{format}" for name in ("progress", "epsilon", "map-a-b-c-epsilon-8")
+        f"{name}.{format}" for name in ("progress", "epsilon", *maps)
     ]
     contents = [file.read_bytes() for file in files]
     assert all(content.startswith(head) for content in contents)

@@ -10,6 +10,7 @@ and a notebook shows the one that a cell ends with.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,7 +122,7 @@ class Plots:
         if self.numbers.private:
             figures["epsilon"] = self.epsilon(width)
         for label, figure in self.maps(width).items():
-            figures[f"map-{_file_name(label)}"] = figure
+            figures[_file_name(label, figures)] = figure
         files = [place / f"{name}.{format}" for name in figures]
         for figure, file in zip(figures.values(), files, strict=True):
             save_figure(figure, file)
@@ -132,6 +133,8 @@ def _inches(width: float) -> float:
     return positive_number(width, "width")
 
 
-def _file_name(label: str) -> str:
-    """A label as part of a file's name."""
-    return re.sub(r"[^\w.]+", "-", label).strip("-.")
+def _file_name(label: str, taken: Collection[str]) -> str:
+    """The name of a map's file, another than those that are taken."""
+    name = "map-" + re.sub(r"[^\w.]+", "-", label).strip("-.")
+    names = [name, *(f"{name}-{number}" for number in range(2, len(taken) + 2))]
+    return next(each for each in names if each not in taken)

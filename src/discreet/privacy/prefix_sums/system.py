@@ -361,16 +361,13 @@ class PrivateStream(LinearStream):
                 f"row had shape {values.shape}; it must have shape ({self.size},), the sum over "
                 "the people of this row."
             )
-        return super().release(values, people)
+        estimate = super().release(values, people)
+        how = self.mechanism.name, self.rows, self.size, self.scale, self._noise.name
+        _LOG.debug("released by %s, row %d of %d numbers: Gaussian noise, scale %g, noise %s", *how)
+        return estimate
 
     def _shown(self, complete: FloatArray) -> FloatArray:
-        noisy = self._noise.add_gaussian(complete, self.scale)
-        _LOG.debug(
-            "released %d vectors of %d numbers (%s): Gaussian noise, scale %g, noise %s",
-            *complete.shape,
-            *(self.mechanism.name, self.scale, self._noise.name),
-        )
-        return noisy
+        return self._noise.add_gaussian(complete, self.scale)
 
     def record(self, data: str, people: Rounds | OnceEach, source: str = "given") -> Release | None:
         """The release as a guarantee counts it; None before anything was released.
