@@ -12,13 +12,23 @@ ROOT = Path(discreet.__file__).parent
 
 # From the ground up; a module may import from its own floor and from those before it.
 FLOORS = [
-    {"validation", "codec", "durable", "columns", "named_rows", "domain", "action_space"},
+    {
+        "validation",
+        "codec",
+        "durable",
+        "columns",
+        "named_rows",
+        "domain",
+        "action_space",
+        "showing",
+    },
     {"privacy", "kernels", "problems", "records"},
     {"learners", "outsourcing"},
     {"experiments", "estimator", "search"},
     {"audit"},
     {"studies", "reproduction"},
     {"reporting"},
+    {"results"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

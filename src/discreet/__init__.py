@@ -47,7 +47,11 @@ if TYPE_CHECKING:
     from discreet.privacy import SecureNoise as SecureNoise
     from discreet.privacy import SimulatedNoise as SimulatedNoise
     from discreet.privacy import Unprotected as Unprotected
+    from discreet.results.result import StudyResult as StudyResult
+    from discreet.results.run import Interrupted as Interrupted
+    from discreet.results.run import run_study as run_study
     from discreet.search import Search as Search
+    from discreet.studies import Study as Study
     from discreet.validation import InvalidInput as InvalidInput
 else:
     # Where each name is at run time; the imports above say the same to type checkers and editors.
@@ -84,6 +88,9 @@ else:
             "Unprotected",
         ),
         "search": ("Search",),
+        "results.result": ("StudyResult",),
+        "results.run": ("Interrupted", "run_study"),
+        "studies": ("Study",),
         "validation": ("InvalidInput",),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -183,3 +183,13 @@ def test_a_domain_must_be_a_box() -> None:
     assert isinstance(received(fields).domain, Box)
     with pytest.raises(InvalidInput, match="Box"):
         clone(MAPS["linear"]).set_params(domain=((0.0, 1.0),))
+
+
+@each_map
+def test_it_says_what_it_is_in_a_line(name) -> None:
+    given = MAPS[name]
+    text = repr(given)
+    assert text.startswith(f"{type(given).__name__}(columns=[")
+    assert f"features={given.features}" in text
+    assert len(text) < 300
+    assert "\n" not in text

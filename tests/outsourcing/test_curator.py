@@ -72,6 +72,18 @@ class TestProposals:
         assert both.certificate.earlier == (made.mechanism,)
         assert everything(tmp_path) == before
 
+    def test_a_draw_is_logged_once_and_without_rows(
+        self, key: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("DEBUG", logger="discreet")
+        made = release(key)
+        release(key)  # the same wish: nothing is drawn
+        mechanism = made.mechanism
+        assert [record.getMessage() for record in caplog.records] == [
+            f"drew release {made.release}: 12 rows, Gaussian noise, scale {mechanism.scale:g}, "
+            f"noise {mechanism.noise}"
+        ]
+
     def test_what_changed_meanwhile_is_seen_when_it_is_drawn(self, key: Path) -> None:
         """Another process may release the table between a proposal and its draw."""
         first = Curator(key).propose(table(), bounds(), BUDGET, SimulatedNoise(7), seed=7)

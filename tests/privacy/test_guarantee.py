@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -245,6 +246,24 @@ class TestSentence:
         nothing = derive_guarantee([pure(math.inf, GROUP)], "none", RECORD)
         for guarantee in (local(math.inf), nothing):
             assert guarantee.sentence.startswith("No privacy is promised")
+
+    def test_it_is_shown_in_a_few_words(self) -> None:
+        held = local(1.0)
+        assert repr(held) == "Guarantee(epsilon = 1; local differential privacy, replace-one)"
+        assert str(held) == held.sentence
+        each = replace(local(31.5), adjacency=replace(RECORD, unit="visit"))
+        assert each.held.endswith("replace-one, for each visit by itself, which protects nobody")
+        assert local(1.0, SimulatedNoise.name).held.endswith(", with simulated noise")
+        assert local(math.inf).held == "no privacy"
+        assert derive_guarantee([], "local", RECORD).held.startswith("nothing drawn")
+
+    def test_a_notebook_shows_its_sentence_and_its_facts(self) -> None:
+        page = replace(local(1.0), data=("a <b> & c",))._repr_html_()
+        assert "a &lt;b&gt; &amp; c" in page
+        assert "epsilon = 1; local" in page
+        assert "derived from</td>" in page
+        assert "1 release</td>" in page
+        assert "color:" not in page  # in any theme
 
     def test_before_anything_is_drawn(self) -> None:
         assert derive_guarantee([], "local", RECORD).sentence.startswith("Nothing has been drawn")

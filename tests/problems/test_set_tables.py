@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from discreet.action_space import Candidates, DecisionSets
-from discreet.cli.running import meaning_of
 from discreet.columns import Column
 from discreet.experiments import Setting, simulate
 from discreet.learners.messages import Actions
 from discreet.privacy import Joint
 from discreet.problems.catalog import load_problem
 from discreet.problems.set_tables import sets_from_table
+from discreet.results.journal import meaning_of
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 

@@ -22,12 +22,12 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    plain,
     progress,
     refusing,
     write_results,
 )
 from discreet.records import Finding
+from discreet.results.screen import plain
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:

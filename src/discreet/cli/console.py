@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from discreet.cli import STOPPED, Stop, stop_of
 from discreet.records import Record, check_path, holds_records, write_records
+from discreet.results.screen import Screen, plain
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,27 +29,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class _Console(Console):
-    """A console that leaves lines whole where no terminal shows them, so that they can be searched.
-
-    Tables keep their layout; neither numbers nor `:names:` are dressed up.
-    """
-
-    def __init__(self, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, highlight=False, emoji=False)
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        if not self.file.isatty() and all(isinstance(text, str) for text in objects):
-            options.setdefault("soft_wrap", True)
-        super().print(*objects, **options)
-
-    def say(self, text: str) -> None:
-        """Print text as it is, whatever brackets it holds."""
-        self.print(plain(text))
-
-
-out = _Console()
-err = _Console(stderr=True)
+out = Screen()
+err = Screen(stderr=True)
 
 DataOption = Annotated[
     Path | None,
@@ -83,11 +63,6 @@ def refusing() -> Iterator[None]:
         raise typer.Exit(stop_of(error).code) from error
 
 
-def plain(text: str) -> str:
-    """Text that rich prints as it is, without interpreting it."""
-    return escape(text)
-
-
 def cores() -> int:
     import joblib
 
@@ -102,7 +77,7 @@ def progress() -> Progress:
         TimeRemainingColumn(),
         console=err,
         transient=True,
-        disable=not err.is_terminal,  # it would leave an empty line there
+        disable=not err.shows_bars,
     )
 
 

@@ -14,7 +14,6 @@ from discreet.cli.console import (
     check_outputs,
     err,
     out,
-    plain,
     progress,
     refusing,
     table_of,
@@ -33,6 +32,7 @@ from discreet.outsourcing.exchange import (
 from discreet.outsourcing.key import key_of, simulated_key
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.problems.table_files import read_table
+from discreet.results.screen import plain
 from discreet.validation import InvalidInput, one_of
 
 _RELEASE = "release"

@@ -23,12 +23,12 @@ from discreet.cli.console import (
     exit_if_empty,
     exit_if_stopped,
     out,
-    plain,
     refusing,
     write_results,
 )
 from discreet.reproduction.base import Reproduction
 from discreet.reproduction.registry import REPRODUCTIONS
+from discreet.results.screen import plain
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from discreet.cli import stop_of
 from discreet.cli.console import (
     PAGE,
     RECORDS,
@@ -22,16 +23,10 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    plain,
     refusing,
     write_results,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from discreet.experiments import Outcome
-    from discreet.studies import Study
+from discreet.results.screen import plain
 
 
 def run(
@@ -53,7 +48,10 @@ def run(
     ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
-    from discreet.cli.running import open_journal, simulate_study
+    from discreet.results.journal import open_journal
+    from discreet.results.result import StudyResult
+    from discreet.results.running import simulate_study
+    from discreet.results.text import show
     from discreet.studies import load_study
 
     outputs = ((json, RECORDS), (report, PAGE))
@@ -62,12 +60,14 @@ def run(
         check_outputs(outputs, loaded.files)
         for warning in loaded.warnings:
             err.say(f"Warning: {warning}")
-        with open_journal(study, loaded, resume) as journal:
-            outcomes, stop = simulate_study(loaded, jobs or cores(), journal)
+        with open_journal(loaded, resume, err) as journal:
+            outcomes, stopped = simulate_study(loaded, jobs or cores(), journal, err)
+            stop = None if stopped is None else stop_of(stopped)
             if stop is not None and not outcomes:
                 err.print(f"{stop.word} before any replicate was finished; nothing was written.")
                 raise typer.Exit(stop.code)
-            _show(loaded, outcomes)
+            result = StudyResult(loaded, tuple(outcomes))
+            show(loaded, result.numbers, result.answer, out)
             if stop is not None:
                 total = len(loaded.settings) * loaded.replicates
                 done = f"{stop.word}: this is what was finished ({len(outcomes)} of {total} runs)."
@@ -77,11 +77,7 @@ def run(
             check_outputs(outputs, loaded.files)
             write_results(json, [outcome.record for outcome in outcomes])
             if report is not None:
-                # Matplotlib and Jinja2 take a second to import.
-                from discreet.reporting.report import write_report
-
-                write_report(loaded, outcomes, report)
-                out.say(f"Report:  {report}")
+                out.say(f"Report:  {result.report(report)}")
             if stop is not None:
                 raise typer.Exit(stop.code)
             journal.finish()
@@ -93,34 +89,6 @@ def _again(study: Path, *values: object) -> str:
     given = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
     options = [str(part) for option in given for part in option]
     return shlex.join(["discreet", "run", str(study), *options, "--resume"])
-
-
-def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
-    """The verdict, the result as a table, and what is promised."""
-    from discreet.reporting.summary import study_summary
-    from discreet.reporting.words import promise, result_table, verdict
-
-    summary = study_summary(study, outcomes)
-    answer = verdict(summary, study.problem)
-    out.print()
-    out.print(f"[bold]{plain(study.title)}[/]")
-    out.say(
-        f"{study.problem.source} {study.rounds:,} people, {study.replicates} "
-        f"replicate{'s' if study.replicates > 1 else ''}; {study.problem.offer}."
-    )
-    if study.problem.rows is not None:
-        out.say(f"{study.problem.rows.sentence}.")
-    for choice in study.choices:
-        out.say(choice)
-    out.print()
-    out.print(f"[bold]{plain(answer.headline)}[/]")
-    for text in (*answer.findings, answer.basis):
-        out.say(text)
-    out.print()
-    out.print(result_table(summary))
-    out.print()
-    out.say(promise(summary))
-    out.print()
 
 
 data_app = typer.Typer(help="The problems that a study file can name.", no_args_is_help=True)

@@ -37,6 +37,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.codec import Coded, fields_to_json, register
 from discreet.domain import Box
 from discreet.kernels.text import kernel_from_text, kernel_to_text
+from discreet.showing import described
 from discreet.validation import FloatArray, InvalidInput, distinct, whole_number
 
 # All corners up to this many columns; a random 64 of them beyond.
@@ -97,6 +98,15 @@ class FeatureMap(
         for name, value in tuple(vars(self).items()):
             if isinstance(value, np.ndarray):
                 self._derive(**{name: np.ascontiguousarray(value)})
+
+    def __repr__(self) -> str:
+        return described(
+            type(self).__name__,
+            columns=list(self.domain.names),
+            features=self.features,
+            norm_bound=self.norm_bound,
+            kernel=self.kernel,
+        )
 
     @abstractmethod
     def compute(self, X: FloatArray) -> FloatArray:  # noqa: N803 - scikit-learn's name

@@ -30,13 +30,12 @@ What every learner owes (tests/learners/contract.py checks all of it):
 
 from __future__ import annotations
 
-import inspect
 import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, reduce
+from functools import reduce
 from operator import add
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, get_type_hints
 
@@ -45,8 +44,10 @@ import numpy as np
 from discreet.action_space import ActionSpace, ArmPoints, Arms, with_names
 from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
+from discreet.learners.describing import learner_text
 from discreet.learners.forgetting import kept
 from discreet.learners.messages import Policy, Reports, Statistics
+from discreet.learners.options import hints_of, keywords
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields
 from discreet.learners.terms import Identity
@@ -60,6 +61,7 @@ from discreet.privacy import (
     Unprotected,
     derive_guarantee,
 )
+from discreet.showing import logger
 from discreet.validation import BoolArray, InvalidInput, check_options, whole_number
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
@@ -191,6 +193,14 @@ class Learner(ABC, Generic[P, R, S]):
 
     # What a learner says.
 
+    def __repr__(self) -> str:
+        return learner_text(self)
+
+    def log_learnt(self, what: str, value: object) -> None:
+        """Say in the log what was learnt, which without privacy would tell about people."""
+        if self.budget.private:
+            logger(type(self).__module__).debug("%s: %s now %s", self.name, what, value)
+
     @property
     @abstractmethod
     def batch_size(self) -> int:
@@ -303,6 +313,10 @@ class Learner(ABC, Generic[P, R, S]):
 
     def merge(self, statistics: S) -> None:
         """Add statistics that were summed elsewhere under this learner's policies."""
+        with self._target.refusing(statistics):
+            self._merge(statistics)
+
+    def _merge(self, statistics: S) -> None:
         self._target.check_unnamed("the statistics")
         kind = self.statistics_type
         if not isinstance(statistics, kind):
@@ -342,10 +356,11 @@ class Learner(ABC, Generic[P, R, S]):
                 person. Visits beyond those count as visits, but nothing is learnt from them.
         """
         if people is None:
-            self._target.check_unnamed("the reports")
-            self._add(self.statistics(reports))
+            with self._target.refusing(reports):
+                self._target.check_unnamed("the reports")
+                self._add(self.statistics(reports))
             return
-        with self.lock:
+        with self.lock, self._target.refusing(reports):
             batches = self._target.read(reports, self.reports_type, self.name)
             ids = [people] if isinstance(reports, Reports) else people
             who, beyond = self._target.visits(ids, [len(batch) for _, batch in batches])
@@ -360,8 +375,8 @@ class Learner(ABC, Generic[P, R, S]):
         """The keyword arguments that this learner has beside those of all learners, and those of
         base classes to which it hands them on."""
         kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind)]
-        own = [name for kind in kinds if issubclass(kind, Learner) for name in _keywords(kind)]
-        return [name for name in dict.fromkeys(own) if name not in _keywords(Learner)]
+        own = [name for kind in kinds if issubclass(kind, Learner) for name in keywords(kind)]
+        return [name for name in dict.fromkeys(own) if name not in keywords(Learner)]
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -381,7 +396,7 @@ class Learner(ABC, Generic[P, R, S]):
     def _state(self) -> dict[str, Any]:
         """What it knows beyond sums and policies, as JSON values: the attributes in `saved`."""
         return {
-            name.lstrip("_"): to_json(getattr(self, name), _annotations(type(self))[name])
+            name.lstrip("_"): to_json(getattr(self, name), hints_of(type(self))[name])
             for name in self.saved
         }
 
@@ -389,7 +404,7 @@ class Learner(ABC, Generic[P, R, S]):
         """The inverse of `_state`."""
         for name in self.saved:
             key = name.lstrip("_")
-            setattr(self, name, from_json(saved[key], _annotations(type(self))[name], key))
+            setattr(self, name, from_json(saved[key], hints_of(type(self))[name], key))
 
     def secret_fields(self) -> dict[str, Any]:
         """Everything about this learner as JSON values, sums before noise included: SECRET.
@@ -432,19 +447,6 @@ class Learner(ABC, Generic[P, R, S]):
         return derive_guarantee(
             self.releases, self.budget.trust_model, neighbours, self.budget.delta
         )
-
-
-@cache
-def _keywords(kind: type) -> list[str]:
-    """The keyword arguments of a constructor."""
-    parameters = inspect.signature(kind).parameters.values()
-    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-
-
-@cache
-def _annotations(kind: type) -> dict[str, Any]:
-    """What a class says about its attributes."""
-    return get_type_hints(kind, include_extras=True)
 
 
 class ArmLearner(Learner[P, R, S]):

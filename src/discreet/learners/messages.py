@@ -73,6 +73,7 @@ class Actions(Message):
     """
 
     kind: ClassVar[str] = "actions"
+    facts: ClassVar[tuple[str, ...]] = ()  # a repr shows none of what was chosen
 
     arms: Annotated[IntArray, Shape("n"), Range(-1, TICKETS - 1)]
     tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
@@ -136,6 +137,8 @@ class Reports(Message):
         source: the identity of the learner whose policy it was (`Policy.learner_id`).
         noise: the name of the noise source that protects them, as their side declares it.
     """
+
+    facts: ClassVar[tuple[str, ...]] = ("policy_version", "source", "noise")
 
     policy_version: Annotated[int, Range(0, TICKETS - 1)]
     source: str

@@ -8,14 +8,38 @@ the other learners.
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sized
+from typing import Any, ClassVar
 
 from discreet.codec import SCHEMA, Coded, announce, decode, encode
+from discreet.showing import described, short_id
 
 __all__ = ["MODULES", "SCHEMA", "Message", "decode", "encode"]
 
 
 class Message(Coded, ABC):
-    """A frozen dataclass with a `kind`; its fields say what they may hold."""
+    """A frozen dataclass with a `kind`; its fields say what they may hold.
+
+    Its repr names facts that are public, and no field that people's data went into.
+
+    Attributes:
+        facts: the attributes that the repr shows, beside how many people it is about.
+    """
+
+    facts: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A dataclass writes a repr of all its fields, unless the class has one of its own.
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        shown: dict[str, Any] = {"n": len(self)} if isinstance(self, Sized) else {}
+        for name in self.facts:
+            value = getattr(self, name, None)
+            shown[name] = short_id(value) if isinstance(value, str) else value
+        return described(type(self).__name__, **shown)
 
 
 _KINDS = {

@@ -258,7 +258,8 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
             checked = []
             for batch in batches:
                 source = self._source_of(batch)
-                sums = self._source_statistics(source.policy_of(batch), batch)
+                with source.refusing(batches):
+                    sums = self._source_statistics(source.policy_of(batch), batch)
                 checked.append((source, replace(sums, noise=(batch.noise,))))
             for source, sums in checked:
                 source.sums = source.sums + sums

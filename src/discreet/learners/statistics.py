@@ -28,6 +28,8 @@ class Statistics(Message):
             Learners that release sums take several visits of a person only where this is so.
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("reports", "noise")
+
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()
     silences: ClassVar[bool] = False

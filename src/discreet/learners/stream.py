@@ -7,7 +7,9 @@ the guarantee follows from everything that was ever published, is the same for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, get_args
 
@@ -19,12 +21,14 @@ from discreet.learners.terms import Offer
 from discreet.learners.visits import Visitors, read_ids
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
 from discreet.privacy.noise import check_noise_name, check_protection
+from discreet.showing import logger, short_id
 from discreet.validation import BoolArray, InvalidInput, whole_number
 
 P = TypeVar("P", bound=Offer)
 R = TypeVar("R", bound=Reports)
 S = TypeVar("S", bound=Statistics)
 
+_LOG = logger(__name__)
 # How files, feeders and messages call the stream whose actions the learner chooses.
 TARGET_NAME = "target"
 _DAMAGED = "The file is damaged; load one as save() wrote it."
@@ -67,6 +71,19 @@ class Stream(Generic[P, S]):
         """The next policy, decided on all sums so far."""
         self.policies.append(policy)
         self.published_at = self.people
+        self._log(policy)
+
+    def _log(self, policy: P) -> None:
+        """Say that a policy was published, and how reports under it will be protected."""
+        what = policy.kind, policy.version, short_id(self.stream_id)
+        _LOG.info("published %s %d of %s, after %d reports", *what, self.people)
+        if not (self.budget.protects_reports and _LOG.isEnabledFor(logging.DEBUG)):
+            return
+        for release in filter(None, map(policy.release, self.sums.noise)):
+            _LOG.debug(
+                "reports under %s %d of %s: %s, scale %g, noise %s",
+                *(*what, release.mechanism, release.scale, release.noise),
+            )
 
     def fade(self, share: float) -> None:
         """People so far count `share` of what they did (forgetting.py)."""
@@ -118,6 +135,16 @@ class Stream(Generic[P, S]):
                 )
             made.append((self.policy_of(batch), batch))
         return made
+
+    @contextmanager
+    def refusing(self, given: object) -> Iterator[None]:
+        """Log how many reports are refused; what is wrong with them stays in the exception."""
+        try:
+            yield
+        except InvalidInput:
+            refused = _reports_in(given), self.title, short_id(self.stream_id)
+            _LOG.warning("refused %d reports to %s of %s", *refused)
+            raise
 
     def policy_of(self, reports: Reports) -> P:
         """The policy that made reports of this stream.
@@ -269,6 +296,16 @@ class Stream(Generic[P, S]):
                 "the first policy comes before anybody reports, each other one after more people, "
                 f"and there is noise if and only if anybody reported. {_DAMAGED}"
             )
+
+
+def _reports_in(given: object) -> int:
+    """How many reports there are in a batch, in several, or in statistics; 0 in anything else."""
+    if isinstance(given, Statistics):
+        return given.reports
+    if isinstance(given, Reports):
+        return len(given)
+    batches = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    return sum(len(batch) for batch in batches if isinstance(batch, Reports))
 
 
 def check_same_fields(saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import json
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from discreet.action_space import (
     ActionSpace,
@@ -49,6 +49,15 @@ class Offer(Message):
             actions are points.
     """
 
+    facts: ClassVar[tuple[str, ...]] = (
+        "version",
+        "learner_id",
+        "arms",
+        "column_names",
+        "epsilon",
+        "visits",
+    )
+
     version: Annotated[int, Range(0, TICKETS - 1)]
     learner_id: Identity
     domain: Box
@@ -66,6 +75,11 @@ class Offer(Message):
     @abstractmethod
     def space(self) -> ActionSpace:
         """What can be chosen: the number of arms, or points."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of a context, or of a point."""
+        return list(self.domain.names)
 
     @property
     def title(self) -> str:

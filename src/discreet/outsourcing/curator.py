@@ -58,8 +58,10 @@ from discreet.outsourcing.release import RowProjection, draw_rows, mechanism_for
 from discreet.privacy import NoiseSource, Outsourced, check_protects
 from discreet.privacy.guarantee import rounded_up
 from discreet.privacy.noise import NO_NOISE
+from discreet.showing import logger
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
+_LOG = logger(__name__)
 # The name of a release that was not drawn.
 _UNDRAWN = "0" * 32
 
@@ -249,6 +251,8 @@ class Curator:
             content = table_bytes(frame, "csv" if plan.file.endswith("csv") else "parquet")
             certificate = replace(plan, sha256=sha256_of(content))
             keep_release(state, Drawn(certificate, order, current.seed), content)
+        drawn = certificate.release, plan.rows, plan.mechanism.scale, plan.mechanism.noise
+        _LOG.info("drew release %s: %d rows, Gaussian noise, scale %g, noise %s", *drawn)
         return certificate
 
     def check_out(self, proposal: Proposal, out: str | Path) -> None:

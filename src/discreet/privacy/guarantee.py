@@ -29,6 +29,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
+from html import escape
 from itertools import product
 from typing import Annotated, ClassVar
 
@@ -182,9 +183,50 @@ class Guarantee(Coded):
         if self.trust_model == "none" or not math.isfinite(self.epsilon):
             return "No privacy is promised: each person's data is used as it is."
         text = self._nothing if self.protects_nobody else self._promise
-        if any("simulation only" in name for name in self.noise):
+        if self._simulated:
             text += " The noise was simulated, so this run protects nobody: it shows utility only."
         return text
+
+    @property
+    def _simulated(self) -> bool:
+        """Whether some noise was such as protects nobody."""
+        return any("simulation only" in name for name in self.noise)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        return f"Guarantee({self.held})"
+
+    @property
+    def held(self) -> str:
+        """What is held, in a few words; numbers are rounded up."""
+        if self.releases == 0:
+            return "nothing drawn from anybody's data so far"
+        if self.trust_model == "none" or not math.isfinite(self.epsilon):
+            return "no privacy"
+        nobody = ", which protects nobody" if self.protects_nobody else ""
+        unit = ", for each visit by itself" if self.adjacency.unit == "visit" else ""
+        simulated = ", with simulated noise" if self._simulated else ""
+        return f"{self._parameters}{unit}{nobody}{simulated}"
+
+    def _repr_html_(self) -> str:
+        """The promise as a notebook shows it, in the notebook's own colours."""
+        facts = {
+            "held": self.held,
+            "one person's record": self.adjacency.record,
+            "reports of a person that it covers": f"{self.reports_per_person}",
+            "what entered": ", ".join(self.data),
+            "noise": ", ".join(self.noise),
+            "derived from": f"{self.releases:,} release{'' if self.releases == 1 else 's'}",
+        }
+        cell = '<td style="text-align: left; padding: .1em .7em .1em 0'
+        rows = "".join(
+            f'<tr>{cell}; opacity: .75">{escape(name)}</td>{cell}">{escape(text)}</td></tr>'
+            for name, text in facts.items()
+            if text
+        )
+        return f"<p>{escape(self.sentence)}</p><table>{rows}</table>"
 
     @property
     def _parameters(self) -> str:

@@ -154,11 +154,13 @@ class Problem(ABC):
         rows: how many rows of a table take part, and why others do not; None where nothing is read.
         warnings: what looks wrong about the data though it can be used, each one sentence.
         files: the user's files that were read.
+        tables: the digest of each table that was given in memory.
     """
 
     rows: RowCounts | None = None
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+    tables: tuple[str, ...] = ()
     domain: Box
     arm_names: tuple[str, ...] = ()
     reward_bounds: RewardBounds = RewardBounds(0.0, 1.0)

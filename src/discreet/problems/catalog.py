@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from discreet.columns import Column, Number
@@ -31,6 +32,7 @@ from discreet.problems.decision_sets import (
     LinearSetProblem,
     RandomSetProblem,
 )
+from discreet.problems.frames import Files
 from discreet.problems.functions import (
     BENCHMARK,
     NOISES,
@@ -58,23 +60,10 @@ from discreet.problems.real_data import (
 from discreet.problems.set_tables import sets_from_table
 from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
-from discreet.problems.table_files import read_table
 from discreet.problems.toml_words import One, Place, Positive, Two, checked
 from discreet.validation import InvalidInput, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where files may lie: `data_dir` from `--data`, `base` for relative paths in options.
-
-    `place` is where the options stand, for messages.
-    """
-
-    data_dir: Path | None
-    base: Path
-    place: Place
 
 
 @dataclass(frozen=True)
@@ -153,6 +142,7 @@ def load_problem(
     data_dir: str | Path | None = None,
     base: str | Path = ".",
     place: Place | None = None,
+    tables: Mapping[str, pd.DataFrame] | None = None,
 ) -> Problem:
     """Build a named problem.
 
@@ -162,6 +152,7 @@ def load_problem(
         data_dir: a folder with downloaded data (`--data DIR`), for entries that read one.
         base: the folder to which relative paths in the options refer.
         place: where the options stand in a file, for messages.
+        tables: data frames by the path that names them in the options, in place of files.
 
     Raises:
         InvalidInput: for an unknown name or option, a value that is not allowed, and data that
@@ -176,7 +167,7 @@ def load_problem(
     settings = dict(checked(entry.options, dict(options or {}), where))
     if "files" in inspect.signature(entry.build).parameters:
         folder = None if data_dir is None else Path(data_dir)
-        settings["files"] = Files(folder, Path(base), where)
+        settings["files"] = Files(folder, Path(base), where, tables or {})
     return entry.build(**settings)
 
 
@@ -294,16 +285,14 @@ def _table(
     text = [column.name for column in columns if column.values]
     text += [label.column] if label is not None and label.classes else []
     text += [] if person is None else [person]
-    file = files.base / path
-    frame, origin = read_table(file, text), f"The table {file}."
+    frame, origin = files.read(path, text), files.origin(path)
     problem: TableProblem
     if label is not None:
         problem = classification_from_table(frame, columns, label, origin, person, radius)
     else:
         assert rewards is not None
         problem = bandit_from_table(frame, columns, rewards, origin, person, radius)
-    problem.files = (file,)
-    return problem
+    return files.mark(problem, path)
 
 
 @named(
@@ -336,13 +325,12 @@ def _decision_sets(
 ) -> Problem:
     text = [column.name for column in columns if column.values]
     text += [name for name in (visit, candidate, person) if name is not None]
-    paths = [files.base / name for name in (path, candidates_path) if name is not None]
-    frame, *shared = (read_table(each, text) for each in paths)
-    origin = f"The table {' with '.join(map(str, paths))}."
+    paths = [name for name in (path, candidates_path) if name is not None]
+    frame, *shared = (files.read(each, text) for each in paths)
+    origin = files.origin(*paths)
     table = shared[0] if shared else None
     problem = sets_from_table(frame, visit, columns, reward, most, origin, candidate, table, person)
-    problem.files = tuple(paths)
-    return problem
+    return files.mark(problem, *paths)
 
 
 named(

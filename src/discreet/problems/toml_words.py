@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -91,8 +92,15 @@ class Place:
         """A sentence about the value at a location of this section, with its line if known."""
         whole = (*self.section, *location)
         known = [whole[:size] for size in range(len(whole), 0, -1) if whole[:size] in self.lines]
-        line = f", line {self.lines[known[0]]}" if known else ""
-        return f"{self.name}{line}: {text}"
+        if self.lines:
+            where = f", line {self.lines[known[0]]}" if known else ""
+        else:  # which of several tables it is, where no line says so
+            where = "".join(
+                f", {table}, entry {entry + 1}"
+                for table, entry in pairwise(self.section)
+                if isinstance(entry, int)
+            )
+        return f"{self.name}{where}: {text}"
 
 
 def read_toml(

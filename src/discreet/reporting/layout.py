@@ -51,7 +51,10 @@ INK, GREY, FAINT = "#222222", "#6B6B6B", "#D9D9D9"
 BODY, SMALL = 9.0, 8.0  # points
 
 WIDE, NARROW, PAPER = 9.3, 3.8, 10.4  # inches: a page, a telephone, a reproduction
-_DOTS = 200  # to the inch, in PNG files
+_DOTS = 200  # to the inch, in PNG files and of what is no line
+# Formats of files, and the key under which each says what wrote it.
+FORMATS = {"png": "Software", "pdf": "Creator", "svg": "Creator"}
+_TIMELESS: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
 _ROUNDS, _CLOSE = 4, 0.01  # of a layout, until heights are as close as this in inches
@@ -112,6 +115,14 @@ def tints(hue: str, count: int, lightest: float = 0.5) -> list[str]:
     return [tint(hue, float(strength)) for strength in strengths]
 
 
+class Sheet(Figure):
+    """A figure that shows itself in a notebook, whose backend it does not know."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """The figure, and how wide it is shown: finer than a screen of 96 dots to the inch."""
+        return figure_bytes(self, "png"), {"width": round(96.0 * self.get_figwidth())}
+
+
 def sheet(
     rows: int = 1,
     columns: int = 1,
@@ -144,7 +155,7 @@ def mosaic(rows: Sequence[Sequence[str]], width: float = PAPER) -> tuple[Figure,
 
 
 def _figure(width: float, rows: int) -> Figure:
-    figure = Figure(figsize=(width, 3.0 * rows), layout=ConstrainedLayoutEngine(h_pad=0.07))
+    figure = Sheet(figsize=(width, 3.0 * rows), layout=ConstrainedLayoutEngine(h_pad=0.07))
     FigureCanvasAgg(figure)
     return figure
 
@@ -411,8 +422,19 @@ def text_inches(text: str) -> float:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """The figure as a PNG, white behind, that says what made it; it appears whole or not at all."""
+    """The figure in the format of the path's ending, one of `FORMATS`; it appears whole or not at
+    all."""
+    write_bytes(path, figure_bytes(figure, path.suffix.removeprefix(".")))
+
+
+def figure_bytes(figure: Figure, format: str) -> bytes:
+    """A figure, white behind, that says what made it; the same bytes for the same figure.
+
+    Texts are text in PDF, and paths in SVG, which then looks the same wherever it is opened.
+    """
     buffer = io.BytesIO()
-    software = {"Software": f"discreet {version('discreet')}"}
-    figure.savefig(buffer, dpi=_DOTS, facecolor="white", metadata=software)
-    write_bytes(path, buffer.getvalue())
+    author = f"discreet {version('discreet')}"
+    metadata = {FORMATS[format]: author} | ({} if format == "png" else _TIMELESS[format])
+    with rc_context({"svg.fonttype": "path", "svg.hashsalt": "discreet", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=format, dpi=_DOTS, facecolor="white", metadata=metadata)
+    return buffer.getvalue()

@@ -8,7 +8,6 @@ reader's screen picks. Everything that a template is given is escaped.
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,12 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import jinja2
-import matplotlib
 from matplotlib.figure import Figure
 
 from discreet.durable import write_bytes
 from discreet.records import check_path
-from discreet.reporting.layout import NARROW, WIDE
+from discreet.reporting.layout import NARROW, WIDE, figure_bytes
 from discreet.reporting.numbers import counted, listed, number_text, upward
 
 
@@ -86,7 +84,5 @@ def _environment() -> jinja2.Environment:
 
 def _data_uri(figure: Figure) -> str:
     """A figure as an SVG data URI, the same bytes for the same figure."""
-    buffer = io.BytesIO()
-    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "discreet"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=200)
-    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    content = base64.b64encode(figure_bytes(figure, "svg"))
+    return "data:image/svg+xml;base64," + content.decode("ascii")

@@ -75,7 +75,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     outcomes = with_best_fixed(study, outcomes)
     summary = summarise(outcomes, study.settings)
     rows = study.problem.rows
-    maps = _maps(study, outcomes, summary)
+    maps = maps_of(study, outcomes, summary)
     pairs = all(len(drawn.maps) == 1 for drawn in maps)
     glossary = {
         UNIFORM: "every choice equally likely for everyone, whatever came of it",
@@ -105,7 +105,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _maps(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[PolicyMaps]:
+def maps_of(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[PolicyMaps]:
     """The maps of the last policies of replicate 0, in the order of the table.
 
     Choosing at random has none.

@@ -305,6 +305,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         if not self.budget.protects_reports:
             self._release()
         belief = believe(self.information(), BOUND, self.length_scales)
+        if len(belief.weights) > 1:
+            self.log_learnt("weights of length scales", belief.weights.round(3).tolist())
         decision, rows, length = self._next(len(self._policies), belief)
         hidden, believed = self.hidden(rows.size), belief.mean
         policy = EpochPolicy(

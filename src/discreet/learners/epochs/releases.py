@@ -35,7 +35,7 @@ DATA = "the context, the action and the reward"
 _CLOSE = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EpochSum(Coded):
     """The people who acted under one version of a policy.
 

@@ -236,6 +236,7 @@ class LocalKernel(
             return KernelPosterior.of(self.features, prior, information).evidence
 
         self._likely = likely(self._likely.best, evidence, self.features.length_scales)
+        self.log_learnt("length scales", self.length_scales)
         if isinstance(self.budget, NonPrivate) and self.people:
             self._noise = self._likely_noise()
 

@@ -162,7 +162,7 @@ class Partition(
     @property
     def _variance(self) -> float:
         """How many reports, of one bin, say as much as one person without privacy."""
-        return selection(1, self.budget.visit_epsilon).variance(1.0)
+        return float(selection(1, self.budget.visit_epsilon).variance(1.0))
 
     @property
     def _before_learning(self) -> int:
@@ -294,6 +294,7 @@ class Partition(
     def _start_anew(self, view: View, length_scales: tuple[tuple[float, ...], ...]) -> None:
         """Begin again with one bin, where nearly all people are; what the target reported so far
         is carried over to it."""
+        self.log_learnt("the tree", "begun anew with one bin")
         decided = self._decided
         tree = trimmed(decided.now.tree, view.mass)
         bins = Bins(tree, np.ones((tree.leaf_count, self.arms), dtype=np.bool_))
@@ -343,6 +344,7 @@ class Partition(
                 learn_at=max(self.people + self._before_learning, again),
             )
             now = self._decided.now
+            self.log_learnt("length scales", now.length_scales[0])
             if self.people >= self._decided.may_restart_at and badly_cut(
                 now.bins, now.ranked, view.mass, now.length_scales[0]
             ):
@@ -358,6 +360,7 @@ class Partition(
             may_split = learning or growing or len(before.length_scales) == 1
             self._decide(now=self._cut(view, state, scales, may_split))
             if self._decided.now.tree is not before.tree:
+                self.log_learnt("number of bins", self._decided.now.tree.leaf_count)
                 view = self._view()
                 state, _ = self._decided.now.posterior(view.joint)
         return view, state

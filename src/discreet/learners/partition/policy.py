@@ -58,7 +58,7 @@ from discreet.validation import (
 Counts = Annotated[FloatArray, Shape("N", "K"), Range(0.0)]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeSums:
     """The sums of one tree (see the module's table)."""
 

@@ -173,6 +173,7 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
         allowed = splittable(tree, leaves, self.domain.levels)
         chosen = self._known(leaves, sums) & allowed.any(axis=1)
         self._bins = self._bins.split(chosen, self._longest_edges(leaves, allowed))
+        self.log_learnt("number of bins", self._bins.tree.leaf_count)
 
     def _longest_edges(self, leaves: IntArray, allowed: BoolArray) -> IntArray:
         """(L,) one of the longest edges that can be halved, at public random (Algorithm 1)."""

@@ -57,6 +57,7 @@ from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import SLACK, least_scale
 from discreet.privacy.guarantee import OnceEach, Release, Rounds
 from discreet.privacy.noise import NoiseSource
+from discreet.showing import logger
 from discreet.validation import (
     FloatArray,
     InvalidInput,
@@ -66,6 +67,7 @@ from discreet.validation import (
     whole_number,
 )
 
+_LOG = logger(__name__)
 # Counts of people enter floating-point arithmetic, which is exact up to here.
 MOST_PEOPLE = 2**53
 # C x is computed in floating point, so two streams that differ in one row may differ in y by a
@@ -359,7 +361,10 @@ class PrivateStream(LinearStream):
                 f"row had shape {values.shape}; it must have shape ({self.size},), the sum over "
                 "the people of this row."
             )
-        return super().release(values, people)
+        estimate = super().release(values, people)
+        how = self.mechanism.name, self.rows, self.size, self.scale, self._noise.name
+        _LOG.debug("released by %s, row %d of %d numbers: Gaussian noise, scale %g, noise %s", *how)
+        return estimate
 
     def _shown(self, complete: FloatArray) -> FloatArray:
         return self._noise.add_gaussian(complete, self.scale)

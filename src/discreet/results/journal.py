@@ -1,10 +1,7 @@
-"""What is behind `discreet run`: cheap learners first, every replicate kept and shown.
+"""Finished replicates of a study on disk as they come, so that a run can go on where it stopped.
 
-Each line of the result is said as soon as it is there, and how long the rest will take. On a
-terminal a bar stands below the lines; elsewhere there are only the lines.
-
-Finished replicates are on disk as they come, for `--resume`, in a journal: an SQLite file beside
-the study file, or in the current folder where that one cannot be written to,
+The journal is an SQLite file beside the study file, or in the current folder where that one cannot
+be written to,
 
     .STUDY.DIGEST.partial.sqlite
 
@@ -13,7 +10,7 @@ gives, so neither titles nor paths nor how many replicates are asked for) and th
 libraries that compute. Each row of `replicates` is one `Outcome`, with all floats to their last
 bit. A replicate is on disk when it was added, or not at all. Only one process at a time has a
 journal open, and it goes when the run has written its results. It may hold policies without
-privacy, so only its owner may read it.
+privacy, so only its owner may read it. A study that is in no file has a journal that keeps nothing.
 """
 
 from __future__ import annotations
@@ -21,33 +18,26 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import math
 import tomllib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from sqlite3 import Connection
 from sqlite3 import Error as SQLiteError
-from statistics import fmean
 from typing import Any
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from discreet.cli import STOPPED, Stop, stop_of
-from discreet.cli.console import err
 from discreet.durable import Busy, Damaged, StateFile
-from discreet.experiments import Outcome, Setting, expected_seconds, simulate_all
+from discreet.experiments import Outcome, Setting
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord
-from discreet.reporting.summary import summarise
-from discreet.reporting.words import table_rows
+from discreet.results.screen import Screen
 from discreet.studies import Study
 from discreet.validation import InvalidInput
 
@@ -62,118 +52,6 @@ _SHOWN = 5  # changes of a study that are named
 _DIGITS = 12  # of the digest, in the journal's name
 
 
-def simulate_study(study: Study, jobs: int, journal: Journal) -> tuple[list[Outcome], Stop | None]:
-    """Outcomes in the study's order, and how the run was stopped, if it was.
-
-    Args:
-        study: what to run.
-        jobs: processes.
-        journal: what an earlier run finished; it takes what this one finishes.
-    """
-    outcomes = list(journal.outcomes)
-    total = len(study.settings) * study.replicates
-    if outcomes:
-        err.print(f"Going on after {len(outcomes)} of {total} replicates.")
-    done = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
-    counts = Counter(label for label, _ in done)
-    missing = [each for each in study.settings if counts[each.label] < study.replicates]
-    stop = None
-    try:
-        with err.status("Measuring how long the learners take"):
-            seconds = expected_seconds(study.problem, missing, study.rounds, study.seed, jobs)
-        missing.sort(key=lambda setting: seconds[setting.label])
-        with StudyProgress(study, jobs, seconds) as shown:
-            for outcome in journal.outcomes:
-                shown.add(outcome)
-            for outcome in simulate_all(
-                study.problem,
-                missing,
-                study.rounds,
-                study.replicates,
-                study.seed,
-                jobs,
-                study.name,
-                journal.digest,
-                done,
-            ):
-                outcomes.append(outcome)
-                journal.add(outcome)
-                shown.add(outcome)
-    except STOPPED as error:
-        stop = stop_of(error)
-    order = {setting.label: place for place, setting in enumerate(study.settings)}
-    outcomes.sort(key=lambda outcome: (order[outcome.setting.label], outcome.record.replicate))
-    return outcomes, stop
-
-
-class StudyProgress(Progress):
-    """Shows outcomes as they come, on the stream for errors.
-
-    Args:
-        study: what runs.
-        jobs: processes that share the work.
-        expected: by label, about how many seconds a replicate takes; infinity where it is not known
-            (then as long as the others).
-    """
-
-    def __init__(self, study: Study, jobs: int, expected: Mapping[str, float]) -> None:
-        super().__init__(
-            TextColumn("Simulating"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=err,
-            transient=True,
-            disable=not err.is_terminal,  # it would leave an empty line there
-        )
-        self._replicates, self._jobs, self._expected = study.replicates, jobs, expected
-        self._outcomes: dict[str, list[Outcome]] = {setting.label: [] for setting in study.settings}
-        self._width = max(len(setting.label) for setting in study.settings)
-        self._bar = self.add_task("", total=len(study.settings) * study.replicates)
-
-    def add(self, outcome: Outcome) -> None:
-        """One more replicate; with the last of its setting comes the setting's line."""
-        same = self._outcomes[outcome.setting.label]
-        same.append(outcome)
-        if len(same) == self._replicates:
-            err.say(self._line(same))
-        self.update(self._bar, advance=1, description=self.left())
-
-    def _line(self, outcomes: Sequence[Outcome]) -> str:
-        row = table_rows(summarise(outcomes))[0]
-        metric = outcomes[0].record.metric
-        lines = len(self._outcomes)
-        done = sum(len(each) == self._replicates for each in self._outcomes.values())
-        text = (
-            f"{outcomes[0].setting.label:<{self._width}}  {metric} {row.total:>9} "
-            f"({row.per_person} a person)  line {done} of {lines}"
-        )
-        return text if done == lines else f"{text}, {self.left()}"
-
-    def left(self) -> str:
-        """How long the rest will take, in words: what is missing, at the pace of what is there."""
-        pace = {label: each for label, each in self._expected.items() if math.isfinite(each)}
-        for label, outcomes in self._outcomes.items():
-            if outcomes:
-                pace[label] = fmean(outcome.record.seconds for outcome in outcomes)
-        if not pace:
-            return ""
-        usual = fmean(pace.values())
-        work = sum(
-            (self._replicates - len(outcomes)) * pace.get(label, usual)
-            for label, outcomes in self._outcomes.items()
-        )
-        seconds = work / self._jobs
-        if seconds < 90.0:
-            return f"about {max(1, round(seconds))} s left"
-        if seconds < 5400.0:
-            return f"about {round(seconds / 60.0)} min left"
-        return f"about {seconds / 3600.0:.1f} h left"
-
-
-# The journal.
-
-
 def meaning_of(study: Study) -> dict[str, Any]:
     """What decides the value of each replicate of a study, as JSON values."""
     content = tomllib.loads(study.text)
@@ -185,7 +63,8 @@ def meaning_of(study: Study) -> dict[str, Any]:
     meaning = {
         "problem": {"name": name, **checked},
         **({"people": content["people"]} if "people" in content else {}),
-        "data": [hashlib.sha256(path.read_bytes()).hexdigest() for path in study.files[1:]],
+        "data": [hashlib.sha256(path.read_bytes()).hexdigest() for path in study.problem.files]
+        + list(study.problem.tables),
         "learners": {
             setting.label: {
                 "learner": setting.learner,
@@ -218,28 +97,35 @@ def _versions() -> dict[str, str]:
 
 
 @contextmanager
-def open_journal(file: Path, study: Study, resume: bool) -> Iterator[Journal]:
+def open_journal(
+    study: Study, resume: bool, screen: Screen, word: str = "--resume"
+) -> Iterator[Journal]:
     """The journal of a study, which no other process opens meanwhile.
 
     Args:
-        file: the study file.
-        study: what it says, and what the command asked for.
+        study: what is run; one that is in no file has nothing to go on with.
         resume: whether to go on with what an earlier run left.
+        screen: where it is said what cannot be kept.
+        word: what the user writes to go on.
 
     Raises:
         InvalidInput: an earlier run that would be lost without `resume`; with it an earlier run of
             another study or by other libraries, one that is still going on, or a damaged file.
     """
     meaning = meaning_of(study)
+    file = study.path
+    if file is None:
+        yield Journal(None, None, study, meaning, resume, screen, word)
+        return
     name = f".{file.stem}.{digest_of(meaning)[:_DIGITS]}.partial.sqlite"
     places = [folder / name for folder in dict.fromkeys((file.parent, Path()))]
     if resume and not any(path.exists() for path in places):
-        _refuse_changed(file.stem, places, meaning)
-        err.print("There is no interrupted run of this study to go on with; beginning anew.")
+        _refuse_changed(file.stem, places, meaning, word)
+        screen.print("There is no interrupted run of this study to go on with; beginning anew.")
     try:
         with ExitStack() as opened:
-            state, path = _held(opened, places, resume)
-            journal = Journal(state, path, study, meaning, resume)
+            state, path = _held(opened, places, resume, screen)
+            journal = Journal(state, path, study, meaning, resume, screen, word)
             try:
                 yield journal
             finally:
@@ -252,7 +138,7 @@ def open_journal(file: Path, study: Study, resume: bool) -> Iterator[Journal]:
 
 
 def _held(
-    opened: ExitStack, places: Sequence[Path], resume: bool
+    opened: ExitStack, places: Sequence[Path], resume: bool, screen: Screen
 ) -> tuple[Connection | None, Path | None]:
     """The journal, and where it lies; None where nothing can be kept, which is said."""
     for path in sorted(places, key=lambda path: not path.exists()):
@@ -263,7 +149,7 @@ def _held(
                 raise InvalidInput(
                     f"{path} belongs to a run that is still going on; wait for it."
                 ) from None
-            err.print("This study is being run already; this second run cannot be resumed.")
+            screen.print("This study is being run already; this second run cannot be resumed.")
             return None, None
         except Damaged:
             raise
@@ -271,7 +157,7 @@ def _held(
             if path.exists() and path.stat().st_size == 0:
                 path.unlink()
     folders = " nor ".join(str(path.parent.resolve()) for path in places)
-    err.say(f"This run cannot be resumed: neither {folders} can be written to.")
+    screen.say(f"This run cannot be resumed: neither {folders} can be written to.")
     return None, None
 
 
@@ -279,7 +165,7 @@ def _state_of(path: Path) -> StateFile:
     return StateFile(path, "a journal", _TABLES, _APPLICATION)
 
 
-def _refuse_changed(stem: str, places: Sequence[Path], meaning: dict[str, Any]) -> None:
+def _refuse_changed(stem: str, places: Sequence[Path], meaning: dict[str, Any], word: str) -> None:
     """Refuse to go on where what was interrupted is not what the study file says now."""
     pattern = f".{glob.escape(stem)}.{'[0-9a-f]' * _DIGITS}.partial.sqlite"
     others = [path for place in places for path in place.parent.glob(pattern)]
@@ -295,7 +181,7 @@ def _refuse_changed(stem: str, places: Sequence[Path], meaning: dict[str, Any]) 
     more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
     raise InvalidInput(
         f"the interrupted run in {path} was of another study: {'; '.join(changes[:_SHOWN])}{more}. "
-        "Change that back to go on with it, or leave --resume out to begin anew."
+        f"Change that back to go on with it, or leave {word} out to begin anew."
     )
 
 
@@ -323,7 +209,7 @@ class Journal:
     Args:
         state: from `open_journal`; None where nothing can be kept.
         path: where it lies.
-        study, meaning, resume: see `open_journal`.
+        study, meaning, resume, screen, word: see `open_journal`.
 
     Attributes:
         digest: of the study's meaning.
@@ -337,15 +223,18 @@ class Journal:
         study: Study,
         meaning: dict[str, Any],
         resume: bool,
+        screen: Screen,
+        word: str,
     ) -> None:
         self.digest = digest_of(meaning)
         self._state, self._path, self._replicates = state, path, study.replicates
+        self._screen, self._word = screen, word
         self._full = False
         kept = [] if state is None else _outcomes(path, state, study)
         if kept and not resume:
             raise InvalidInput(
                 f"an earlier run of this study was stopped after {_replicates(len(kept))}. Add "
-                f"--resume to go on with what it finished, or remove {path} to begin anew."
+                f"{word} to go on with what it finished, or remove {path} to begin anew."
             )
         self.outcomes = [each for each in kept if each.record.replicate < study.replicates]
         if state is not None and not kept:
@@ -371,7 +260,7 @@ class Journal:
             self._state.execute("INSERT OR REPLACE INTO replicates VALUES (?, ?, ?)", row)
         except SQLiteError as error:
             self._full = True
-            err.say(f"No more replicates can be kept for --resume: {error}.")
+            self._screen.say(f"No more replicates can be kept for {self._word}: {error}.")
 
     @property
     def held(self) -> int:
@@ -388,7 +277,7 @@ class Journal:
     def stopped(self, command: str) -> str:
         """What a stopped run can say about its replicates, and the command that goes on."""
         if self._path is None or not self.held:
-            return "Nothing could be kept for --resume."
+            return f"Nothing could be kept for {self._word}."
         return f"{self._path} keeps {_replicates(self.held)}. To go on:\n{command}"
 
     def finish(self) -> None:

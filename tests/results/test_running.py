@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import discreet.cli.running
 import discreet.cli.study
-from discreet.cli.running import StudyProgress
+import discreet.results.running
 from discreet.experiments import Outcome, simulate_all
+from discreet.results.running import StudyProgress
+from discreet.results.screen import Screen
 from discreet.studies import Study, load_study
 from tests.cli.cases import invoke, write_study
 
@@ -34,7 +35,7 @@ def test_lines_come_cheapest_first_and_before_the_run_is_over(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = dict(zip(LABELS, (30.0, 20.0, 1.0), strict=True))
-    monkeypatch.setattr(discreet.cli.running, "expected_seconds", lambda *given: expected)
+    monkeypatch.setattr(discreet.results.running, "expected_seconds", lambda *given: expected)
     shown: list[list[str]] = []
 
     def watched(*arguments, **keywords):  # type: ignore[no-untyped-def]
@@ -42,7 +43,7 @@ def test_lines_come_cheapest_first_and_before_the_run_is_over(
             yield outcome
             shown.append([line.split("  ")[0] for line in capsys.readouterr().err.splitlines()])
 
-    monkeypatch.setattr(discreet.cli.running, "simulate_all", watched)
+    monkeypatch.setattr(discreet.results.running, "simulate_all", watched)
     discreet.cli.study.run(study, jobs=1)
     # A line each time the second replicate is done.
     assert shown == [[], [LABELS[2]], [], [LABELS[1]], [], [LABELS[0]]]
@@ -56,7 +57,7 @@ def test_the_time_left_is_that_of_what_is_missing(
 ) -> None:
     loaded = load_study(study)
     expected = dict(zip(LABELS, (99.0, 5.0 * unit, 15.0 * unit), strict=True))
-    with StudyProgress(loaded, 2, expected) as progress:
+    with StudyProgress(loaded, 2, expected, Screen(stderr=True)) as progress:
         for outcome in list(outcomes_of(loaded, unit))[:2]:
             progress.add(outcome)
     (line,) = capsys.readouterr().err.splitlines()
@@ -66,7 +67,7 @@ def test_the_time_left_is_that_of_what_is_missing(
 
 def test_unknown_paces_are_those_of_the_others(study: Path) -> None:
     loaded = load_study(study)
-    progress = StudyProgress(loaded, 1, dict.fromkeys(LABELS, float("inf")))
+    progress = StudyProgress(loaded, 1, dict.fromkeys(LABELS, float("inf")), Screen(stderr=True))
     assert progress.left() == ""
     outcomes = list(outcomes_of(loaded, 3.0))
     progress.add(outcomes[0])
@@ -82,7 +83,7 @@ def test_a_run_that_goes_on_shows_the_lines_that_were_done(
             yield next(stream)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.cli.running, "simulate_all", stopped)
+    monkeypatch.setattr(discreet.results.running, "simulate_all", stopped)
     _, _, before = invoke("run", study, "--jobs", 1)
     monkeypatch.undo()
     _, _, after = invoke("run", study, "--jobs", 1, "--resume")

@@ -13,7 +13,7 @@ from discreet.privacy import Local, NonPrivate
 from discreet.studies import load_study
 from discreet.validation import InvalidInput, Refusals
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 GOOD = """
 name = "small"

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +17,13 @@ import numpy as np
 import pytest
 
 import discreet.cli.console
-import discreet.cli.running
-from discreet.cli.running import digest_of, meaning_of, open_journal
+import discreet.results.journal
+import discreet.results.running
 from discreet.experiments import Outcome, simulate_all
 from discreet.learners.schema import encode
+from discreet.results.journal import Journal, digest_of, meaning_of
+from discreet.results.journal import open_journal as open_on
+from discreet.results.screen import Screen
 from discreet.studies import Study, load_study
 from discreet.validation import InvalidInput
 from tests.cli.cases import RUNS, STUDY, invoke, records, write_study
@@ -28,7 +31,7 @@ from tests.cli.cases import RUNS, STUDY, invoke, records, write_study
 # `discreet run` of a study that stands still after three replicates.
 STANDING = """
 import itertools, time
-import discreet.cli.running as command
+import discreet.results.running as command
 from discreet.cli import main
 
 def three(*arguments, simulate_all=command.simulate_all, **keywords):
@@ -40,6 +43,11 @@ def three(*arguments, simulate_all=command.simulate_all, **keywords):
 command.simulate_all = three
 main()
 """
+
+
+def open_journal(study: Study, resume: bool) -> AbstractContextManager[Journal]:
+    """The journal of a study, as the command line opens it."""
+    return open_on(study, resume, Screen(stderr=True))
 
 
 @pytest.fixture
@@ -59,7 +67,7 @@ def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.cli.running, "simulate_all", stopped)
+    monkeypatch.setattr(discreet.results.running, "simulate_all", stopped)
 
 
 def interrupted(study: Path, monkeypatch: pytest.MonkeyPatch, count: int = 3) -> Path:
@@ -125,10 +133,10 @@ def of(study: Path) -> tuple[Study, list[Outcome]]:
 
 def test_outcomes_are_read_back_to_the_last_bit(study: Path) -> None:
     loaded, outcomes = of(study)
-    with open_journal(study, loaded, resume=False) as journal:
+    with open_journal(loaded, resume=False) as journal:
         for outcome in outcomes:
             journal.add(outcome)
-    with open_journal(study, loaded, resume=True) as journal:
+    with open_journal(loaded, resume=True) as journal:
         for was, now in zip(outcomes, journal.outcomes, strict=True):
             assert (now.setting, now.record, now.guarantee) == (
                 was.setting, was.record, was.guarantee,
@@ -202,7 +210,7 @@ def test_a_changed_study_is_not_resumed(study: Path, monkeypatch: pytest.MonkeyP
 def test_other_libraries_do_not_resume(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = interrupted(study, monkeypatch)
     before = journal.read_bytes()
-    monkeypatch.setattr(discreet.cli.running, "version", lambda name: "9.9.9")
+    monkeypatch.setattr(discreet.results.journal, "version", lambda name: "9.9.9")
     code, _, err = invoke("run", study, "--jobs", 1, "--resume")
     assert code == 2
     assert "and is '9.9.9'" in err
@@ -244,7 +252,7 @@ def test_resuming_may_ask_for_more_or_fewer_replicates(
 def test_two_runs_at_once(study: Path) -> None:
     pytest.importorskip("fcntl")
     loaded, outcomes = of(study)
-    with open_journal(study, loaded, resume=False) as journal:
+    with open_journal(loaded, resume=False) as journal:
         journal.add(outcomes[0])
         (path,) = journals(study.parent)
         before = path.read_bytes()
@@ -275,12 +283,12 @@ def test_a_folder_that_cannot_be_written_to(
 
     monkeypatch.setattr(os, "open", opened)
     loaded, outcomes = of(study)
-    with open_journal(study, loaded, resume=False) as journal:
+    with open_journal(loaded, resume=False) as journal:
         journal.add(outcomes[0])
         (path,) = journals(here)
     path.unlink()
     unwritable.append(Path())
-    with open_journal(study, loaded, resume=False) as journal:
+    with open_journal(loaded, resume=False) as journal:
         journal.add(outcomes[0])
         assert "Nothing could be kept" in journal.stopped("command")
     assert journals(here) == []
@@ -304,7 +312,7 @@ def test_a_result_that_cannot_be_written_can_be_written_later(
         assert len(arguments[-1]) == RUNS  # type: ignore[arg-type]
         return iter(())
 
-    monkeypatch.setattr(discreet.cli.running, "simulate_all", never)
+    monkeypatch.setattr(discreet.results.running, "simulate_all", never)
     assert invoke("run", study, "--jobs", 1, "--json", path, "--resume")[0] == 0
     assert len(records(path)) == RUNS
 
@@ -314,11 +322,11 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(
 ) -> None:
     monkeypatch.chdir(study.parent)
     loaded, outcomes = of(study)
-    with room(0), open_journal(study, loaded, resume=False) as journal:
+    with room(0), open_journal(loaded, resume=False) as journal:
         journal.add(outcomes[0])
     assert "This run cannot be resumed" in capsys.readouterr().err
     assert journals(study.parent) == []
-    with open_journal(study, loaded, resume=False) as journal:
+    with open_journal(loaded, resume=False) as journal:
         for outcome in outcomes[:2]:
             journal.add(outcome)
         (path,) = journals(study.parent)
@@ -328,12 +336,12 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(
         kept = journal.held
     assert 2 <= kept < len(outcomes)
     assert capsys.readouterr().err.count("No more replicates can be kept") == 1
-    with open_journal(study, loaded, resume=True) as journal:
+    with open_journal(loaded, resume=True) as journal:
         # Written twice, a replicate counts once.
         journal.add(outcomes[0])
         assert len(journal.outcomes) == journal.held == kept
     with (
         pytest.raises(InvalidInput, match=f"{kept} replicates"),
-        open_journal(study, replace(loaded, replicates=1), resume=False),
+        open_journal(replace(loaded, replicates=1), resume=False),
     ):
         pass

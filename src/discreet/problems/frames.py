@@ -1,0 +1,85 @@
+"""Where the tables of a study come from: files, or data frames in memory.
+
+A table is named by a path; where a frame was given under that name, no file is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from discreet.problems.base import Problem
+from discreet.problems.table_files import read_table
+from discreet.problems.toml_words import Place
+from discreet.validation import InvalidInput
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where tables come from.
+
+    Attributes:
+        data_dir: a folder with downloaded data, from `--data`.
+        base: the folder to which relative paths in options refer.
+        place: where the options stand, for messages.
+        tables: data frames by the path that names them; they stand in place of files.
+    """
+
+    data_dir: Path | None
+    base: Path
+    place: Place
+    tables: Mapping[str, pd.DataFrame]
+
+    def read(self, path: str, text_columns: Iterable[str]) -> pd.DataFrame:
+        """The table of that path, as `read_table` reads it."""
+        if path in self.tables:
+            return checked_frame(self.tables[path], f"the {path}")
+        return read_table(self.base / path, text_columns)
+
+    def origin(self, *paths: str) -> str:
+        """One sentence that says where tables come from."""
+        if all(path in self.tables for path in paths):
+            return "A data frame." if len(paths) == 1 else "Data frames."
+        names = (path if path in self.tables else str(self.base / path) for path in paths)
+        return f"The table {' with '.join(names)}."
+
+    def mark(self, problem: Problem, *paths: str) -> Problem:
+        """A problem that knows which tables it was made of."""
+        problem.files = tuple(self.base / path for path in paths if path not in self.tables)
+        given = (self.tables[path] for path in paths if path in self.tables)
+        problem.tables = tuple(map(frame_digest, given))
+        return problem
+
+
+def checked_frame(given: Any, name: str) -> pd.DataFrame:
+    """A data frame as a table: rows of people, columns with texts as names.
+
+    Raises:
+        InvalidInput: anything but a pandas frame with rows and plain columns.
+    """
+    if not isinstance(given, pd.DataFrame):
+        kind = f"{type(given).__module__}.{type(given).__qualname__}"
+        advice = "convert it with .to_pandas()" if hasattr(given, "to_pandas") else "pass one"
+        raise InvalidInput(f"{name} was a {kind}; it must be a pandas DataFrame: {advice}.")
+    if isinstance(given.columns, pd.MultiIndex):
+        raise InvalidInput(
+            f"{name} has columns of {given.columns.nlevels} levels; give each column a single name."
+        )
+    if given.empty:
+        raise InvalidInput(f"{name} has no rows or no columns; give a table with people in it.")
+    # A name that is a number is the text that a file would have.
+    return given.set_axis([str(column) for column in given.columns], axis=1)
+
+
+def frame_digest(frame: pd.DataFrame) -> str:
+    """SHA-256 of a frame's columns and values, as a file has one of its bytes."""
+    digest = hashlib.sha256("\0".join(map(str, frame.columns)).encode())
+    for place in range(frame.shape[1]):
+        values = pd.util.hash_pandas_object(frame.iloc[:, place], index=False)
+        digest.update(values.to_numpy().tobytes())
+    return digest.hexdigest()

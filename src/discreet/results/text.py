@@ -1,0 +1,48 @@
+"""A result in text: what `discreet run` prints, and what `print(result)` does."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from discreet.reporting.summary import Summary
+from discreet.reporting.words import Verdict, promise, result_table
+from discreet.results.screen import plain
+from discreet.studies import Study
+
+
+def meta_line(study: Study) -> str:
+    """Where the people come from, how many they are, and what they can be given."""
+    plural = "s" if study.replicates > 1 else ""
+    return (
+        f"{study.problem.source} {study.rounds:,} people, {study.replicates} replicate{plural}; "
+        f"{study.problem.offer}."
+    )
+
+
+def study_facts(study: Study) -> list[str]:
+    """What stands above a result: `meta_line`, which rows take part, which learner was chosen."""
+    rows = study.problem.rows
+    return [meta_line(study), *([] if rows is None else [f"{rows.sentence}."]), *study.choices]
+
+
+def verdict_text(answer: Verdict) -> str:
+    """The verdict as lines: the headline, a finding each, what it rests on."""
+    return "\n".join(text for text in (answer.headline, *answer.findings, answer.basis) if text)
+
+
+def show(study: Study, summary: Summary, answer: Verdict, screen: Console) -> None:
+    """The verdict, the result as a table, and what is promised."""
+    title, headline = plain(study.title), plain(answer.headline)
+    screen.print()
+    screen.print(f"[bold]{title}[/]")
+    for text in study_facts(study):
+        screen.print(plain(text))
+    screen.print()
+    screen.print(f"[bold]{headline}[/]")
+    for text in (*answer.findings, answer.basis):
+        screen.print(plain(text))
+    screen.print()
+    screen.print(result_table(summary))
+    screen.print()
+    screen.print(plain(promise(summary)))
+    screen.print()

@@ -1,0 +1,448 @@
+"""Studies: a problem, learners and budgets, in a TOML file, a mapping, or around a data frame.
+
+name = "earnings"
+title = "Which earnings bracket is a person in?"
+rounds = 61000
+replicates = 4
+seed = 1
+
+[problem]
+name = "earnings"            # `discreet data list` names them; other keys are its options
+
+[people]                     # only where people come more than once
+id = "user"                  # the column of the table that says who comes
+
+[[learners]]                 # without a name: the usual learner of such a problem
+epsilon = [1.0, 2.0, 4.0]    # one line of the result for each
+non_private = true           # and one without privacy
+visits = 3                   # reports of one person that an epsilon covers; 1 if left out
+
+[[learners]]
+name = "uniform"
+
+[report]
+axes = ["age", "education"]  # the two columns of the map
+at = { gender = 1 }          # where the others stand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from discreet.domain import Box
+from discreet.experiments import Setting, check_setting
+from discreet.privacy import Budget
+from discreet.problems.base import Problem
+from discreet.problems.catalog import find_entry, load_problem
+from discreet.problems.frames import Files, checked_frame
+from discreet.problems.toml_words import Place, checked, read_toml
+from discreet.studies.frames import FRAME, learner_entries, table_of_frame, unstated
+from discreet.studies.mappings import toml_text, toml_values
+from discreet.studies.settings import (
+    LearnerEntry,
+    Strict,
+    all_settings,
+    check_space,
+)
+from discreet.validation import InvalidInput, Refusals, nearest, whole_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class _PeopleTable(Strict):
+    """The `[people]` table."""
+
+    id: str = Field(min_length=1)
+
+
+class _ReportTable(Strict):
+    """The `[report]` table."""
+
+    axes: list[str] = Field(default_factory=list, max_length=2)
+    at: dict[str, float | bool | str] = Field(default_factory=dict)
+
+
+class StudyFile(Strict):
+    """The whole file, before names are looked up."""
+
+    name: str = Field(min_length=1)
+    title: str = ""
+    rounds: int | None = Field(default=None, ge=1)
+    replicates: int = Field(default=4, ge=1)
+    seed: int = Field(default=0, ge=0)
+    problem: dict[str, Any]
+    learners: list[LearnerEntry] = Field(min_length=1)
+    people: _PeopleTable | None = None
+    report: _ReportTable = Field(default_factory=_ReportTable)
+
+
+@dataclass(frozen=True)
+class ReportEntry:
+    """Which two columns the map shows, and where the others stand, in the units of the domain."""
+
+    axes: list[str] = field(default_factory=list)
+    at: dict[str, float] = field(default_factory=dict)
+
+
+_SHOWN = 6  # settings that a study names of itself
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """A study that can run.
+
+    Attributes:
+        name, title, rounds, replicates, seed: as in the file.
+        problem: where the people come from.
+        settings: one for each learner and budget.
+        report: which columns the map shows.
+        text: the file as it was written, or a mapping as a file would have it; for the report.
+        path: the study file; None where it is in none.
+        warnings: what the user should know though the study can run, each one sentence.
+    """
+
+    name: str
+    title: str
+    rounds: int
+    replicates: int
+    seed: int
+    problem: Problem
+    settings: tuple[Setting, ...]
+    report: ReportEntry
+    text: str
+    path: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What was read: the study file, if there is one, then the files of its data."""
+        return (*([] if self.path is None else [self.path]), *self.problem.files)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Which learners were chosen because the file names none, each with the reason in one
+        sentence."""
+        under: dict[tuple[str, str], list[str]] = {}
+        for each in self.settings:
+            if each.reason:
+                under.setdefault((each.learner, each.reason), []).append(_trusted(each.budget))
+        return tuple(
+            f"{learner} was chosen, as the study names no learner "
+            f"({' and '.join(dict.fromkeys(budgets))}): {reason}."
+            for (learner, reason), budgets in under.items()
+        )
+
+    def resized(self, rounds: int | None = None, replicates: int | None = None) -> Study:
+        """The same study of so many people, so many times.
+
+        Raises:
+            InvalidInput: numbers that are not allowed, or that a learner cannot run with.
+        """
+        _check_size(rounds, replicates)
+        people = self.rounds if rounds is None else rounds
+        self.problem.check_size(people)
+        warnings = dict.fromkeys(self.warnings)
+        for setting in self.settings:
+            warnings |= dict.fromkeys(check_setting(self.problem, setting, people))
+        return replace(
+            self,
+            rounds=people,
+            replicates=self.replicates if replicates is None else replicates,
+            warnings=tuple(warnings),
+        )
+
+    def __repr__(self) -> str:
+        labels = [setting.label for setting in self.settings]
+        shown = "; ".join(labels[:_SHOWN]) + ("; ..." if len(labels) > _SHOWN else "")
+        return (
+            f"Study {self.name!r}: {self.replicates} x {self.rounds:,} people, "
+            f"{len(self.problem.domain.names)} columns, {self.problem.offer}\n{shown}"
+        )
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        rounds: int | None = None,
+        replicates: int | None = None,
+        data_dir: str | Path | None = None,
+    ) -> Study:
+        """The study of a file (docs/studies.md), as `load_study` reads it.
+
+        Args:
+            path: a TOML file.
+            rounds, replicates: in place of those of the file.
+            data_dir: a folder with data that pip does not install.
+
+        Raises:
+            InvalidInput: everything that is wrong with it, with the lines of the file.
+        """
+        return load_study(path, rounds, replicates, data_dir)
+
+    @classmethod
+    def from_dict(
+        cls,
+        mapping: Mapping[str, Any],
+        *,
+        folder: str | Path = ".",
+        rounds: int | None = None,
+        replicates: int | None = None,
+        data_dir: str | Path | None = None,
+        tables: Mapping[str, pd.DataFrame] | None = None,
+    ) -> Study:
+        """The study of a mapping with the keys of a study file.
+
+        Args:
+            mapping: `name`, `problem`, `learners` and so on, as `tomllib` reads them; tuples,
+                NumPy's numbers and scikit-learn's kernels may stand in it, too.
+            folder: to which its paths refer.
+            rounds, replicates: in place of those of the mapping.
+            data_dir: a folder with data that pip does not install.
+            tables: data frames by the path that names them in the mapping, in place of files.
+
+        Raises:
+            InvalidInput: everything that is wrong with it.
+        """
+        if not isinstance(mapping, Mapping):
+            raise InvalidInput(
+                f"the study was {mapping!r:.80}; give a dictionary with the keys of a study file, "
+                "such as name, problem and learners."
+            )
+        content = toml_values(mapping)
+        given = Files(_folder(data_dir), Path(folder), Place("the study"), tables or {})
+        return _study(content, toml_text(content), given, rounds, replicates)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        bounds: Mapping[str, Any] | None = None,
+        label: str | Mapping[str, Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        rewards: Sequence[str] | Mapping[str, Any] | None = None,
+        reward_bounds: tuple[float, float] | None = None,
+        epsilon: float | Sequence[float] | None = None,
+        learners: Sequence[str | Mapping[str, Any]] | None = None,
+        delta: float | None = None,
+        trust_model: str | None = None,
+        non_private: bool = True,
+        people: str | None = None,
+        radius: float | None = None,
+        name: str = "study",
+        title: str = "",
+        rounds: int | None = None,
+        replicates: int = 4,
+        seed: int = 0,
+        report: Mapping[str, Any] | None = None,
+    ) -> Study:
+        """The study of a data frame with a row for each person; no file is written.
+
+        Args:
+            frame: the table; it is copied as far as it takes part.
+            bounds: by column, what is public about it: `(18, 90)` for numbers, a list of labels,
+                or a dictionary as in a study file. Columns without bounds take no part.
+            label: the column to be guessed, with its `classes` as arms and a reward of 1 for the
+                right one; or a dictionary as in a study file.
+            classes: the labels that there can be, which are the arms.
+            rewards: instead of `label`, a column for each arm, with `reward_bounds`; or a
+                dictionary as in a study file.
+            reward_bounds: the lowest and the highest reward that there can be.
+            epsilon, delta, trust_model: what one person may pay, for all learners that do not say
+                so themselves; one line of the result for each epsilon.
+            learners: names, or dictionaries as `[[learners]]` of a study file; left out, the usual
+                learner beside `uniform`.
+            non_private: whether these learners also run without privacy, for comparison.
+            people: the column that says whose row it is, where people come more than once.
+            radius: the largest length of a row, where rows are vectors such as embeddings.
+            name, title, rounds, replicates, seed, report: as in a study file.
+
+        Raises:
+            InvalidInput: everything that is wrong with it; bounds that were not stated.
+        """
+        table = checked_frame(frame, "frame")
+        refusals = Refusals()
+        problem: dict[str, Any] = {}
+        entries: list[dict[str, Any]] = []
+        with refusals.collected():
+            problem = table_of_frame(table, bounds, label, classes, rewards, reward_bounds, radius)
+        with refusals.collected():
+            entries = learner_entries(learners, epsilon, delta, trust_model, non_private)
+        refusals.raise_if_any()
+        mapping = {
+            "name": name,
+            "title": title or None,
+            "rounds": rounds,
+            "replicates": replicates,
+            "seed": seed,
+            "problem": problem,
+            "people": None if people is None else {"id": people},
+            "learners": entries,
+            "report": report,
+        }
+        study = cls.from_dict(mapping, tables={FRAME: table})
+        return replace(study, warnings=(*study.warnings, *unstated(table, problem, people)))
+
+
+def _check_size(rounds: int | None, replicates: int | None) -> None:
+    """Refuse numbers of people or replicates that cannot be."""
+    refusals = Refusals()
+    for value, name in ((rounds, "rounds"), (replicates, "replicates")):
+        if value is not None:
+            with refusals.collected():
+                whole_number(value, name, minimum=1)
+    refusals.raise_if_any()
+
+
+def _trusted(budget: Budget) -> str:
+    return f"{budget.trust_model} privacy" if budget.private else "no privacy"
+
+
+def load_study(
+    path: str | Path,
+    rounds: int | None = None,
+    replicates: int | None = None,
+    data_dir: str | Path | None = None,
+) -> Study:
+    """Read and check a study file; `rounds` and `replicates` replace those of the file.
+
+    Raises:
+        InvalidInput: a file that cannot be read, keys that are missing, unknown or of the wrong
+            type, an unknown problem or learner, or a combination that cannot run: everything that
+            is wrong, as far as one mistake does not hide another.
+    """
+    file = Path(path)
+    text, content = read_toml(file, "study file", {"learner": "learners"})
+    given = Files(_folder(data_dir), file.parent, Place.of_file(file.name, text), {})
+    return replace(_study(content, text, given, rounds, replicates), path=file)
+
+
+def _folder(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _study(
+    content: Mapping[str, Any],
+    text: str,
+    given: Files,
+    rounds: int | None,
+    replicates: int | None,
+) -> Study:
+    """The study that a mapping of TOML values says; `given` names it and its tables."""
+    place = given.place
+    _check_size(rounds, replicates)
+    refusals = Refusals()
+    file = problem = None
+    with refusals.collected():
+        file = checked(StudyFile, content, place)
+    with refusals.collected():
+        problem = _problem(content, given)
+    people = 0
+    if file is not None and problem is not None:
+        with refusals.collected():
+            people = _people(rounds or file.rounds, problem, place)
+    entries = () if file is None else file.learners
+    settings = all_settings(entries, problem, people, place, refusals)
+    if file is None or problem is None:
+        refusals.raise_if_any()
+    assert file is not None
+    assert problem is not None
+    report = ReportEntry()
+    with refusals.collected():
+        report = _report(file.report, problem.domain, place.within("report"))
+    warnings = dict.fromkeys(problem.warnings)
+    for setting, where in settings if people else ():
+        with refusals.collected(where):
+            check_space(setting, problem)
+            warnings |= dict.fromkeys(check_setting(problem, setting, people))
+    refusals.raise_if_any()
+    return Study(
+        name=file.name,
+        title=file.title or file.name,
+        rounds=people,
+        replicates=file.replicates if replicates is None else replicates,
+        seed=file.seed,
+        problem=problem,
+        settings=tuple(setting for setting, _ in settings),
+        report=report,
+        text=text,
+        warnings=tuple(warnings),
+    )
+
+
+def _problem(content: Mapping[str, Any], given: Files) -> Problem | None:
+    """The problem of a study; None where the file has no such table, which is refused elsewhere."""
+    if not isinstance(content.get("problem"), Mapping):
+        return None
+    options = dict(content["problem"])
+    name = options.pop("name", None)
+    where = given.place.within("problem")
+    if not isinstance(name, str):
+        raise InvalidInput(
+            where.message(
+                "[problem] is without a name; `discreet data list` shows the names.", ("name",)
+            )
+        )
+    refusals = Refusals()
+    with refusals.collected(where.message("", ("name",))):
+        find_entry(name)
+    refusals.raise_if_any()
+    options |= _people_option(content, name, given.place)
+    return load_problem(name, options, given.data_dir, given.base, where, given.tables)
+
+
+def _people_option(content: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:
+    """`[people]` as an option of the problem."""
+    people = content.get("people")
+    if not isinstance(people, Mapping) or not isinstance(people.get("id"), str):
+        return {}
+    if "person" not in find_entry(name).options.model_fields:
+        raise InvalidInput(
+            place.within("people").message(
+                f"[people] names the column {people['id']!r}, but everybody comes once to the "
+                f"problem {name!r}, which is no table of yours; leave [people] out."
+            )
+        )
+    return {"person": people["id"]}
+
+
+def _people(asked: int | None, problem: Problem, place: Place) -> int:
+    people = asked or problem.size
+    if people is None:
+        raise InvalidInput(
+            place.message(
+                "the study has no rounds; only a table can do without, as it has as many rounds as "
+                "people. Set rounds."
+            )
+        )
+    problem.check_size(people)
+    return people
+
+
+def _report(report: _ReportTable, domain: Box, place: Place) -> ReportEntry:
+    """The columns of the maps, with categories as numbers."""
+    refusals = Refusals()
+    at: dict[str, float] = {}
+    for key, names in (("axes", report.axes), ("at", report.at)):
+        for name in names:
+            if name not in domain.names:
+                refusals.add(
+                    place.message(
+                        f"{key} in [report] names the column {name!r}; the problem has "
+                        f"{', '.join(domain.names)}.{nearest(name, domain.names)}",
+                        (key,),
+                    )
+                )
+    for name, value in report.at.items():
+        if name in domain.names:
+            with refusals.collected(place.message("at in [report]: ", ("at",))):
+                at[name] = domain.number(domain.names.index(name), value)
+    refusals.raise_if_any()
+    return ReportEntry(report.axes, at)
