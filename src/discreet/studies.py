@@ -169,7 +169,7 @@ def load_study(
     people = 0
     if file is not None and problem is not None:
         with refusals.collected():
-            people = _people(rounds or file.rounds, problem, place)
+            people = _people(rounds or file.rounds, problem, place if rounds is None else None)
     settings = [] if file is None else _all_settings(file, problem, people, place, refusals)
     if file is None or problem is None:
         refusals.raise_if_any()
@@ -238,16 +238,18 @@ def _people_option(content: Mapping[str, Any], name: str, place: Place) -> dict[
     return {"person": people["id"]}
 
 
-def _people(asked: int | None, problem: Problem, place: Place) -> int:
-    people = asked or problem.size
+def _people(asked: int | None, problem: Problem, place: Place | None) -> int:
+    """How many people take part; `place` is the file that says so, if a file does."""
+    people, where = asked or problem.size, place or Place("")
     if people is None:
         raise InvalidInput(
-            place.message(
+            where.message(
                 "the study has no rounds; only a table can do without, as it has as many rounds as "
                 "people. Set rounds."
             )
         )
-    problem.check_size(people)
+    with where.at("rounds"):
+        problem.check_size(people)
     return people
 
 
@@ -261,10 +263,10 @@ def _all_settings(
         with refusals.collected(where):
             settings += [(setting, where) for setting in _settings(entry, problem, people)]
     labels = [setting.label for setting, _ in settings]
-    for label in dict.fromkeys(labels):
+    for label, where in {setting.label: where for setting, where in settings}.items():
         if labels.count(label) > 1:
             refusals.add(
-                place.message(f"there are two learners called {label!r}; give each its own label.")
+                f"{where}there are two learners called {label!r}; give each its own label."
             )
     return settings
 

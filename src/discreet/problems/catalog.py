@@ -58,23 +58,11 @@ from discreet.problems.real_data import (
 from discreet.problems.set_tables import sets_from_table
 from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
-from discreet.problems.table_files import read_table
 from discreet.problems.toml_words import Place, checked
+from discreet.problems.user_files import Files
 from discreet.validation import InvalidInput, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where files may lie: `data_dir` from `--data`, `base` for relative paths in options.
-
-    `place` is where the options stand, for messages.
-    """
-
-    data_dir: Path | None
-    base: Path
-    place: Place
 
 
 @dataclass(frozen=True)
@@ -177,7 +165,8 @@ def load_problem(
     if "files" in inspect.signature(entry.build).parameters:
         folder = None if data_dir is None else Path(data_dir)
         settings["files"] = Files(folder, Path(base), where)
-    return entry.build(**settings)
+    with where.at():
+        return entry.build(**settings)
 
 
 def named(
@@ -294,14 +283,16 @@ def _table(
     text = [column.name for column in columns if column.values]
     text += [label.column] if label is not None and label.classes else []
     text += [] if person is None else [person]
-    file = files.base / path
-    frame, origin = read_table(file, text), f"The table {file}."
+    file, frame = files.read("path", path, text)
+    origin = f"The table {file}."
     problem: TableProblem
     if label is not None:
-        problem = classification_from_table(frame, columns, label, origin, person, radius)
+        starts = files.starts(columns, person, label=[label.column])
+        problem = classification_from_table(frame, columns, label, origin, person, radius, starts)
     else:
         assert rewards is not None
-        problem = bandit_from_table(frame, columns, rewards, origin, person, radius)
+        starts = files.starts(columns, person, rewards=rewards.columns)
+        problem = bandit_from_table(frame, columns, rewards, origin, person, radius, starts)
     problem.files = (file,)
     return problem
 
@@ -336,12 +327,23 @@ def _decision_sets(
 ) -> Problem:
     text = [column.name for column in columns if column.values]
     text += [name for name in (visit, candidate, person) if name is not None]
-    paths = [files.base / name for name in (path, candidates_path) if name is not None]
-    frame, *shared = (read_table(each, text) for each in paths)
-    origin = f"The table {' with '.join(map(str, paths))}."
-    table = shared[0] if shared else None
-    problem = sets_from_table(frame, visit, columns, reward, most, origin, candidate, table, person)
-    problem.files = tuple(paths)
+    paths = {"path": path} | (
+        {} if candidates_path is None else {"candidates_path": candidates_path}
+    )
+    tables = [files.read(option, name, text) for option, name in paths.items()]
+    problem = sets_from_table(
+        tables[0][1],
+        visit,
+        columns,
+        reward,
+        most,
+        f"The table {' with '.join(str(file) for file, _ in tables)}.",
+        candidate,
+        tables[1][1] if len(tables) > 1 else None,
+        person,
+        files.starts(columns, person, reward=[reward.name]),
+    )
+    problem.files = tuple(file for file, _ in tables)
     return problem
 
 

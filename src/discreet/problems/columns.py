@@ -29,6 +29,12 @@ from discreet.validation import (
 )
 
 Label = str | int | float | bool
+PUBLIC = (
+    "what was public before anybody looked at the table: a questionnaire, the limits of a form, a "
+    "law, a census, a published study"
+)
+"""Where bounds come from."""
+
 OutsideRule = Literal["error", "clip", "drop"]
 MissingRule = Literal["error", "drop"]
 
@@ -89,6 +95,7 @@ class Column:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    stated_from: ClassVar[str] = PUBLIC
 
     name: str
     lower: Number = math.nan

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +107,10 @@ class RowCounts:
 
 
 def encode_columns(
-    frame: pd.DataFrame, columns: Sequence[Column], may_drop: bool = True
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    may_drop: bool = True,
+    starts: Mapping[str, str] | None = None,
 ) -> tuple[FloatArray, RowCounts]:
     """Every row of the table as numbers (n, d), NaN where a rule leaves it out, and how many stay.
 
@@ -115,6 +118,7 @@ def encode_columns(
         frame: the table.
         columns: what is declared about it.
         may_drop: whether messages may advise to leave rows out.
+        starts: how messages about a column begin, by its name, such as with where it is declared.
 
     Raises:
         InvalidInput: naming every column that is not there or whose values its rules refuse.
@@ -124,7 +128,7 @@ def encode_columns(
     outside: dict[str, int] = {}
     refusals = Refusals()
     for position, column in enumerate(columns):
-        with refusals.collected():
+        with refusals.collected((starts or {}).get(column.name, "")):
             series = column_of(frame, column.name)
             read = _labels if column.values and column.thresholds is None else _numbers
             values[:, position], absent, beyond = read(series, column, may_drop)
@@ -166,7 +170,7 @@ def person_numbers(series: pd.Series[Any]) -> IntArray:
     Raises:
         InvalidInput: for ids that are missing, or neither texts nor whole numbers.
     """
-    absent = _absent(series)
+    absent = missing_rows(series)
     if absent.any():
         raise InvalidInput(
             f"column {series.name!r} says who a person is and is empty in "
@@ -201,19 +205,23 @@ def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = Tr
             f"column {series.name!r} holds {series.dtype} values; convert it to plain numbers, "
             "dates for example to the days since a fixed one."
         )
-    absent = _absent(series)
+    absent = missing_rows(series)
     numbers = pd.to_numeric(series.mask(absent), errors="coerce")
     array: FloatArray = numbers.to_numpy(dtype=np.float64, na_value=math.nan)
     unreadable = np.isnan(array) & ~absent
     if unreadable.any():
         first = str(series.iloc[int(np.argmax(unreadable))]).strip()
-        advice = (advice for pattern, advice in _NOT_NUMBERS if pattern.fullmatch(first))
         raise InvalidInput(
             f"column {series.name!r} held text in {_where(unreadable, series)}; it must hold "
-            f"numbers. {next(advice)}"
+            f"numbers. {to_be_numbers(first)}"
         )
     _refuse_missing(absent, missing, series, may_drop)
     return array
+
+
+def to_be_numbers(text: str) -> str:
+    """What to do about a text among numbers."""
+    return next(advice for pattern, advice in _NOT_NUMBERS if pattern.fullmatch(text))
 
 
 Read = tuple[FloatArray, BoolArray, BoolArray]
@@ -256,7 +264,7 @@ def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
     texts = [label_text(value) for value in series.tolist()]
     codes = np.array([code.get(text, code.get(same_label(text), math.nan)) for text in texts])
     # A declared label such as "None" is a label, even where it also marks a missing value.
-    absent = _absent(series) & np.isnan(codes)
+    absent = missing_rows(series) & np.isnan(codes)
     unknown = np.isnan(codes) & ~absent
     if column.outside == "error" and unknown.any():
         declared = _listed(column.values)
@@ -291,7 +299,8 @@ def _refuse_missing(
     )
 
 
-def _absent(series: pd.Series[Any]) -> BoolArray:
+def missing_rows(series: pd.Series[Any]) -> BoolArray:
+    """(n,) where a column has no value, or a mark that stands for none."""
     absent: BoolArray = series.isna().to_numpy(dtype=np.bool_)
     if series.dtype.kind in "biuf":
         return absent

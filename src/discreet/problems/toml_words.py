@@ -4,6 +4,8 @@ Files are checked by pydantic against models and dataclasses; `checked` turns wh
 sentences that name no class of this program, all of them at once. A dataclass may refuse more with
 `InvalidInput`, whose words then stand as they are.
 
+A value `"?"` stands for what somebody has yet to state, as in a draft; what refuses it says so.
+
 | name     | meaning                                                                  |
 |----------|--------------------------------------------------------------------------|
 | location | keys and, in lists, places from 0 on that lead to a value                |
@@ -16,6 +18,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -23,13 +26,12 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from discreet.problems.toml_lines import Location, value_lines
 from discreet.validation import InvalidInput, nearest
 
-Location = tuple[str | int, ...]
 Model = TypeVar("Model")
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?")
-_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
+UNSTATED = "?"
 _MOST = 80
 
 _KINDS = {
@@ -74,11 +76,30 @@ class Place:
     @classmethod
     def of_file(cls, name: str, text: str) -> Place:
         """A whole TOML file with its text."""
-        return cls(name, dict(_lines(text)))
+        return cls(name, value_lines(text))
 
     def within(self, *location: str | int) -> Place:
         """A section of this one."""
         return Place(self.name, self.lines, (*self.section, *location))
+
+    @contextmanager
+    def at(self, *location: str | int) -> Iterator[None]:
+        """What is refused in the block says where in the file it stands, unless it does so."""
+        try:
+            yield
+        except InvalidInput as error:
+            if not self.lines:
+                raise
+            texts = (
+                text if self.says_line(text) else self.message(text, location)
+                for text in error.args
+            )
+            raise InvalidInput(*texts) from error
+
+    def says_line(self, text: str) -> int | None:
+        """The line which a message of this file names; None where it names none."""
+        match = re.match(rf"{re.escape(self.name)}, line (\d+): ", text)
+        return None if match is None else int(match[1])
 
     def message(self, text: str, location: Location = ()) -> str:
         """A sentence about the value at a location of this section, with its line if known."""
@@ -129,9 +150,12 @@ def checked(model: type[Model], content: Any, place: Place) -> Model:
     try:
         return cast(Model, _adapter(cast(Any, model)).validate_python(content))
     except ValidationError as error:
-        messages = [
+        wrong = _by_location(error, content)
+        messages = _unstated(model, content, wrong, place)
+        messages += [
             text
-            for location, details in _by_location(error, content).items()
+            for location, details in wrong.items()
+            if not _is_unstated(location, details)
             for text in _sentences(model, content, location, details, place)
         ]
         raise InvalidInput(*dict.fromkeys(messages)) from error
@@ -144,44 +168,19 @@ def _adapter(model: type) -> TypeAdapter[Any]:
 
 def toml_value(value: object) -> str:
     """A value as TOML writes it, cut where it is long."""
-    text = _written(value)
+    text = toml_text(value)
     return text if len(text) <= _MOST else text[: _MOST - 3] + "..."
 
 
-def _written(value: object) -> str:
+def toml_text(value: object) -> str:
+    """A value as TOML writes it, on one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_written(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {toml_text(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_written, value)) + "]"
+        return "[" + ", ".join(map(toml_text, value)) + "]"
     if isinstance(value, str | bool):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)
-
-
-def _lines(text: str) -> Iterator[tuple[Location, int]]:
-    """The locations of sections, keys and entries of lists that begin a line of a TOML file."""
-    section: Location = ()
-    last: Location = ()
-    entries = 0
-    sections: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        header, key = _HEADER.fullmatch(line), _KEY.match(line)
-        if header is not None:
-            section = _section(header[1], header[2], sections)
-            yield section, number
-        elif key is not None:
-            last, entries = (*section, *key[1].strip("\"'").split(".")), 0
-            yield last, number
-        elif line.lstrip().startswith("{"):
-            yield (*last, entries), number
-            entries += 1
-
-
-def _section(brackets: str, name: str, counts: dict[str, int]) -> Location:
-    first, *rest = (part.strip().strip("\"'") for part in name.split("."))
-    if brackets == "[[" and not rest:
-        counts[first] = counts.get(first, -1) + 1
-    return (first, counts[first], *rest) if first in counts else (first, *rest)
 
 
 def _by_location(error: ValidationError, content: Any) -> dict[Location, list[Any]]:
@@ -198,6 +197,36 @@ def _by_location(error: ValidationError, content: Any) -> dict[Location, list[An
         for location, details in wrong.items()
         if not (location in alternatives and any(_inside(other, location) for other in wrong))
     }
+
+
+def _is_unstated(location: Location, details: list[Any]) -> bool:
+    return bool(location) and isinstance(location[-1], str) and details[0]["input"] == UNSTATED
+
+
+def _unstated(
+    model: type, content: Any, wrong: Mapping[Location, list[Any]], place: Place
+) -> list[str]:
+    """A sentence for each table with values that nobody has stated yet.
+
+    A class may say in `stated_from` where its values come from.
+    """
+    keys: dict[Location, list[str]] = {}
+    for location, details in wrong.items():
+        if _is_unstated(location, details):
+            keys.setdefault(location[:-1], []).append(str(location[-1]))
+    inside = f" in {_header(place.section)}" if place.section else ""
+    messages = []
+    for location, names in keys.items():
+        *others, last = names
+        named = ", ".join(part for part in (_path(content, location), ", ".join(others)) if part)
+        named = f"{named} and {last}" if others else f"{named}, {last}" if named else last
+        are, them = ("are", "them") if others else ("is", "it")
+        sources = getattr(_table_at(model, location), "stated_from", "")
+        wanted = [_wanted(each, model, (*location, last)) for each in wrong[*location, last]]
+        advice = f" from {sources}" if sources else f": {', or '.join(dict.fromkeys(wanted))}"
+        text = f'{named} {are} still "{UNSTATED}"{inside}; state {them}{advice}.'
+        messages.append(place.message(text, (*location, names[0])))
+    return messages
 
 
 def _inside(location: Location, outer: Location) -> bool:
