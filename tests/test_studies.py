@@ -238,9 +238,10 @@ def test_what_is_still_to_be_stated_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         load_study(written(tmp_path, text))
     bounds, label = sorted(refused.value.args, reverse=True)
-    assert bounds.startswith(
+    assert bounds == (
         'study.toml, line 8: columns, entry 1 ("age"), lower and upper are still "?" in [problem]; '
-        "state them from what was public before anybody looked at the table: a questionnaire"
+        "state them from public facts, such as a form's limits, a law or a census, never from the "
+        "table."
     )
     assert label.startswith(
         'study.toml, line 6: label is still "?" in [problem]; state it: a table { column, classes'

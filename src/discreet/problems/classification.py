@@ -26,7 +26,7 @@ from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
 from discreet.problems.columns import (
-    PUBLIC,
+    STATED_FROM,
     Column,
     Labels,
     MissingRule,
@@ -207,7 +207,7 @@ class RewardColumns:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    stated_from: ClassVar[str] = PUBLIC
+    stated_from: ClassVar[str] = STATED_FROM
 
     columns: tuple[str, ...]
     lower: Number

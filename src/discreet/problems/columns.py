@@ -29,11 +29,8 @@ from discreet.validation import (
 )
 
 Label = str | int | float | bool
-PUBLIC = (
-    "what was public before anybody looked at the table: a questionnaire, the limits of a form, a "
-    "law, a census, a published study"
-)
-"""Where bounds come from."""
+STATED_FROM = "public facts, such as a form's limits, a law or a census, never from the table"
+"""Where bounds come from, for messages."""
 
 OutsideRule = Literal["error", "clip", "drop"]
 MissingRule = Literal["error", "drop"]
@@ -95,7 +92,7 @@ class Column:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    stated_from: ClassVar[str] = PUBLIC
+    stated_from: ClassVar[str] = STATED_FROM
 
     name: str
     lower: Number = math.nan

@@ -32,24 +32,34 @@ from discreet.validation import (
 MISSING_MARKS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>"})
 """Text that stands for a missing value, unless a column declares it as one of its `values`."""
 
+DATES, TEXT = "dates", "text"
+# Texts that are no numbers: what they look like, by which pattern, and what to do about it.
 _NOT_NUMBERS = tuple(
-    (re.compile(pattern), advice)
-    for pattern, advice in (
+    (kind, re.compile(pattern), advice)
+    for kind, pattern, advice in (
         (
+            "numbers with a separator of thousands",
             r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?",
             "Write numbers without a separator of thousands: 1234, not 1,234.",
         ),
         (
+            "numbers with a decimal comma",
             r"[+-]?\d*,\d+|[+-]?\d{1,3}(\.\d{3})+(,\d+)?",
             "Write numbers with a decimal point and no separator of thousands, or separate the "
             "columns by semicolons; then decimal commas are read.",
         ),
-        (r"[+-]?[\d.,]+ ?%", "Write percentages as plain numbers: 5 or 0.05, not 5%."),
         (
+            "percentages",
+            r"[+-]?[\d.,]+ ?%",
+            "Write percentages as plain numbers: 5 or 0.05, not 5%.",
+        ),
+        (
+            DATES,
             r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*",
             "Convert dates to numbers, for example to the days since a fixed one.",
         ),
         (
+            TEXT,
             r"(?s).*",
             "Declare its labels, as values = [...] or for an outcome as classes = [...], or clean "
             "the column first.",
@@ -213,15 +223,15 @@ def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = Tr
         first = str(series.iloc[int(np.argmax(unreadable))]).strip()
         raise InvalidInput(
             f"column {series.name!r} held text in {_where(unreadable, series)}; it must hold "
-            f"numbers. {to_be_numbers(first)}"
+            f"numbers. {looks_like(first)[1]}"
         )
     _refuse_missing(absent, missing, series, may_drop)
     return array
 
 
-def to_be_numbers(text: str) -> str:
-    """What to do about a text among numbers."""
-    return next(advice for pattern, advice in _NOT_NUMBERS if pattern.fullmatch(text))
+def looks_like(text: str) -> tuple[str, str]:
+    """What a text that is no number looks like, and what to do to use it as one."""
+    return next((kind, advice) for kind, pattern, advice in _NOT_NUMBERS if pattern.fullmatch(text))
 
 
 Read = tuple[FloatArray, BoolArray, BoolArray]
