@@ -113,7 +113,7 @@ def test_every_example_is_a_study(path: Path) -> None:
         ('axes = ["x2", "x1"]', "at = { X1 = 1 }", "Did you mean 'x1'"),
         ("[report]", "[raport]", "line 23: raport is not a key.*Did you mean 'report'"),
         ("[[learners]]", "[learners]", r"not TOML.*under \[\[learners\]\] in double brackets"),
-        ("epsilon = 2", "epsilon = 31", "line 15: epsilon was 31, .* protects_nobody = true to go"),
+        ("epsilon = 2", "epsilon = 31", "line 18: epsilon was 31, .* protects_nobody = true to go"),
         ("epsilon = 2", "epsilom = 2", "line 18: learners, entry 2.*Did you mean 'epsilon'"),
         (
             'name = "uniform"',
@@ -232,12 +232,14 @@ def test_two_learners_of_one_name_are_refused_at_the_second(tmp_path: Path) -> N
         load_study(written(tmp_path, text))
 
 
-def test_what_is_still_to_be_stated_is_asked_for(tmp_path: Path) -> None:
+def test_what_is_still_to_be_stated_hides_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("who,age,sex,won\n1,20,male,no\n2,60,other,yes\n")
     text = TABLE.replace("lower = 18, upper = 65", 'lower = "?", upper = "?"')
     text = text.replace('{ column = "won", classes = ["no", "yes"] }', '"?"')
     with pytest.raises(InvalidInput) as refused:
         load_study(written(tmp_path, text))
-    bounds, label = sorted(refused.value.args, reverse=True)
+    data, bounds, label = sorted(refused.value.args, reverse=True)
+    assert data.startswith("study.toml, line 9: column 'sex' had a label that is not declared")
     assert bounds == (
         'study.toml, line 8: columns, entry 1 ("age"), lower and upper are still "?" in [problem]; '
         "state them from public facts, such as a form's limits, a law or a census, never from the "
@@ -261,10 +263,10 @@ def test_mistakes_in_several_learners_are_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         load_study(written(tmp_path, text))
     assert [one.split(":")[0] for one in refused.value.args] == [
-        "study.toml, line 15",
-        "study.toml, line 21",
+        "study.toml, line 13",
+        "study.toml, line 18",
+        "study.toml, line 22",
         "study.toml, line 24",
-        "study.toml, line 9",
     ]
 
 

@@ -27,7 +27,7 @@ at = { gender = 1 }          # where the others stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -170,7 +170,8 @@ def load_study(
     if file is not None and problem is not None:
         with refusals.collected():
             people = _people(rounds or file.rounds, problem, place if rounds is None else None)
-    settings = [] if file is None else _all_settings(file, problem, people, place, refusals)
+    entries = _entries(content, place) if file is None else list(enumerate(file.learners))
+    settings = _all_settings(entries, problem, people, place, refusals)
     if file is None or problem is None:
         refusals.raise_if_any()
     assert file is not None
@@ -180,7 +181,7 @@ def load_study(
         report = _report(file.report, problem.domain, place.within("report"))
     warnings = dict.fromkeys(problem.warnings)
     for setting, where in settings if people else ():
-        with refusals.collected(where):
+        with refusals.collected(), where.at():
             _check_space(setting, problem)
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
@@ -253,25 +254,40 @@ def _people(asked: int | None, problem: Problem, place: Place | None) -> int:
     return people
 
 
+def _entries(content: Mapping[str, Any], place: Place) -> list[tuple[int, LearnerEntry]]:
+    """Of a file that is refused the learners that are well written, each with its number."""
+    learners, entries = content.get("learners"), []
+    for number, entry in enumerate(learners if isinstance(learners, list) else ()):
+        with Refusals().collected():  # which is said already
+            entries.append((number, checked(LearnerEntry, entry, place)))
+    return entries
+
+
 def _all_settings(
-    file: StudyFile, problem: Problem | None, people: int, place: Place, refusals: Refusals
-) -> list[tuple[Setting, str]]:
-    """The settings of all learners, each with how messages about it begin."""
-    settings: list[tuple[Setting, str]] = []
-    for number, entry in enumerate(file.learners):
-        where = place.within("learners", number).message("")
-        with refusals.collected(where):
-            settings += [(setting, where) for setting in _settings(entry, problem, people)]
+    entries: Sequence[tuple[int, LearnerEntry]],
+    problem: Problem | None,
+    people: int,
+    place: Place,
+    refusals: Refusals,
+) -> list[tuple[Setting, Place]]:
+    """The settings of all learners, each with its place in the file."""
+    settings: list[tuple[Setting, Place]] = []
+    for number, entry in entries:
+        where = place.within("learners", number)
+        with refusals.collected(), where.at():
+            settings += [(each, where) for each in _settings(entry, problem, people, where)]
     labels = [setting.label for setting, _ in settings]
     for label, where in {setting.label: where for setting, where in settings}.items():
         if labels.count(label) > 1:
             refusals.add(
-                f"{where}there are two learners called {label!r}; give each its own label."
+                where.message(f"there are two learners called {label!r}; give each its own label.")
             )
     return settings
 
 
-def _settings(entry: LearnerEntry, problem: Problem | None, people: int) -> list[Setting]:
+def _settings(
+    entry: LearnerEntry, problem: Problem | None, people: int, place: Place
+) -> list[Setting]:
     """The settings of one learner; none for one without a name on a problem that is refused."""
     if entry.name in REFERENCES:
         asks = entry.delta is not None or entry.visits > 1 or entry.protects == "visit"
@@ -287,7 +303,10 @@ def _settings(entry: LearnerEntry, problem: Problem | None, people: int) -> list
     if entry.name is None and problem is not None:
         asked = asked or usual_trust_model(problem.space)
     private, free = (_chosen(entry, model or "", problem, people) for model in (asked, "none"))
-    allowed = learner_class(private.learner, REFERENCES).trust_models
+    with place.at("name"):
+        allowed = learner_class(private.learner, REFERENCES).trust_models
+    with place.at("options"):
+        learner_class(private.learner).read_options(entry.options)
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
     settings, refusals = [], Refusals()
     for epsilon in epsilons:

@@ -22,6 +22,11 @@ from typer.core import TyperCommand, TyperGroup
 # Name, where the function or the group is, and what `discreet --help` says of it.
 _COMMANDS = (
     ("init", "init:init", "Draft a study file from a table; bounds are left for you to state."),
+    (
+        "check",
+        "check:check",
+        "Whether a study can run: everything wrong with it, or what it needs.",
+    ),
     ("run", "study:run", "Simulate a study: what would each epsilon cost on these people?"),
     (
         "audit",

@@ -46,6 +46,7 @@ from discreet.learners.schema import decode, encode
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord
+from discreet.reporting.numbers import about_time
 from discreet.reporting.summary import summarise
 from discreet.reporting.words import table_rows
 from discreet.studies import Study
@@ -163,12 +164,7 @@ class StudyProgress(Progress):
             (self._replicates - len(outcomes)) * pace.get(label, usual)
             for label, outcomes in self._outcomes.items()
         )
-        seconds = work / self._jobs
-        if seconds < 90.0:
-            return f"about {max(1, round(seconds))} s left"
-        if seconds < 5400.0:
-            return f"about {round(seconds / 60.0)} min left"
-        return f"about {seconds / 3600.0:.1f} h left"
+        return f"{about_time(work / self._jobs)} left"
 
 
 # The journal.

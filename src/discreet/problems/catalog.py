@@ -60,7 +60,7 @@ from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
 from discreet.problems.toml_words import Place, checked
 from discreet.problems.user_files import Files
-from discreet.validation import InvalidInput, one_of
+from discreet.validation import InvalidInput, Refusals, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
 
@@ -161,10 +161,16 @@ def load_problem(
             f"the options of problem {entry.name!r} were {options!r}; give a table of options."
         )
     where = place or Place(f"problem {entry.name!r}")
-    settings = dict(checked(entry.options, dict(options or {}), where))
+    folder = None if data_dir is None else Path(data_dir)
+    files, given, refusals = Files(folder, Path(base), where), dict(options or {}), Refusals()
+    with refusals.collected():
+        settings = dict(checked(entry.options, given, where))
+    if refusals and "path" in entry.options.model_fields:
+        with refusals.collected():
+            files.check_columns(given)
+    refusals.raise_if_any()
     if "files" in inspect.signature(entry.build).parameters:
-        folder = None if data_dir is None else Path(data_dir)
-        settings["files"] = Files(folder, Path(base), where)
+        settings["files"] = files
     with where.at():
         return entry.build(**settings)
 

@@ -84,22 +84,28 @@ class Place:
 
     @contextmanager
     def at(self, *location: str | int) -> Iterator[None]:
-        """What is refused in the block says where in the file it stands, unless it does so."""
+        """What is refused in the block says where in the file it stands, unless it does so.
+
+        A message that begins with a key there stands at that key, all others at the location.
+        """
         try:
             yield
         except InvalidInput as error:
             if not self.lines:
                 raise
-            texts = (
-                text if self.says_line(text) else self.message(text, location)
-                for text in error.args
-            )
+            texts = []
+            for text in error.args:
+                key = (*location, text.partition(" ")[0])
+                at = key if (*self.section, *key) in self.lines else location
+                texts.append(text if self.parted(text)[0] else self.message(text, at))
             raise InvalidInput(*texts) from error
 
-    def says_line(self, text: str) -> int | None:
-        """The line which a message of this file names; None where it names none."""
-        match = re.match(rf"{re.escape(self.name)}, line (\d+): ", text)
-        return None if match is None else int(match[1])
+    def parted(self, message: str) -> tuple[int | None, str]:
+        """A message of this file as the line that it names, if it does, and what it says."""
+        match = re.match(rf"{re.escape(self.name)}(?:, line (\d+))?: ", message)
+        if match is None:
+            return None, message
+        return None if match[1] is None else int(match[1]), message[match.end() :]
 
     def message(self, text: str, location: Location = ()) -> str:
         """A sentence about the value at a location of this section, with its line if known."""
