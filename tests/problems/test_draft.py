@@ -175,6 +175,16 @@ def test_bounds_and_labels_that_no_study_takes_are_refused() -> None:
             make()
 
 
+def test_columns_that_most_rows_lack_are_left_out(tmp_path: Path) -> None:
+    """With several of them nobody would be left."""
+    half = Sketch("half", "numbers", "numbers", missing=50)
+    sketches = (half, Sketch("few", "numbers", "numbers", missing=51))
+    draft = first_draft(TableSketch(tmp_path / "people.csv", 100, sketches))
+    assert [column.sketch for column in draft.columns] == [half]
+    text = draft_text(draft, tmp_path / "study.toml")
+    assert '#   "few": numbers (51 rows have none, and would be left out with it)' in text
+
+
 def test_a_table_without_anything_to_know_of_people_is_refused(tmp_path: Path) -> None:
     sketches = (Sketch("day", "left out", "dates"), Sketch("won", "labels", "", labels=("a", "b")))
     with pytest.raises(InvalidInput, match=r"no column of 'people\.csv' is left"):

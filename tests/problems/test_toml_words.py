@@ -98,9 +98,9 @@ def test_the_place_of_a_refusal_is_said_once() -> None:
     with pytest.raises(InvalidInput) as refused, PLACE.at("speeds"), PLACE.at("wheels", 1):
         raise InvalidInput("late", "car.toml, line 2: early")
     assert refused.value.args == ("car.toml, line 6: late", "car.toml, line 2: early")
-    with pytest.raises(InvalidInput, match=r"^car.toml, line 9: name was x\.$"):
-        with PLACE.at("spare"):
-            raise InvalidInput("name was x.")
+    at_key = pytest.raises(InvalidInput, match=r"^car.toml, line 9: name was x\.$")
+    with at_key, PLACE.at("spare"):
+        raise InvalidInput("name was x.")
     messages = (*refused.value.args, "car.toml: late", "late: car.toml, line 2")
     assert [PLACE.parted(text) for text in messages] == [
         (6, "late"),

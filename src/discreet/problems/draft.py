@@ -162,7 +162,7 @@ class Draft:
 
 
 def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[str] = ()) -> Draft:
-    """A draft with every column that can be used.
+    """A draft with every column that can be used, but for those that most rows lack.
 
     Args:
         table: what the table seems to hold.
@@ -187,7 +187,7 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
     columns = tuple(
         DraftColumn(each, labels=each.labels if each.kind == "labels" else ())
         for each in table.named
-        if each.kind != "left out" and each.name not in taken
+        if each.kind != "left out" and each.name not in taken and not table.mostly_lacks(each)
     )
     if not columns:
         raise InvalidInput(
@@ -318,11 +318,13 @@ def _columns(draft: Draft) -> Iterator[str]:
             yield "  # levels = upper - lower + 1, as values are whole numbers"
         yield f"  {toml_text(column.declared)},"
     yield "]"
-    left_out = draft.left_out
+    table, left_out = draft.table, draft.left_out
     if left_out:
         yield "# Left out:"
     for sketch in left_out:
         used = "not used" if sketch.kind != "left out" else sketch.advice
+        if table.mostly_lacks(sketch):
+            used = f"{sketch.missing:,} rows have none, and would be left out with it"
         advice = f" ({used[0].lower()}{used[1:].removesuffix('.')})" if used else ""
         yield from _comment(f"  {toml_text(sketch.name)}: {sketch.holds}{advice}")
 

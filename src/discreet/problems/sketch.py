@@ -36,12 +36,14 @@ RARE = 10
 
 _MOST_LABELS = 50
 _MOST_LEVELS = 20
-_WIDEST_LEVELS = 30  # from the lowest to the highest; further apart they are codes or amounts
+_SPARSEST = (
+    2  # between the lowest and the highest for each that occurs; others are codes or amounts
+)
 _REPEATED = 2  # a text that is a label occurs at least so often on average
-_ENOUGH_ROWS = 20  # to take numbers that only count the rows for such
+_ENOUGH_ROWS = 20  # in which numbers that only rise hardly do so by chance
 _MARKS = (9.0, 99.0, 999.0, 9999.0, 99999.0)  # with either sign they often mark a missing value
 _TRUE = {"true": True, "false": False}
-_ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]", re.DOTALL)
+_ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownames", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,10 @@ class TableSketch:
     rows: int
     columns: tuple[Sketch, ...]
 
+    def mostly_lacks(self, column: Sketch) -> bool:
+        """Whether more than half of the rows have no value in a column that could be used."""
+        return column.kind != "left out" and 2 * column.missing > self.rows
+
     @property
     def named(self) -> tuple[Sketch, ...]:
         """The columns that a study can name: those with a name that no other has."""
@@ -129,14 +135,23 @@ def _sketch(name: str, series: pd.Series[Any], written: pd.Series[Any]) -> Sketc
         return _left_out(name, DATES, looks_like("2000-01-01")[1], missing)
     if present.map(type).isin((bool, np.bool_)).all():
         return replace(_of_texts(name, present, missing), holds="true and false")
+    marks = sorted({value.strip() for value in series[absent] if isinstance(value, str)} - {""})
     try:
         numbers = numbers_of(series, "drop")[~absent]
     except InvalidInput:
-        return _of_texts(name, present, missing)
+        return _with_marks(_of_texts(name, present, missing), marks)
     codes = written[~absent].astype(str).str.strip()
     if series.dtype.kind in "iufO" and codes.str.fullmatch(r"[+-]?0\d+").any():
         return _of_texts(name, codes, missing)
     return _of_numbers(name, numbers, missing)
+
+
+def _with_marks(sketch: Sketch, marks: list[str]) -> Sketch:
+    """Labels among which there are texts that could be labels as well: None, say."""
+    if not marks or sketch.kind != "labels":
+        return sketch
+    advice = f"rows with {' or '.join(map(repr, marks))} count as such, unless that is declared too"
+    return replace(sketch, advice=advice)
 
 
 # Numbers.
@@ -148,7 +163,10 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> Sketch:
     whole = bool((np.isfinite(distinct) & (distinct == np.floor(distinct))).all())
     if len(distinct) == 1:
         return _left_out(name, "the same number in every row", missing=missing)
-    if whole and _counts_rows(name, numbers, distinct):
+    if whole and len(numbers) >= _ENOUGH_ROWS and bool((np.diff(numbers) > 0.0).all()):
+        rising = "whole numbers that rise from row to row, as ids do"
+        return _left_out(name, rising, "unless they mean something else", missing)
+    if whole and _ID.fullmatch(name) and len(distinct) > _MOST_LEVELS:
         return _ids(name, len(distinct), len(numbers), missing)
     if whole and _are_dates(distinct):
         return _left_out(name, "dates, as whole numbers", looks_like("2000-01-01")[1], missing)
@@ -158,22 +176,15 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> Sketch:
     holds, labels, advice = ("whole numbers" if whole else "numbers"), tuple[Label, ...](), ""
     if whole and len(real) <= _MOST_LEVELS:
         labels = tuple(int(value) for value in real)
-        if labels == (0, 1):
-            kind, holds = "labels", "0 and 1"
-        elif real[-1] - real[0] <= _WIDEST_LEVELS:
+        if len(labels) == 2:
+            kind, holds = "labels", " and ".join(map(str, labels))
+        elif real[-1] - real[0] < _SPARSEST * len(real):
             kind, holds = "levels", f"whole numbers, {len(real)} different ones"
         else:
             advice = f"if its {len(real)} different numbers are codes, list them as values"
     rare = int((counts[distinct != mark] < RARE).sum()) if kind == "labels" else 0
     marked = 0 if mark is None else int(counts[distinct == mark][0])
     return Sketch(name, kind, holds, missing, labels, rare, mark, marked, advice)
-
-
-def _counts_rows(name: str, numbers: FloatArray, distinct: FloatArray) -> bool:
-    """Whether whole numbers seem to say which row it is, or whose."""
-    if _ID.fullmatch(name) and len(distinct) > _MOST_LEVELS:
-        return True
-    return len(numbers) >= _ENOUGH_ROWS and bool((np.diff(numbers) == 1.0).all())
 
 
 def _are_dates(distinct: FloatArray) -> bool:
