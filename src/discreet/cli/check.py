@@ -128,4 +128,5 @@ def _show(outlook: Outlook, path: Path) -> None:
         out.say(text)
     out.say(promises(outlook.guarantees))
     out.print()
-    out.say(f"{time_text(outlook)} To start it: discreet run {path}")
+    out.say(time_text(outlook))
+    out.say(f"To start it: discreet run {path}")

@@ -133,8 +133,8 @@ def asked_text(outlook: Outlook) -> Iterator[str]:
         )
     if any(line.trust_model == "joint" for line in outlook.lines):
         yield (
-            "Under joint privacy this is what is asked for: the certificate of a run says what the "
-            "noise that was drawn holds."
+            "The promise of a line under joint privacy is what is asked for; the certificate of a "
+            "run says what the noise that was drawn holds."
         )
 
 
