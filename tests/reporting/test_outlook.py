@@ -93,6 +93,14 @@ def test_people_columns_and_arms(tmp_path: Path) -> None:
     assert [arm.people for arm in facts.arms] == [539, 538, 11]
 
 
+def test_values_that_are_moved_to_a_bound_are_counted(tmp_path: Path) -> None:
+    text = STUDY.replace('levels = 10, outside = "drop"', 'outside = "clip"')
+    assert [column.clipped for column in outlook(tmp_path, text).columns] == [12, 0]
+    assert "12" in printed(column_table(outlook(tmp_path, text))).splitlines()[2]
+    narrow = outlook(tmp_path, text.replace("upper = 9", "upper = 3"))
+    assert narrow.warnings[0].startswith("726 of 1,200 values of column 'x' lie beyond its declar")
+
+
 def test_lines_say_what_their_data_are_worth_at_most(tmp_path: Path) -> None:
     low, high, free, joint, uniform, fixed = outlook(tmp_path).lines
     for line, epsilon in ((low, 0.5), (high, 3.0)):

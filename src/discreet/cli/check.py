@@ -94,6 +94,7 @@ def _show_troubles(outlook: Outlook, path: Path) -> None:
 def _show(outlook: Outlook, path: Path) -> None:
     from discreet.reporting.outlook_words import (
         ARM_NOTE,
+        COLUMN_NOTE,
         LINE_NOTE,
         arm_table,
         asked_text,
@@ -115,6 +116,8 @@ def _show(outlook: Outlook, path: Path) -> None:
         out.say(choice)
     out.print()
     out.print(column_table(outlook))
+    if outlook.rows:
+        out.say(COLUMN_NOTE)
     out.print()
     arms = arm_table(outlook)
     if arms is not None:

@@ -252,7 +252,7 @@ def classification_from_table(
     never = [repr(name) for name, empty in zip(outcome.values, nobody, strict=True) if empty]
     choice = f"Nobody in the table has the {label.column} {' or '.join(never)}"
     pays = (f"{choice}: that choice never pays.",) if never else ()
-    problem.warnings = (*pays, *_giveaways(problem, label.column))
+    problem.warnings = (*rows.warnings, *pays, *_giveaways(problem, label.column))
     return problem
 
 
@@ -275,7 +275,9 @@ def bandit_from_table(
     kind = "reward of an arm"
     contexts, paid, rows, ids = _encoded(frame, columns, outcomes, kind, person, starts)
     domain, bounds = domain_of(columns, radius), RewardBounds(rewards.lower, rewards.upper)
-    return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
+    problem = TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
+    problem.warnings = rows.warnings
+    return problem
 
 
 def _encoded(

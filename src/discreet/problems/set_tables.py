@@ -267,7 +267,7 @@ def _problem(
         values[kept, :-1], values[kept, -1], starts, most, domain, bounds, source, rows, ids
     )
     alone = int((np.diff(starts) == 1).sum())
-    problem.warnings = tuple(
+    problem.warnings = rows.warnings + tuple(
         text
         for count, text in (
             (

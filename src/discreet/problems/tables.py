@@ -66,6 +66,8 @@ _NOT_NUMBERS = tuple(
         ),
     )
 )
+# A larger share of values than this is hardly beyond bounds by nature.
+_MANY_CLIPPED = 0.2
 # More names than these are not listed one by one.
 _MANY = 30
 
@@ -83,6 +85,7 @@ class RowCounts:
         outside: columns with a number beyond their bounds, or a label that is not declared, because
             of which rows are left out, and how many. A row counts for every such column.
         people: whose visits these are, where people come more than once.
+        clipped: columns with values that were moved to the nearest bound, and how many.
     """
 
     read: int
@@ -90,6 +93,17 @@ class RowCounts:
     lacking: Counts = ()
     outside: Counts = ()
     people: int | None = None
+    clipped: Counts = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Columns whose bounds may be in other units than their values, a sentence each."""
+        return tuple(
+            f"{count:,} of {self.read:,} values of column {name!r} lie beyond its declared bounds "
+            "and count as the nearest: are both in the same units?"
+            for name, count in self.clipped
+            if count > _MANY_CLIPPED * self.read
+        )
 
     def check_any(self) -> None:
         """`InvalidInput` where no row is left."""
@@ -136,17 +150,19 @@ def encode_columns(
     values = np.empty((len(frame), len(columns)), dtype=np.float64)
     lacking: dict[str, int] = {}
     outside: dict[str, int] = {}
+    clipped: dict[str, int] = {}
     refusals = Refusals()
     for position, column in enumerate(columns):
         with refusals.collected((starts or {}).get(column.name, "")):
             series = column_of(frame, column.name)
             read = _labels if column.values and column.thresholds is None else _numbers
-            values[:, position], absent, beyond = read(series, column, may_drop)
-            lacking |= {column.name: int(absent.sum())} if absent.any() else {}
-            outside |= {column.name: int(beyond.sum())} if beyond.any() else {}
+            values[:, position], *gone = read(series, column, may_drop)
+            for counts, rows in zip((lacking, outside, clipped), gone, strict=True):
+                counts |= {column.name: int(rows.sum())} if rows.any() else {}
     refusals.raise_if_any()
+    counted = [tuple(counts.items()) for counts in (lacking, outside, clipped)]
     used = int(kept_rows(values).sum())
-    return values, RowCounts(len(frame), used, tuple(lacking.items()), tuple(outside.items()))
+    return values, RowCounts(len(frame), used, counted[0], counted[1], clipped=counted[2])
 
 
 def kept_rows(values: FloatArray) -> BoolArray:
@@ -234,8 +250,8 @@ def looks_like(text: str) -> tuple[str, str]:
     return next((kind, advice) for kind, pattern, advice in _NOT_NUMBERS if pattern.fullmatch(text))
 
 
-Read = tuple[FloatArray, BoolArray, BoolArray]
-"""(n,) values with NaN for rows left out, which are missing, which are left out as outside."""
+Read = tuple[FloatArray, BoolArray, BoolArray, BoolArray]
+"""(n,) values with NaN for rows left out; which are missing, left out as outside, or clipped."""
 
 
 def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
@@ -244,7 +260,7 @@ def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
     absent = np.isnan(values)
     if column.thresholds is not None:
         codes = np.where(absent, math.nan, np.digitize(values, column.thresholds))
-        return codes, absent, np.zeros_like(absent)
+        return codes, absent, np.zeros_like(absent), np.zeros_like(absent)
     outside = (values < column.lower) | (values > column.upper)
     if column.outside == "error" and outside.any():
         drop = ', or outside = "drop" to leave those people out' if may_drop else ""
@@ -253,8 +269,10 @@ def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
             f"{column.upper:g}] in {_where(outside, series)}. Declare wider bounds, or set "
             f'outside = "clip" to move such values to the nearest bound{drop}.'
         )
+    clipped = np.zeros_like(outside)
     if column.outside == "clip":
-        values, outside = np.clip(values, column.lower, column.upper), np.zeros_like(outside)
+        clipped, outside = outside, clipped
+        values = np.clip(values, column.lower, column.upper)
     values = np.where(outside, math.nan, values)
     if column.levels is not None:
         steps = (values - column.lower) / (column.upper - column.lower) * (column.levels - 1)
@@ -265,7 +283,7 @@ def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
                 f"from {column.lower:g} to {column.upper:g} in {_where(between, series)}. Correct "
                 "levels, or leave levels out for a continuous column."
             )
-    return values, absent, outside
+    return values, absent, outside, clipped
 
 
 def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
@@ -287,7 +305,7 @@ def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
             f"{_where(unknown, series)}; declared are: {declared}. Add the label{drop}.{garbled}"
         )
     _refuse_missing(absent, column.missing, series, may_drop)
-    return codes, absent, unknown
+    return codes, absent, unknown, np.zeros_like(absent)
 
 
 def _refuse_missing(

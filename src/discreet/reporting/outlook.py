@@ -53,6 +53,7 @@ class ColumnOutlook:
         categories: its labels, if it has some.
         lacking: rows of the table that have no value.
         outside: rows that are left out because of their value.
+        clipped: rows whose value was moved to the nearest bound.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ColumnOutlook:
     categories: tuple[str, ...]
     lacking: int
     outside: int
+    clipped: int
 
 
 @dataclass(frozen=True)
@@ -194,11 +196,11 @@ def study_outlook(file: str, study: Study, seconds: Mapping[str, float], jobs: i
 
 def _columns(problem: Problem) -> Iterator[ColumnOutlook]:
     box, rows = problem.domain, problem.rows
-    lacking = {} if rows is None else dict(rows.lacking)
-    outside = {} if rows is None else dict(rows.outside)
+    kinds = ((), (), ()) if rows is None else (rows.lacking, rows.outside, rows.clipped)
+    lacking, outside, clipped = map(dict, kinds)
     facts = zip(box.names, box.lower, box.upper, box.levels, box.categories, strict=True)
     for name, lower, upper, levels, categories in facts:
-        gone = lacking.get(name, 0), outside.get(name, 0)
+        gone = lacking.get(name, 0), outside.get(name, 0), clipped.get(name, 0)
         yield ColumnOutlook(name, lower, upper, levels, tuple(categories), *gone)
 
 

@@ -26,10 +26,14 @@ LINE_NOTE = (
     "standard errors apart, for everybody together; telling groups of people apart takes as many "
     "people in each group."
 )
+COLUMN_NOTE = (
+    "Rows without a value, left out as outside, and clipped to the nearest bound. Counts of rows and "
+    "of whom an arm is right for are read off the table, and no promise covers them: they are not "
+    "for anybody who may not see it."
+)
 ARM_NOTE = (
-    "Right for: read off the table, and covered by no promise; not for those who may not see it. "
-    "Hidden by noise: an arm that is given as often as the others and cannot be told from one that "
-    "is right for nobody."
+    "Right for: people of the table. Hidden by noise: an arm that is given as often as the others "
+    "and cannot be told from one that is right for nobody."
 )
 
 
@@ -57,10 +61,12 @@ def people_text(outlook: Outlook) -> str:
 
 def column_table(outlook: Outlook) -> Table:
     """The columns that a learner knows, and what they cost in rows."""
-    table = terminal_table(("column", "values", "without", "outside"), left=("column", "values"))
+    heads = ("column", "values", "without", "outside", "clipped")
+    table = terminal_table(heads, left=heads[:2])
     table.columns[1].no_wrap = False
     for column in outlook.columns:
-        gone = [f"{count:,}" if count else "" for count in (column.lacking, column.outside)]
+        counts = (column.lacking, column.outside, column.clipped)
+        gone = [f"{count:,}" if count else "" for count in counts]
         table.add_row(Text(column.name), Text(_values(column)), *gone)
     return table
 
