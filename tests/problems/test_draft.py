@@ -14,11 +14,9 @@ from discreet.problems.draft import (
     DraftColumn,
     DraftLabel,
     DraftRewards,
-    draft_text,
     first_draft,
-    is_untouched,
-    unstated_in,
 )
+from discreet.problems.draft_text import draft_text, is_untouched
 from discreet.problems.sketch import Sketch, TableSketch, sketch_table
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
@@ -82,7 +80,7 @@ def test_a_draft_asks_for_what_only_a_person_can_say(table: TableSketch, tmp_pat
             {"name": "b", "lower": "?", "upper": "?", "outside": "clip"},
         ],
     }
-    assert unstated_in(draft) == 4
+    assert draft.unstated == 4
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput) as refused:
         load_study(file)
@@ -97,7 +95,7 @@ def test_a_draft_without_an_outcome_asks_for_one(table: TableSketch, tmp_path: P
     draft = stated(first_draft(table))
     file = tmp_path / "study.toml"
     file.write_text(draft_text(draft, file), encoding="utf-8")
-    assert unstated_in(draft) == 1
+    assert draft.unstated == 1
     with pytest.raises(InvalidInput, match=r'line \d+: label is still "\?" in \[problem\]; state'):
         load_study(file)
 
@@ -108,7 +106,7 @@ def test_a_draft_with_everything_stated_is_a_study(table: TableSketch, tmp_path:
     draft = stated(first_draft(table, "won"))
     draft = Draft(table, draft.columns, draft.outcome, "who", (0.5, 3.0))
     file.write_text(draft_text(draft, file), encoding="utf-8")
-    assert unstated_in(draft) == 0
+    assert draft.unstated == 0
     study = load_study(file)
     assert [each.budget.epsilon for each in study.settings if each.private] == [0.5, 3.0]
     assert study.problem.domain.levels == (None, 2, 4, 2, None, None)
@@ -123,7 +121,7 @@ def test_rewards_and_thresholds(table: TableSketch, tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     rewards = first_draft(table, rewards=["a", "b"])
     assert isinstance(rewards.outcome, DraftRewards)
-    assert unstated_in(rewards) == 3
+    assert rewards.unstated == 3
     rewards = Draft(table, stated(rewards).columns, DraftRewards(rewards.outcome.sketches, (0, 2)))
     file.write_text(draft_text(rewards, file), encoding="utf-8")
     assert load_study(file).problem.arm_names == ("a", "b")

@@ -48,7 +48,8 @@ def init(
     ] = False,
 ) -> None:
     """Draft a study file from a table; bounds are left for you to state."""
-    from discreet.problems.draft import draft_text, first_draft
+    from discreet.problems.draft import first_draft
+    from discreet.problems.draft_text import draft_text
     from discreet.problems.sketch import sketch_table
 
     with refusing():
@@ -72,7 +73,7 @@ def _stem(table: Path) -> str:
 
 
 def _is_draft(path: Path) -> bool:
-    from discreet.problems.draft import is_untouched
+    from discreet.problems.draft_text import is_untouched
 
     try:
         return is_untouched(path.read_text(encoding="utf-8"))
@@ -82,7 +83,6 @@ def _is_draft(path: Path) -> bool:
 
 def _show(draft: Draft, path: Path) -> None:
     """What the table seems to hold, and what is left to do."""
-    from discreet.problems.draft import unstated_in
     from discreet.reporting.numbers import counted
     from discreet.reporting.words import terminal_table
 
@@ -97,7 +97,7 @@ def _show(draft: Draft, path: Path) -> None:
     out.print(table)
     out.print()
     out.say(f"{counted(draft.table.rows, 'row')}. Study: {path}")
-    left = unstated_in(draft)
+    left = draft.unstated
     out.say(
         f'In {counted(left, "line")} something is still "?": the comments there say where it comes '
         f"from. Then: discreet check {path}"

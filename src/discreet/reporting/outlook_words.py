@@ -27,9 +27,9 @@ LINE_NOTE = (
     "people in each group."
 )
 COLUMN_NOTE = (
-    "Rows without a value, left out as outside, and clipped to the nearest bound. Counts of rows and "
-    "of whom an arm is right for are read off the table, and no promise covers them: they are not "
-    "for anybody who may not see it."
+    "Rows without a value, left out as outside, and clipped to the nearest bound. These counts, "
+    "and those of whom an arm is right for, are read off the table, and no promise covers them: "
+    "they are not for anybody who may not see it."
 )
 ARM_NOTE = (
     "Right for: people of the table. Hidden by noise: an arm that is given as often as the others "
