@@ -100,6 +100,14 @@ def test_labels_are_written_as_the_table_has_them(tmp_path: Path) -> None:
     assert sketched(tmp_path, [3, 1, 2]).labels == (1, 2, 3)
 
 
+def test_days_and_months_are_in_their_order(tmp_path: Path) -> None:
+    days = ["Fri", "Mon", "Thurs.", "SUN"]
+    assert sketched(tmp_path, days).labels == ("Mon", "Thurs.", "Fri", "SUN")
+    assert sketched(tmp_path, ["May", "Sept.", "January"]).labels == ("January", "May", "Sept.")
+    assert sketched(tmp_path, ["Mon", "May", "Apr"]).labels == ("Apr", "May", "Mon")
+    assert sketched(tmp_path, ["Sun", "Mo", "Fri"]).labels == ("Fri", "Mo", "Sun")
+
+
 @pytest.mark.parametrize("mark", [-9, 99, -999, 9999])
 def test_numbers_that_mark_a_missing_value_are_pointed_out(tmp_path: Path, mark: int) -> None:
     sketch = sketched(tmp_path, [1, 2, 3, 4, mark])

@@ -42,6 +42,11 @@ _SPARSEST = (
 _REPEATED = 2  # a text that is a label occurs at least so often on average
 _ENOUGH_ROWS = 20  # in which numbers that only rise hardly do so by chance
 _MARKS = (9.0, 99.0, 999.0, 9999.0, 99999.0)  # with either sign they often mark a missing value
+# Labels whose order is known, as they are or cut short: Mon, Thurs, sept.
+_WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_YEAR = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
+         "october", "november", "december")  # fmt: skip
+_SHORTEST = 3
 _TRUE = {"true": True, "false": False}
 _ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownames", re.DOTALL)
 
@@ -165,7 +170,9 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> Sketch:
         return _left_out(name, "the same number in every row", missing=missing)
     if whole and len(numbers) >= _ENOUGH_ROWS and bool((np.diff(numbers) > 0.0).all()):
         rising = "whole numbers that rise from row to row, as ids do"
-        return _left_out(name, rising, "unless they mean something else", missing)
+        return _left_out(
+            name, rising, "declare them in columns if they mean something else", missing
+        )
     if whole and _ID.fullmatch(name) and len(distinct) > _MOST_LEVELS:
         return _ids(name, len(distinct), len(numbers), missing)
     if whole and _are_dates(distinct):
@@ -220,7 +227,7 @@ def _of_texts(name: str, present: pd.Series[Any], missing: int) -> Sketch:
         return _left_out(name, DATES, looks_like("2000-01-01")[1], missing)
     few = len(counts) <= _MOST_LABELS and len(counts) * _REPEATED <= rows
     if few and not _ID.fullmatch(name):
-        labels = sorted(counts, key=_order)
+        labels = _sorted(list(counts))
         rare = sum(count < RARE for count in counts.values())
         values: tuple[Label, ...] = tuple(_TRUE[text] for text in labels if text in _TRUE)
         values = values if len(values) == len(labels) else tuple(labels)
@@ -270,6 +277,23 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
+
+
+def _sorted(labels: list[str]) -> list[str]:
+    """Labels in the order of the week or the year if they are days or months, else by `_order`."""
+    for names in (_WEEK, _YEAR):
+        places = {label: _place(label, names) for label in labels}
+        if -1 not in places.values():
+            return sorted(labels, key=lambda label: (places[label], label))
+    return sorted(labels, key=_order)
+
+
+def _place(label: str, names: tuple[str, ...]) -> int:
+    """Which of the names a label is short for; -1 for none."""
+    short = label.casefold().removesuffix(".")
+    if len(short) < _SHORTEST:
+        return -1
+    return next((at for at, name in enumerate(names) if name.startswith(short)), -1)
 
 
 def _order(text: str) -> tuple[bool, float, str]:
