@@ -29,6 +29,9 @@ from discreet.validation import (
 )
 
 Label = str | int | float | bool
+STATED_FROM = "public facts, such as a form's limits, a law or a census, never from the table"
+"""Where bounds come from, for messages."""
+
 OutsideRule = Literal["error", "clip", "drop"]
 MissingRule = Literal["error", "drop"]
 
@@ -126,6 +129,7 @@ class Column:
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    stated_from: ClassVar[str] = STATED_FROM
 
     name: str
     lower: Number = math.nan

@@ -79,13 +79,19 @@ def test_settings_come_one_after_the_other_without_what_is_done() -> None:
     assert came == [("partition", 0), ("partition", 2), *(("uniform", r) for r in range(3))]
 
 
-def test_expected_seconds_are_scaled_from_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_expected_seconds_grow_as_those_of_short_runs(
+    monkeypatch: pytest.MonkeyPatch, power: float
+) -> None:
     def timed(problem: Problem, setting: Setting, people: int, *others: object) -> Outcome:
         if setting is UNIFORM:
             raise InvalidInput("too few people")
         record = simulate(problem, setting, 5, 1, 0).record
-        return Outcome(setting, replace(record, seconds=people / 1000.0), np.arange(1), np.ones(1))
+        met.append(people)
+        seconds = 3.0 * people**power
+        return Outcome(setting, replace(record, seconds=seconds), np.arange(1), np.ones(1))
 
+    met: list[int] = []
     fixed = Setting(BEST_FIXED, BEST_FIXED)
     settings = [PARTITION, fixed, UNIFORM]
     small = expected_seconds(exponential(), settings, 4999, 1)
@@ -94,10 +100,11 @@ def test_expected_seconds_are_scaled_from_a_short_run(monkeypatch: pytest.Monkey
     for rounds in (5000, 200_000):
         expected = expected_seconds(exponential(), settings, rounds, 1)
         assert expected == {
-            "partition": pytest.approx(rounds / 1000.0),
-            BEST_FIXED: pytest.approx(rounds / 1000.0),
+            "partition": pytest.approx(3.0 * rounds**power),
+            BEST_FIXED: pytest.approx(3.0 * rounds**power),
             "uniform": math.inf,
         }
+    assert max(met) == 200_000 // 25
 
 
 def test_records_say_what_ran() -> None:

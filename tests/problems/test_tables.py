@@ -98,6 +98,11 @@ def test_outside_rules() -> None:
     other = Column("x", 0, 9)
     clipped, _ = read_contexts(frame, [Column("age", 21, 64, outside="clip"), other])
     np.testing.assert_array_equal(clipped, [[21, 1], [30, 2], [64, 3], [40, 4]])
+    _, rows = encode_columns(frame, [Column("age", 21, 64, outside="clip"), other])
+    assert rows == RowCounts(4, 4, clipped=(("age", 2),))
+    (warning,) = rows.warnings
+    assert warning.startswith("2 of 4 values of column 'age' lie beyond its declared bounds")
+    assert RowCounts(10, 10, clipped=(("age", 2),)).warnings == ()
     dropped, _ = read_contexts(frame, [Column("age", 21, 64, outside="drop"), other])
     np.testing.assert_array_equal(dropped, [[30, 2], [40, 4]])
     label = pd.DataFrame({"gender": ["male", "robot", "female"]})

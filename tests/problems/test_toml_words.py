@@ -85,6 +85,33 @@ def test_messages(content: dict[str, object], message: str) -> None:
     assert message in str(refused.value)
 
 
+def test_a_draft_says_what_is_still_to_be_stated() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        checked(Car, {"wheels": [{"name": "?", "size": "?"}], "speeds": ["?"]}, PLACE)
+    assert refused.value.args == (
+        'car.toml, line 5: wheels, entry 1 ("?"), size is still "?" in [car]; state it: a number.',
+        'car.toml, line 3: speeds, entry 1 was "?" in [car]; it must be a number.',
+    )
+
+
+def test_the_place_of_a_refusal_is_said_once() -> None:
+    with pytest.raises(InvalidInput) as refused, PLACE.at("speeds"), PLACE.at("wheels", 1):
+        raise InvalidInput("late", "car.toml, line 2: early")
+    assert refused.value.args == ("car.toml, line 6: late", "car.toml, line 2: early")
+    at_key = pytest.raises(InvalidInput, match=r"^car.toml, line 9: name was x\.$")
+    with at_key, PLACE.at("spare"):
+        raise InvalidInput("name was x.")
+    messages = (*refused.value.args, "car.toml: late", "late: car.toml, line 2")
+    assert [PLACE.parted(text) for text in messages] == [
+        (6, "late"),
+        (2, "early"),
+        (None, "late"),
+        (None, "late: car.toml, line 2"),
+    ]
+    with pytest.raises(InvalidInput, match=r"^late$"), Place("car").at("speeds"):
+        raise InvalidInput("late")
+
+
 def test_values_as_toml_writes_them() -> None:
     value = {"a": [1, 2.5, True], "b": "x"}
     assert toml_value(value) == '{ a = [1, 2.5, true], b = "x" }'

@@ -113,7 +113,7 @@ def test_every_example_is_a_study(path: Path) -> None:
         ('axes = ["x2", "x1"]', "at = { X1 = 1 }", "Did you mean 'x1'"),
         ("[report]", "[raport]", "line 23: raport is not a key.*Did you mean 'report'"),
         ("[[learners]]", "[learners]", r"not TOML.*under \[\[learners\]\] in double brackets"),
-        ("epsilon = 2", "epsilon = 31", "line 15: epsilon was 31, .* protects_nobody = true to go"),
+        ("epsilon = 2", "epsilon = 31", "line 18: epsilon was 31, .* protects_nobody = true to go"),
         ("epsilon = 2", "epsilom = 2", "line 18: learners, entry 2.*Did you mean 'epsilon'"),
         (
             'name = "uniform"',
@@ -165,6 +165,91 @@ axes = ["x1", "x2", "x3"]
         assert word not in str(refused.value)
 
 
+TABLE = """name = "small"
+rounds = 2
+[problem]
+name = "table"
+path = "people.csv"
+label = { column = "won", classes = ["no", "yes"] }
+columns = [
+  { name = "age", lower = 18, upper = 65 },
+  { name = "sex", values = ["female", "male"] },
+]
+[[learners]]
+name = "uniform"
+[people]
+id = "who"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "messages"),
+    [
+        ("upper = 65", "upper = 50", ["line 8: column 'age' was outside"]),
+        (
+            'values = ["female", "male"]',
+            'values = ["f", "m"]',
+            ["line 9: column 'sex' had a label that is not declared"],
+        ),
+        ('column = "won"', 'column = "wins"', ["line 6: column 'wins' is not in the table"]),
+        ('column = "won"', 'column = "age"', ["line 8: column 'age' is both a context column"]),
+        ('id = "who"', 'id = "sex"', ["line 9: column 'sex' says who a person is"]),
+        ('id = "who"', 'id = "whom"', ["line 14: column 'whom' is not in the table"]),
+        ("rounds = 2", "rounds = 3", ["line 2: rounds was 3, but this table has 2 people"]),
+        ("people.csv", "others.csv", ["line 5: the table '"]),
+        ('name = "table"', 'name = "decision_sets"', ["line 3: visit is missing", "line 6: label"]),
+        (
+            'lower = 18, upper = 65 },\n  { name = "sex"',
+            'lower = 30, upper = 40 },\n  { name = "gender"',
+            ["line 8: column 'age' was outside", "line 9: column 'gender' is not in the table"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said_with_the_line_that_declares_it(
+    tmp_path: Path, old: str, new: str, messages: list[str]
+) -> None:
+    (tmp_path / "people.csv").write_text("who,age,sex,won\n1,20,male,no\n2,60,female,yes\n")
+    assert load_study(written(tmp_path, TABLE)).rounds == 2
+    assert old in TABLE
+    with pytest.raises(InvalidInput) as refused:
+        load_study(written(tmp_path, TABLE.replace(old, new)))
+    said = refused.value.args
+    for message in messages:
+        assert any(text.startswith(f"study.toml, {message}") for text in said), said
+
+
+def test_more_rounds_than_people_from_the_command_line_are_not_blamed_on_the_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "people.csv").write_text("who,age,sex,won\n1,20,male,no\n2,60,female,yes\n")
+    with pytest.raises(InvalidInput, match=r"^rounds was 9, but this table has 2 people"):
+        load_study(written(tmp_path, TABLE), rounds=9)
+
+
+def test_two_learners_of_one_name_are_refused_at_the_second(tmp_path: Path) -> None:
+    text = GOOD.replace('label = "paper"', 'label = "partition"').replace("[1.0, 4.0]", "[2.0]")
+    with pytest.raises(InvalidInput, match=r"^study.toml, line 15: there are two learners called"):
+        load_study(written(tmp_path, text))
+
+
+def test_what_is_still_to_be_stated_hides_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("who,age,sex,won\n1,20,male,no\n2,60,other,yes\n")
+    text = TABLE.replace("lower = 18, upper = 65", 'lower = "?", upper = "?"')
+    text = text.replace('{ column = "won", classes = ["no", "yes"] }', '"?"')
+    with pytest.raises(InvalidInput) as refused:
+        load_study(written(tmp_path, text))
+    data, bounds, label = sorted(refused.value.args, reverse=True)
+    assert data.startswith("study.toml, line 9: column 'sex' had a label that is not declared")
+    assert bounds == (
+        'study.toml, line 8: columns, entry 1 ("age"), lower and upper are still "?" in [problem]; '
+        "state them from public facts, such as a form's limits, a law or a census, never from the "
+        "table."
+    )
+    assert label.startswith(
+        'study.toml, line 6: label is still "?" in [problem]; state it: a table { column, classes'
+    )
+
+
 def test_sections_that_are_missing_are_named_by_their_headers(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"\[problem\] is missing(.|\n)*\[\[learners\]\] is mi"):
         load_study(written(tmp_path, 'name = "small"'))
@@ -178,10 +263,10 @@ def test_mistakes_in_several_learners_are_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         load_study(written(tmp_path, text))
     assert [one.split(":")[0] for one in refused.value.args] == [
-        "study.toml, line 15",
-        "study.toml, line 21",
+        "study.toml, line 13",
+        "study.toml, line 18",
+        "study.toml, line 22",
         "study.toml, line 24",
-        "study.toml, line 9",
     ]
 
 

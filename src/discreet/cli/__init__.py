@@ -1,4 +1,4 @@
-"""The command line: `discreet run`, `audit`, `curate`, `model`, `data`, `reproduce`, `version`.
+"""The command line: `discreet init`, `check`, `run`, `audit`, `curate`, `model`, and others.
 
 Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
 shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
@@ -21,6 +21,12 @@ from typer.core import TyperCommand, TyperGroup
 
 # Name, where the function or the group is, and what `discreet --help` says of it.
 _COMMANDS = (
+    ("init", "init:init", "Draft a study file from a table; bounds are left for you to state."),
+    (
+        "check",
+        "check:check",
+        "Whether a study can run: everything wrong with it, or what it needs.",
+    ),
     ("run", "study:run", "Simulate a study: what would each epsilon cost on these people?"),
     (
         "audit",

@@ -124,11 +124,13 @@ class Kind:
         name: what a file of this kind holds.
         endings: of its name; () for any.
         wrote: whether discreet wrote the file at a path, which exists.
+        otherwise: what to do where something else lies there.
     """
 
     name: str
     endings: tuple[str, ...]
     wrote: Callable[[Path], bool]
+    otherwise: str = "name another file, or move that one away"
 
 
 def _is_page(path: Path) -> bool:
@@ -190,8 +192,7 @@ def check_outputs(outputs: Sequence[tuple[Path | None, Kind]], inputs: Iterable[
                 raise InvalidInput(f"{path} and {other} are one file; give each its own name.")
         if not _may_replace(path, kind):
             raise InvalidInput(
-                f"{path} exists and is not {kind.name}, so it is left as it is; name another file, "
-                "or move that one away."
+                f"{path} exists and is not {kind.name}, so it is left as it is; {kind.otherwise}."
             )
 
 

@@ -19,6 +19,7 @@ from discreet.experiments.simulation import (
     Setting,
     check_setting,
     expected_seconds,
+    learner_of,
     simulate,
     simulate_all,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "feed_source",
     "frame_of",
     "grid",
+    "learner_of",
     "people_of",
     "run_learner",
     "run_trials",

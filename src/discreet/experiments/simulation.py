@@ -27,9 +27,12 @@ from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
 
 # How long a replicate takes is tried on one person in so many, but on no fewer than so many, as
-# learners also take a time that does not depend on how many people there are. Studies of fewer
-# people are too small to try anything first.
-_PILOT_SHARE, _PILOT_PEOPLE, _SMALL_STUDY = 100, 500, 5000
+# learners also take a time that does not depend on how many people there are, and on so many times
+# as many, which shows how the time grows. Studies of fewer people are too small to try anything.
+_PILOT_SHARE, _PILOT_PEOPLE, _PILOT_GROWTH, _SMALL_STUDY = 100, 500, 4, 5000
+# The largest power of the number of people that time is taken to grow with; where runs are over in
+# so many seconds, chance decides which was longer, and the power is 1 at most.
+_FASTEST_GROWTH, _CHANCE = 3.0, 0.2
 
 UNIFORM = "uniform"
 HIGHEST = "highest"
@@ -103,7 +106,7 @@ def simulate(
         values = people.best_fixed() if setting.learner == BEST_FIXED else people.oracle()
         seconds = time.perf_counter() - started
     else:
-        make = partial(_learner, problem, setting, rounds)
+        make = partial(learner_of, problem, setting, rounds)
         learner, values, seconds = play(Seed(seed, replicate), people, make)
         guarantee = learner.guarantee()
         policy = learner.policy() if replicate == 0 else None
@@ -191,24 +194,46 @@ def expected_seconds(
 ) -> dict[str, float]:
     """About how many seconds a replicate takes, by label, as far as a few people show.
 
-    In small studies only choices that need no learning are known to be quick: they have 0, all
-    others infinity.
+    Two short runs say with which power of the number of people the time grows: most learners think
+    anew ever more seldom, so that a hundred times as many people take a few times as long. In
+    small studies only choices that need no learning are known to be quick: they have 0, all others
+    infinity.
     """
     if rounds < _SMALL_STUDY:
         quick = (*REFERENCES, UNIFORM, HIGHEST)
         return {each.label: 0.0 if each.learner in quick else math.inf for each in settings}
-    people = max(rounds // _PILOT_SHARE, _PILOT_PEOPLE)
-    trials = (joblib.delayed(_pilot)(problem, setting, people, seed) for setting in settings)
-    seconds = dict(in_parallel(trials, jobs))
-    return {each.label: seconds[each.label] * rounds / people for each in settings}
+    fewer = max(rounds // _PILOT_SHARE, _PILOT_PEOPLE)
+    more = _PILOT_GROWTH * fewer
+    # The longer ones first: what a process does once only is then not taken for growth.
+    trials = (
+        joblib.delayed(_pilot)(problem, setting, people, seed)
+        for people in (more, fewer)
+        for setting in settings
+    )
+    seconds = {(label, people): taken for label, people, taken in in_parallel(trials, jobs)}
+    return {
+        each.label: _extrapolated(
+            seconds[each.label, fewer], seconds[each.label, more], rounds / more
+        )
+        for each in settings
+    }
 
 
-def _pilot(problem: Problem, setting: Setting, people: int, seed: int) -> tuple[str, float]:
+def _pilot(problem: Problem, setting: Setting, people: int, seed: int) -> tuple[str, int, float]:
     """The seconds of a short run; infinity for a setting that cannot be this short."""
     try:
-        return setting.label, simulate(problem, setting, people, seed, 0).record.seconds
+        return setting.label, people, simulate(problem, setting, people, seed, 0).record.seconds
     except InvalidInput:
-        return setting.label, math.inf
+        return setting.label, people, math.inf
+
+
+def _extrapolated(fewer: float, more: float, times: float) -> float:
+    """The seconds of `times` as many people as took `more`, from two runs of which this had
+    `_PILOT_GROWTH` times as many people as the other."""
+    if not (0.0 < fewer < math.inf and more < math.inf):
+        return more * times if more < math.inf else math.inf
+    power = math.log(max(more / fewer, 1.0)) / math.log(_PILOT_GROWTH)
+    return more * float(times ** min(power, _FASTEST_GROWTH if more > _CHANCE else 1.0))
 
 
 def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str, ...]:
@@ -221,7 +246,7 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str,
         if setting.options:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
         return ()
-    learner = _learner(problem, setting, rounds, 0, SimulatedNoise(0))
+    learner = learner_of(problem, setting, rounds, 0, SimulatedNoise(0))
     return (*learner.warnings, *_visit_warnings(problem, learner))
 
 
@@ -250,9 +275,10 @@ def _visit_warnings(problem: Problem, learner: Learner[Any, Any, Any]) -> Iterat
         )
 
 
-def _learner(
+def learner_of(
     problem: Problem, setting: Setting, rounds: int, public_seed: int, noise: SimulatedNoise
 ) -> Learner[Any, Any, Any]:
+    """A new learner of a setting, which is no reference, for a simulation."""
     return make_learner(
         setting.learner,
         problem.domain,

@@ -61,7 +61,7 @@ from discreet.problems.set_tables import sets_from_table
 from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
 from discreet.problems.toml_words import One, Place, Positive, Two, checked
-from discreet.validation import InvalidInput, one_of
+from discreet.validation import InvalidInput, Refusals, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
 
@@ -164,11 +164,22 @@ def load_problem(
             f"the options of problem {entry.name!r} were {options!r}; give a table of options."
         )
     where = place or Place(f"problem {entry.name!r}")
-    settings = dict(checked(entry.options, dict(options or {}), where))
+    folder = None if data_dir is None else Path(data_dir)
+    files, given, refusals = (
+        Files(folder, Path(base), where, tables or {}),
+        dict(options or {}),
+        Refusals(),
+    )
+    with refusals.collected():
+        settings = dict(checked(entry.options, given, where))
+    if refusals and "path" in entry.options.model_fields:
+        with refusals.collected():
+            files.check_columns(given)
+    refusals.raise_if_any()
     if "files" in inspect.signature(entry.build).parameters:
-        folder = None if data_dir is None else Path(data_dir)
-        settings["files"] = Files(folder, Path(base), where, tables or {})
-    return entry.build(**settings)
+        settings["files"] = files
+    with where.at():
+        return entry.build(**settings)
 
 
 def named(
@@ -285,13 +296,15 @@ def _table(
     text = [column.name for column in columns if column.values]
     text += [label.column] if label is not None and label.classes else []
     text += [] if person is None else [person]
-    frame, origin = files.read(path, text), files.origin(path)
+    frame, origin = files.read("path", path, text), files.origin(path)
     problem: TableProblem
     if label is not None:
-        problem = classification_from_table(frame, columns, label, origin, person, radius)
+        starts = files.starts(columns, person, label=[label.column])
+        problem = classification_from_table(frame, columns, label, origin, person, radius, starts)
     else:
         assert rewards is not None
-        problem = bandit_from_table(frame, columns, rewards, origin, person, radius)
+        starts = files.starts(columns, person, rewards=rewards.columns)
+        problem = bandit_from_table(frame, columns, rewards, origin, person, radius, starts)
     return files.mark(problem, path)
 
 
@@ -325,12 +338,23 @@ def _decision_sets(
 ) -> Problem:
     text = [column.name for column in columns if column.values]
     text += [name for name in (visit, candidate, person) if name is not None]
-    paths = [name for name in (path, candidates_path) if name is not None]
-    frame, *shared = (files.read(each, text) for each in paths)
-    origin = files.origin(*paths)
-    table = shared[0] if shared else None
-    problem = sets_from_table(frame, visit, columns, reward, most, origin, candidate, table, person)
-    return files.mark(problem, *paths)
+    paths = {"path": path} | (
+        {} if candidates_path is None else {"candidates_path": candidates_path}
+    )
+    frame, *shared = (files.read(option, name, text) for option, name in paths.items())
+    problem = sets_from_table(
+        frame,
+        visit,
+        columns,
+        reward,
+        most,
+        files.origin(*paths.values()),
+        candidate,
+        shared[0] if shared else None,
+        person,
+        files.starts(columns, person, reward=[reward.name]),
+    )
+    return files.mark(problem, *paths.values())
 
 
 named(

@@ -13,7 +13,7 @@ naming the person's own class.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -23,7 +23,15 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
 from discreet.action_space import ArmPoints
-from discreet.columns import Column, Labels, MissingRule, Number, OutsideRule, label_texts
+from discreet.columns import (
+    STATED_FROM,
+    Column,
+    Labels,
+    MissingRule,
+    Number,
+    OutsideRule,
+    label_texts,
+)
 from discreet.domain import Box, RewardBounds
 from discreet.problems.base import Metric, People, Problem
 from discreet.problems.tables import (
@@ -37,6 +45,7 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
+    Refusals,
     finite_matrix,
     freeze_arrays,
     whole_vector,
@@ -196,6 +205,7 @@ class RewardColumns:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    stated_from: ClassVar[str] = STATED_FROM
 
     columns: tuple[str, ...]
     lower: Number
@@ -223,23 +233,24 @@ def classification_from_table(
     source: str,
     person: str | None = None,
     radius: float | None = None,
+    starts: Mapping[str, str] | None = None,
 ) -> ClassificationProblem:
     """A classification problem from the rows which both the columns and the label keep; `person`
     is the column that says whose row it is, where people come more than once; a radius says that
-    no row is longer.
+    no row is longer; `starts` is for messages, as in `encode_columns`.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
     (outcome,) = label.declared()
-    contexts, classes, rows, ids = _encoded(frame, columns, [outcome], "label", person)
+    contexts, classes, rows, ids = _encoded(frame, columns, [outcome], "label", person, starts)
     labels, domain = classes[:, 0].astype(np.int64), Box.of(columns, radius)
     problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows, ids)
     nobody = np.bincount(labels, minlength=problem.arms) == 0
     never = [repr(name) for name, empty in zip(outcome.values, nobody, strict=True) if empty]
     choice = f"Nobody in the table has the {label.column} {' or '.join(never)}"
     pays = (f"{choice}: that choice never pays.",) if never else ()
-    problem.warnings = (*pays, *_giveaways(problem, label.column))
+    problem.warnings = (*rows.warnings, *pays, *_giveaways(problem, label.column))
     return problem
 
 
@@ -250,16 +261,21 @@ def bandit_from_table(
     source: str,
     person: str | None = None,
     radius: float | None = None,
+    starts: Mapping[str, str] | None = None,
 ) -> TableProblem:
-    """A bandit whose arms are the reward columns of a table; `person` and `radius` as above.
+    """A bandit whose arms are the reward columns of a table; `person`, `radius` and `starts` as
+    above.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
     outcomes = rewards.declared()
-    contexts, paid, rows, ids = _encoded(frame, columns, outcomes, "reward of an arm", person)
+    kind = "reward of an arm"
+    contexts, paid, rows, ids = _encoded(frame, columns, outcomes, kind, person, starts)
     domain, bounds = Box.of(columns, radius), RewardBounds(rewards.lower, rewards.upper)
-    return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
+    problem = TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
+    problem.warnings = rows.warnings
+    return problem
 
 
 def _encoded(
@@ -268,27 +284,36 @@ def _encoded(
     outcomes: Sequence[Column],
     kind: str,
     person: str | None,
+    starts: Mapping[str, str] | None,
 ) -> tuple[FloatArray, FloatArray, RowCounts, IntArray | None]:
     """The contexts and outcomes of the rows that all columns keep, how many rows those are, and
     whose, where a column says so."""
     dimension, names = Box.of(columns).dimension, [outcome.name for outcome in outcomes]
+    begin = starts or {}
     both = [column.name for column in columns if column.name in names]
     if both:
         raise InvalidInput(
-            f"column {both[0]!r} is both a context column and the {kind}: a learner would see the "
-            "outcome before it chooses, and the result would mean nothing. Take it out of columns."
+            f"{begin.get(both[0], '')}column {both[0]!r} is both a context column and the {kind}: "
+            "a learner would see the outcome before it chooses, and the result would mean nothing. "
+            "Take it out of columns."
         )
     if person is not None and person in (*names, *(column.name for column in columns)):
         raise InvalidInput(
-            f"column {person!r} says who a person is and is also a context column or the {kind}; "
-            "an id is nothing to learn from. Take it out there."
+            f"{begin.get(person, '')}column {person!r} says who a person is and is also a context "
+            f"column or the {kind}; an id is nothing to learn from. Take it out there."
         )
-    values, rows = encode_columns(frame, [*columns, *outcomes])
-    rows.check_any()
+    refusals, everybody = Refusals(), None
+    with refusals.collected():
+        values, rows = encode_columns(frame, [*columns, *outcomes], starts=starts)
+        rows.check_any()
+    if person is not None:
+        with refusals.collected(begin.get(person, "")):
+            everybody = person_numbers(column_of(frame, person))
+    refusals.raise_if_any()
     some = kept_rows(values)
     ids = None
-    if person is not None:
-        ids = person_numbers(column_of(frame, person))[some]
+    if everybody is not None:
+        ids = everybody[some]
         rows = replace(rows, people=len(np.unique(ids)))
     return values[some, :dimension], values[some, dimension:], rows, ids
 

@@ -23,7 +23,7 @@ visit out, which is counted, because a smaller set is another choice than the on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -161,6 +161,7 @@ def sets_from_table(
     candidate: str | None = None,
     candidates: pd.DataFrame | None = None,
     person: str | None = None,
+    starts: Mapping[str, str] | None = None,
 ) -> SetTableProblem:
     """Decision sets from a long table (see the module).
 
@@ -175,6 +176,7 @@ def sets_from_table(
             twice.
         candidates: the table that all share; columns that it has are read there.
         person: the column that says who comes, where people come more than once.
+        starts: how messages about a column begin, by its name.
 
     Raises:
         InvalidInput: everything that is wrong with either table, with how many rows and visits.
@@ -198,7 +200,7 @@ def sets_from_table(
     with refusals.collected():
         visits = _ids(frame, visit, "visit")
     if person is not None:
-        with refusals.collected():
+        with refusals.collected((starts or {}).get(person, "")):
             who = person_numbers(column_of(frame, person))
     if candidate is not None:
         with refusals.collected():
@@ -210,7 +212,7 @@ def sets_from_table(
             joined = _with_facts(frame, candidates.iloc[rows], domain.names)
     if joined is not None:
         with refusals.collected():
-            values, counts = encode_columns(joined, [*columns, reward])
+            values, counts = encode_columns(joined, [*columns, reward], starts=starts)
     refusals.raise_if_any()
     return _problem(visits, who, names, values, domain, reward, most, source, counts)
 
@@ -265,7 +267,7 @@ def _problem(
         values[kept, :-1], values[kept, -1], starts, most, domain, bounds, source, rows, ids
     )
     alone = int((np.diff(starts) == 1).sum())
-    problem.warnings = tuple(
+    problem.warnings = rows.warnings + tuple(
         text
         for count, text in (
             (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,30 +32,42 @@ from discreet.validation import (
 MISSING_MARKS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>"})
 """Text that stands for a missing value, unless a column declares it as one of its `values`."""
 
+DATES, TEXT = "dates", "text"
+# Texts that are no numbers: what they look like, by which pattern, and what to do about it.
 _NOT_NUMBERS = tuple(
-    (re.compile(pattern), advice)
-    for pattern, advice in (
+    (kind, re.compile(pattern), advice)
+    for kind, pattern, advice in (
         (
+            "numbers with a separator of thousands",
             r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?",
             "Write numbers without a separator of thousands: 1234, not 1,234.",
         ),
         (
+            "numbers with a decimal comma",
             r"[+-]?\d*,\d+|[+-]?\d{1,3}(\.\d{3})+(,\d+)?",
             "Write numbers with a decimal point and no separator of thousands, or separate the "
             "columns by semicolons; then decimal commas are read.",
         ),
-        (r"[+-]?[\d.,]+ ?%", "Write percentages as plain numbers: 5 or 0.05, not 5%."),
         (
+            "percentages",
+            r"[+-]?[\d.,]+ ?%",
+            "Write percentages as plain numbers: 5 or 0.05, not 5%.",
+        ),
+        (
+            DATES,
             r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*",
             "Convert dates to numbers, for example to the days since a fixed one.",
         ),
         (
+            TEXT,
             r"(?s).*",
             "Declare its labels, as values = [...] or for an outcome as classes = [...], or clean "
             "the column first.",
         ),
     )
 )
+# A larger share of values than this is hardly beyond bounds by nature.
+_MANY_CLIPPED = 0.2
 # More names than these are not listed one by one.
 _MANY = 30
 
@@ -73,6 +85,7 @@ class RowCounts:
         outside: columns with a number beyond their bounds, or a label that is not declared, because
             of which rows are left out, and how many. A row counts for every such column.
         people: whose visits these are, where people come more than once.
+        clipped: columns with values that were moved to the nearest bound, and how many.
     """
 
     read: int
@@ -80,6 +93,17 @@ class RowCounts:
     lacking: Counts = ()
     outside: Counts = ()
     people: int | None = None
+    clipped: Counts = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Columns whose bounds may be in other units than their values, a sentence each."""
+        return tuple(
+            f"{count:,} of {self.read:,} values of column {name!r} lie beyond its declared bounds "
+            "and count as the nearest: are both in the same units?"
+            for name, count in self.clipped
+            if count > _MANY_CLIPPED * self.read
+        )
 
     def check_any(self) -> None:
         """`InvalidInput` where no row is left."""
@@ -107,7 +131,10 @@ class RowCounts:
 
 
 def encode_columns(
-    frame: pd.DataFrame, columns: Sequence[Column], may_drop: bool = True
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    may_drop: bool = True,
+    starts: Mapping[str, str] | None = None,
 ) -> tuple[FloatArray, RowCounts]:
     """Every row of the table as numbers (n, d), NaN where a rule leaves it out, and how many stay.
 
@@ -115,6 +142,7 @@ def encode_columns(
         frame: the table.
         columns: what is declared about it.
         may_drop: whether messages may advise to leave rows out.
+        starts: how messages about a column begin, by its name, such as with where it is declared.
 
     Raises:
         InvalidInput: naming every column that is not there or whose values its rules refuse.
@@ -122,17 +150,19 @@ def encode_columns(
     values = np.empty((len(frame), len(columns)), dtype=np.float64)
     lacking: dict[str, int] = {}
     outside: dict[str, int] = {}
+    clipped: dict[str, int] = {}
     refusals = Refusals()
     for position, column in enumerate(columns):
-        with refusals.collected():
+        with refusals.collected((starts or {}).get(column.name, "")):
             series = column_of(frame, column.name)
             read = _labels if column.values and column.thresholds is None else _numbers
-            values[:, position], absent, beyond = read(series, column, may_drop)
-            lacking |= {column.name: int(absent.sum())} if absent.any() else {}
-            outside |= {column.name: int(beyond.sum())} if beyond.any() else {}
+            values[:, position], *gone = read(series, column, may_drop)
+            for counts, rows in zip((lacking, outside, clipped), gone, strict=True):
+                counts |= {column.name: int(rows.sum())} if rows.any() else {}
     refusals.raise_if_any()
+    counted = [tuple(counts.items()) for counts in (lacking, outside, clipped)]
     used = int(kept_rows(values).sum())
-    return values, RowCounts(len(frame), used, tuple(lacking.items()), tuple(outside.items()))
+    return values, RowCounts(len(frame), used, counted[0], counted[1], clipped=counted[2])
 
 
 def kept_rows(values: FloatArray) -> BoolArray:
@@ -166,7 +196,7 @@ def person_numbers(series: pd.Series[Any]) -> IntArray:
     Raises:
         InvalidInput: for ids that are missing, or neither texts nor whole numbers.
     """
-    absent = _absent(series)
+    absent = missing_rows(series)
     if absent.any():
         raise InvalidInput(
             f"column {series.name!r} says who a person is and is empty in "
@@ -201,23 +231,27 @@ def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = Tr
             f"column {series.name!r} holds {series.dtype} values; convert it to plain numbers, "
             "dates for example to the days since a fixed one."
         )
-    absent = _absent(series)
+    absent = missing_rows(series)
     numbers = pd.to_numeric(series.mask(absent), errors="coerce")
     array: FloatArray = numbers.to_numpy(dtype=np.float64, na_value=math.nan)
     unreadable = np.isnan(array) & ~absent
     if unreadable.any():
         first = str(series.iloc[int(np.argmax(unreadable))]).strip()
-        advice = (advice for pattern, advice in _NOT_NUMBERS if pattern.fullmatch(first))
         raise InvalidInput(
             f"column {series.name!r} held text in {_where(unreadable, series)}; it must hold "
-            f"numbers. {next(advice)}"
+            f"numbers. {looks_like(first)[1]}"
         )
     _refuse_missing(absent, missing, series, may_drop)
     return array
 
 
-Read = tuple[FloatArray, BoolArray, BoolArray]
-"""(n,) values with NaN for rows left out, which are missing, which are left out as outside."""
+def looks_like(text: str) -> tuple[str, str]:
+    """What a text that is no number looks like, and what to do to use it as one."""
+    return next((kind, advice) for kind, pattern, advice in _NOT_NUMBERS if pattern.fullmatch(text))
+
+
+Read = tuple[FloatArray, BoolArray, BoolArray, BoolArray]
+"""(n,) values with NaN for rows left out; which are missing, left out as outside, or clipped."""
 
 
 def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
@@ -226,7 +260,7 @@ def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
     absent = np.isnan(values)
     if column.thresholds is not None:
         codes = np.where(absent, math.nan, np.digitize(values, column.thresholds))
-        return codes, absent, np.zeros_like(absent)
+        return codes, absent, np.zeros_like(absent), np.zeros_like(absent)
     outside = (values < column.lower) | (values > column.upper)
     if column.outside == "error" and outside.any():
         drop = ', or outside = "drop" to leave those people out' if may_drop else ""
@@ -235,8 +269,10 @@ def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
             f"{column.upper:g}] in {_where(outside, series)}. Declare wider bounds, or set "
             f'outside = "clip" to move such values to the nearest bound{drop}.'
         )
+    clipped = np.zeros_like(outside)
     if column.outside == "clip":
-        values, outside = np.clip(values, column.lower, column.upper), np.zeros_like(outside)
+        clipped, outside = outside, clipped
+        values = np.clip(values, column.lower, column.upper)
     values = np.where(outside, math.nan, values)
     if column.levels is not None:
         steps = (values - column.lower) / (column.upper - column.lower) * (column.levels - 1)
@@ -247,7 +283,7 @@ def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
                 f"from {column.lower:g} to {column.upper:g} in {_where(between, series)}. Correct "
                 "levels, or leave levels out for a continuous column."
             )
-    return values, absent, outside
+    return values, absent, outside, clipped
 
 
 def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
@@ -256,7 +292,7 @@ def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
     texts = [label_text(value) for value in series.tolist()]
     codes = np.array([code.get(text, code.get(same_label(text), math.nan)) for text in texts])
     # A declared label such as "None" is a label, even where it also marks a missing value.
-    absent = _absent(series) & np.isnan(codes)
+    absent = missing_rows(series) & np.isnan(codes)
     unknown = np.isnan(codes) & ~absent
     if column.outside == "error" and unknown.any():
         declared = _listed(column.values)
@@ -269,7 +305,7 @@ def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
             f"{_where(unknown, series)}; declared are: {declared}. Add the label{drop}.{garbled}"
         )
     _refuse_missing(absent, column.missing, series, may_drop)
-    return codes, absent, unknown
+    return codes, absent, unknown, np.zeros_like(absent)
 
 
 def _refuse_missing(
@@ -291,7 +327,8 @@ def _refuse_missing(
     )
 
 
-def _absent(series: pd.Series[Any]) -> BoolArray:
+def missing_rows(series: pd.Series[Any]) -> BoolArray:
+    """(n,) where a column has no value, or a mark that stands for none."""
     absent: BoolArray = series.isna().to_numpy(dtype=np.bool_)
     if series.dtype.kind in "biuf":
         return absent

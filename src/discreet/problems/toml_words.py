@@ -4,6 +4,8 @@ Files are checked by pydantic against models and dataclasses; `checked` turns wh
 sentences that name no class of this program, all of them at once. A dataclass may refuse more with
 `InvalidInput`, whose words then stand as they are.
 
+A value `"?"` stands for what somebody has yet to state, as in a draft; what refuses it says so.
+
 | name     | meaning                                                                  |
 |----------|--------------------------------------------------------------------------|
 | location | keys and, in lists, places from 0 on that lead to a value                |
@@ -16,6 +18,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
@@ -25,9 +28,9 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from discreet.columns import Number, Whole
+from discreet.problems.toml_lines import Location, value_lines
 from discreet.validation import InvalidInput, nearest
 
-Location = tuple[str | int, ...]
 Model = TypeVar("Model")
 
 # Numbers within bounds, for the fields of what is read from a file.
@@ -36,8 +39,7 @@ Two = Annotated[Whole, Field(ge=2)]
 Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?")
-_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
+UNSTATED = "?"
 _MOST = 80
 
 _KINDS = {
@@ -82,11 +84,37 @@ class Place:
     @classmethod
     def of_file(cls, name: str, text: str) -> Place:
         """A whole TOML file with its text."""
-        return cls(name, dict(_lines(text)))
+        return cls(name, value_lines(text))
 
     def within(self, *location: str | int) -> Place:
         """A section of this one."""
         return Place(self.name, self.lines, (*self.section, *location))
+
+    @contextmanager
+    def at(self, *location: str | int) -> Iterator[None]:
+        """What is refused in the block says where in the file it stands, unless it does so.
+
+        A message that begins with a key there stands at that key, all others at the location.
+        """
+        try:
+            yield
+        except InvalidInput as error:
+            if not self.lines and not any(isinstance(part, int) for part in self.section):
+                raise
+            texts = []
+            for text in error.args:
+                key = (*location, text.partition(" ")[0])
+                at = key if (*self.section, *key) in self.lines else location
+                said = self.parted(text)[0] if self.lines else text.startswith(f"{self.name}, ")
+                texts.append(text if said else self.message(text, at))
+            raise InvalidInput(*texts) from error
+
+    def parted(self, message: str) -> tuple[int | None, str]:
+        """A message of this file as the line that it names, if it does, and what it says."""
+        match = re.match(rf"{re.escape(self.name)}(?:, line (\d+))?: ", message)
+        if match is None:
+            return None, message
+        return None if match[1] is None else int(match[1]), message[match.end() :]
 
     def message(self, text: str, location: Location = ()) -> str:
         """A sentence about the value at a location of this section, with its line if known."""
@@ -144,9 +172,12 @@ def checked(model: type[Model], content: Any, place: Place) -> Model:
     try:
         return cast(Model, _adapter(cast(Any, model)).validate_python(content))
     except ValidationError as error:
-        messages = [
+        wrong = _by_location(error, content)
+        messages = _unstated(model, content, wrong, place)
+        messages += [
             text
-            for location, details in _by_location(error, content).items()
+            for location, details in wrong.items()
+            if not _is_unstated(location, details)
             for text in _sentences(model, content, location, details, place)
         ]
         raise InvalidInput(*dict.fromkeys(messages)) from error
@@ -159,44 +190,19 @@ def _adapter(model: type) -> TypeAdapter[Any]:
 
 def toml_value(value: object) -> str:
     """A value as TOML writes it, cut where it is long."""
-    text = _written(value)
+    text = toml_text(value)
     return text if len(text) <= _MOST else text[: _MOST - 3] + "..."
 
 
-def _written(value: object) -> str:
+def toml_text(value: object) -> str:
+    """A value as TOML writes it, on one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_written(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {toml_text(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_written, value)) + "]"
+        return "[" + ", ".join(map(toml_text, value)) + "]"
     if isinstance(value, str | bool):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)
-
-
-def _lines(text: str) -> Iterator[tuple[Location, int]]:
-    """The locations of sections, keys and entries of lists that begin a line of a TOML file."""
-    section: Location = ()
-    last: Location = ()
-    entries = 0
-    sections: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        header, key = _HEADER.fullmatch(line), _KEY.match(line)
-        if header is not None:
-            section = _section(header[1], header[2], sections)
-            yield section, number
-        elif key is not None:
-            last, entries = (*section, *key[1].strip("\"'").split(".")), 0
-            yield last, number
-        elif line.lstrip().startswith("{"):
-            yield (*last, entries), number
-            entries += 1
-
-
-def _section(brackets: str, name: str, counts: dict[str, int]) -> Location:
-    first, *rest = (part.strip().strip("\"'") for part in name.split("."))
-    if brackets == "[[" and not rest:
-        counts[first] = counts.get(first, -1) + 1
-    return (first, counts[first], *rest) if first in counts else (first, *rest)
 
 
 def _by_location(error: ValidationError, content: Any) -> dict[Location, list[Any]]:
@@ -213,6 +219,36 @@ def _by_location(error: ValidationError, content: Any) -> dict[Location, list[An
         for location, details in wrong.items()
         if not (location in alternatives and any(_inside(other, location) for other in wrong))
     }
+
+
+def _is_unstated(location: Location, details: list[Any]) -> bool:
+    return bool(location) and isinstance(location[-1], str) and details[0]["input"] == UNSTATED
+
+
+def _unstated(
+    model: type, content: Any, wrong: Mapping[Location, list[Any]], place: Place
+) -> list[str]:
+    """A sentence for each table with values that nobody has stated yet.
+
+    A class may say in `stated_from` where its values come from.
+    """
+    keys: dict[Location, list[str]] = {}
+    for location, details in wrong.items():
+        if _is_unstated(location, details):
+            keys.setdefault(location[:-1], []).append(str(location[-1]))
+    inside = f" in {_header(place.section)}" if place.section else ""
+    messages = []
+    for location, names in keys.items():
+        *others, last = names
+        named = ", ".join(part for part in (_path(content, location), ", ".join(others)) if part)
+        named = f"{named} and {last}" if others else f"{named}, {last}" if named else last
+        are, them = ("are", "them") if others else ("is", "it")
+        sources = getattr(_table_at(model, location), "stated_from", "")
+        wanted = [_wanted(each, model, (*location, last)) for each in wrong[*location, last]]
+        advice = f" from {sources}" if sources else f": {', or '.join(dict.fromkeys(wanted))}"
+        text = f'{named} {are} still "{UNSTATED}"{inside}; state {them}{advice}.'
+        messages.append(place.message(text, (*location, names[0])))
+    return messages
 
 
 def _inside(location: Location, outer: Location) -> bool:

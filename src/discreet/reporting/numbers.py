@@ -47,6 +47,15 @@ def expected_text(mean: float, deviation: float) -> str:
     return f"{mean:,.{decimals(deviation, 2, 12)}f} ± {number_text(deviation, 2)}"
 
 
+def about_time(seconds: float) -> str:
+    """How long something takes: about 5 s, about 12 min or about 3.5 h."""
+    if seconds < 90.0:
+        return f"about {max(1, round(seconds))} s"
+    if seconds < 5400.0:
+        return f"about {round(seconds / 60.0)} min"
+    return f"about {seconds / 3600.0:.1f} h"
+
+
 def share_text(share: float) -> str:
     """A share of a width in per cent: 0.34%, 3.4% or 34%."""
     return f"{number_text(100.0 * share, 2)}%"

@@ -8,7 +8,7 @@ tables look on a terminal of 80 columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -217,12 +217,16 @@ def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
 
 
 def promise(summary: Summary) -> str:
-    """What the private learners promise, said once for guarantees that differ only in epsilon."""
+    """What the private learners promise."""
+    return promises(line.guarantee for line in summary.private if line.guarantee is not None)
+
+
+def promises(guarantees: Iterable[Guarantee]) -> str:
+    """Guarantees in words, said once for those that differ only in epsilon."""
     groups: dict[Guarantee, set[float]] = {}
-    for line in summary.private:
-        if line.guarantee is not None:
-            kind = replace(line.guarantee, epsilon=0.0, data=(), releases=1)
-            groups.setdefault(kind, set()).add(line.guarantee.epsilon)
+    for guarantee in guarantees:
+        kind = replace(guarantee, epsilon=0.0, data=(), releases=1)
+        groups.setdefault(kind, set()).add(guarantee.epsilon)
     if not groups:
         return "No learner shown here is private: each person's data is used as it is."
     return "\n".join(_promise(kind, sorted(values)) for kind, values in groups.items())

@@ -16,6 +16,7 @@ from statistics import fmean
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from discreet.experiments import Outcome, expected_seconds, simulate_all
+from discreet.reporting.numbers import about_time
 from discreet.reporting.summary import summarise
 from discreet.reporting.words import table_rows
 from discreet.results.journal import Journal
@@ -140,9 +141,4 @@ class StudyProgress(Progress):
             (self._replicates - len(outcomes)) * pace.get(label, usual)
             for label, outcomes in self._outcomes.items()
         )
-        seconds = work / self._jobs
-        if seconds < 90.0:
-            return f"about {max(1, round(seconds))} s left"
-        if seconds < 5400.0:
-            return f"about {round(seconds / 60.0)} min left"
-        return f"about {seconds / 3600.0:.1f} h left"
+        return f"{about_time(work / self._jobs)} left"

@@ -48,6 +48,7 @@ from discreet.studies.settings import (
     Strict,
     all_settings,
     check_space,
+    entries_of,
 )
 from discreet.validation import InvalidInput, Refusals, nearest, whole_number
 
@@ -347,8 +348,8 @@ def _study(
     people = 0
     if file is not None and problem is not None:
         with refusals.collected():
-            people = _people(rounds or file.rounds, problem, place)
-    entries = () if file is None else file.learners
+            people = _people(rounds or file.rounds, problem, place if rounds is None else None)
+    entries = entries_of(content, place) if file is None else list(enumerate(file.learners))
     settings = all_settings(entries, problem, people, place, refusals)
     if file is None or problem is None:
         refusals.raise_if_any()
@@ -359,7 +360,7 @@ def _study(
         report = _report(file.report, problem.domain, place.within("report"))
     warnings = dict.fromkeys(problem.warnings)
     for setting, where in settings if people else ():
-        with refusals.collected(where):
+        with refusals.collected(), where.at():
             check_space(setting, problem)
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
@@ -413,16 +414,18 @@ def _people_option(content: Mapping[str, Any], name: str, place: Place) -> dict[
     return {"person": people["id"]}
 
 
-def _people(asked: int | None, problem: Problem, place: Place) -> int:
-    people = asked or problem.size
+def _people(asked: int | None, problem: Problem, place: Place | None) -> int:
+    """How many people take part; `place` is the study that says so, if one does."""
+    people, where = asked or problem.size, place or Place("")
     if people is None:
         raise InvalidInput(
-            place.message(
+            where.message(
                 "the study has no rounds; only a table can do without, as it has as many rounds as "
                 "people. Set rounds."
             )
         )
-    problem.check_size(people)
+    with where.at("rounds"):
+        problem.check_size(people)
     return people
 
 

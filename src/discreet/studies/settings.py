@@ -6,7 +6,7 @@ public about the problem (learners/defaults.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,7 +17,7 @@ from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
 from discreet.problems.base import Problem
-from discreet.problems.toml_words import Place, toml_value
+from discreet.problems.toml_words import Place, checked, toml_value
 from discreet.validation import InvalidInput, Refusals
 
 
@@ -41,28 +41,39 @@ class LearnerEntry(Strict):
 
 
 def all_settings(
-    entries: Sequence[LearnerEntry],
+    entries: Sequence[tuple[int, LearnerEntry]],
     problem: Problem | None,
     people: int,
     place: Place,
     refusals: Refusals,
-) -> list[tuple[Setting, str]]:
-    """The settings of all learners, each with how messages about it begin."""
-    settings: list[tuple[Setting, str]] = []
-    for number, entry in enumerate(entries):
-        where = place.within("learners", number).message("")
-        with refusals.collected(where):
-            settings += [(setting, where) for setting in _settings(entry, problem, people)]
+) -> list[tuple[Setting, Place]]:
+    """The settings of all learners, each with its place in the file."""
+    settings: list[tuple[Setting, Place]] = []
+    for number, entry in entries:
+        where = place.within("learners", number)
+        with refusals.collected(), where.at():
+            settings += [(each, where) for each in _settings(entry, problem, people, where)]
     labels = [setting.label for setting, _ in settings]
-    for label in dict.fromkeys(labels):
+    for label, where in {setting.label: where for setting, where in settings}.items():
         if labels.count(label) > 1:
             refusals.add(
-                place.message(f"there are two learners called {label!r}; give each its own label.")
+                where.message(f"there are two learners called {label!r}; give each its own label.")
             )
     return settings
 
 
-def _settings(entry: LearnerEntry, problem: Problem | None, people: int) -> list[Setting]:
+def entries_of(content: Mapping[str, Any], place: Place) -> list[tuple[int, LearnerEntry]]:
+    """Of a study that is refused the learners that are well written, each with its number."""
+    learners, entries = content.get("learners"), []
+    for number, entry in enumerate(learners if isinstance(learners, list) else ()):
+        with Refusals().collected():  # which is said already
+            entries.append((number, checked(LearnerEntry, entry, place)))
+    return entries
+
+
+def _settings(
+    entry: LearnerEntry, problem: Problem | None, people: int, place: Place
+) -> list[Setting]:
     """The settings of one learner; none for one without a name on a problem that is refused."""
     if entry.name in REFERENCES:
         asks = entry.delta is not None or entry.visits > 1 or entry.protects == "visit"
@@ -78,7 +89,10 @@ def _settings(entry: LearnerEntry, problem: Problem | None, people: int) -> list
     if entry.name is None and problem is not None:
         asked = asked or usual_trust_model(problem.space)
     private, free = (_chosen(entry, model or "", problem, people) for model in (asked, "none"))
-    allowed = learner_class(private.learner, REFERENCES).trust_models
+    with place.at("name"):
+        allowed = learner_class(private.learner, REFERENCES).trust_models
+    with place.at("options"):
+        learner_class(private.learner).read_options(entry.options)
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
     settings, refusals = [], Refusals()
     for epsilon in epsilons:

@@ -1,0 +1,83 @@
+"""What private data tell at most, in people whose data could be seen as they are.
+
+Noise bounds what can be learnt, whatever a learner does with what it gets. Let theta be what the
+rewards of an arm depend on, and I(n) what n people tell about it without privacy (Fisher
+information, n times that of one). What n people tell through noise is worth m people if it is no
+more than I(m): no learner does better than with m people whose data it sees. Contexts that are
+hidden as well, and questions that did not help, leave less.
+
+*Local.* A report is a channel K from a person's data, and what data tell about theta shrinks in a
+channel by its chi^2-contraction coefficient at most, which is the largest that two of its inputs
+reach (Ordentlich and Polyanskiy, "Strong data processing constant is achieved by binary inputs"):
+with densities p and q, sup over b of
+
+    b (1 - b) int (p - q)^2 / (b p + (1 - b) q)  =  int p + q - w - p q / w,  w = b p + (1 - b) q.
+
+Any two inputs of a private report are a processing of a worst pair, which can only lower this:
+randomised response for a pure report (Kairouz, Oh and Viswanath 2017), N(0, 1) and N(mu, 1) for a
+Gaussian one (Dong, Roth and Su 2022). The right side is concave in b, and both pairs are symmetric,
+so the supremum is at b = 1/2, the mean of tanh^2(L / 2) with L the log of p / q:
+
+    pure       tanh^2(epsilon / 2)
+    Gaussian   E tanh^2(mu X / 2),  X ~ N(mu / 2, 1),  mu = 1 / noise multiplier
+
+*Joint.* Rewards of n people enter Gaussian releases C r + z, where replacing one person's reward by
+another moves C r by 1 at least where its noise has the deviation m, the noise multiplier. Of all
+such C a single sum tells most about a mean: n^2 / (n v + m^2), with v <= 1/4 the variance of a
+reward in [0, 1]; without noise n / v. The ratio grows with v, so
+
+    n / (1 + 4 m^2 / n)    people at most.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from discreet.privacy.accounting import Event, PureEvent
+from discreet.validation import number_from, positive_number
+
+# Nodes of the Gauss-Hermite rule for the mean over X.
+_NODES = 101
+_VARIANCE = 0.25  # at most, of a reward in [0, 1]
+
+
+def worth_of_reports(event: Event, people: float) -> float:
+    """At most how many people without privacy tell as much as reports of `people`.
+
+    Args:
+        event: what one report costs, as its release records it.
+        people: how many report, one report each; at least 0.
+    """
+    count = number_from(people, "people", 0.0)
+    if isinstance(event, PureEvent):
+        return count * math.tanh(event.epsilon / 2.0) ** 2
+    mu = 1.0 / event.noise_multiplier
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    squares = np.tanh(mu * (nodes + mu / 2.0) / 2.0) ** 2
+    return count * float(weights @ squares / weights.sum())
+
+
+def worth_of_sums(noise_multiplier: float, people: float) -> float:
+    """At most how many people without privacy tell as much as Gaussian releases about `people`.
+
+    Args:
+        noise_multiplier: the deviation of the noise over the sensitivity to one visit, above 0.
+        people: how many enter the releases; at least 0.
+    """
+    count = number_from(people, "people", 0.0)
+    noise = positive_number(noise_multiplier, "noise_multiplier") ** 2 / _VARIANCE
+    return count * count / (count + noise)
+
+
+def difference_that_shows(people: float) -> float:
+    """How far apart the mean rewards of two arms must be to be two standard errors apart.
+
+    Args:
+        people: how many people without privacy each arm has, above 0.
+
+    Returns:
+        The difference for rewards in [0, 1], 1 at most: 2 sqrt(2 v / people), v = 1/4.
+    """
+    return min(1.0, 2.0 * math.sqrt(2.0 * _VARIANCE / number_from(people, "people", 1e-300)))

@@ -1,0 +1,213 @@
+"""The first draft of a study, from what a table seems to hold (sketch.py).
+
+What only a person can say is `"?"` until it is stated, and no study runs with that: the bounds of
+numbers, the column that is learnt, thresholds. draft_text.py writes the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discreet.columns import Column, Label
+from discreet.problems.classification import ClassLabels, RewardColumns
+from discreet.problems.sketch import Sketch, TableSketch
+from discreet.problems.toml_words import UNSTATED
+from discreet.validation import InvalidInput, distinct, nearest, positive_number
+
+EPSILONS = (1.0, 2.0, 4.0)
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class DraftColumn:
+    """A column of contexts as far as it is declared.
+
+    Attributes:
+        sketch: what it seems to hold.
+        bounds: lowest and highest value of numbers, once they are stated.
+        labels: of a column of labels, in their order.
+    """
+
+    sketch: Sketch
+    bounds: Bounds | None = None
+    labels: tuple[Label, ...] = ()
+
+    def __post_init__(self) -> None:
+        name = self.sketch.name
+        if self.sketch.kind == "labels":
+            Column.category(name, self.labels)
+        elif self.bounds is not None:
+            Column(name, *self.bounds)
+
+    @property
+    def declared(self) -> dict[str, object]:
+        """Its entry in the study file."""
+        fields: dict[str, object] = {"name": self.sketch.name}
+        if self.sketch.kind == "labels":
+            fields["values"] = list(self.labels)
+            fields |= _outside(self.sketch, self.labels)
+        else:
+            fields |= _bounds(self.bounds)
+            fields |= {"levels": self._levels} if self.sketch.kind == "levels" else {}
+            fields["outside"] = "clip" if self.sketch.mark is None else "drop"
+        return fields | ({"missing": "drop"} if self.sketch.missing else {})
+
+    @property
+    def _levels(self) -> object:
+        """How many whole numbers lie within the bounds."""
+        return UNSTATED if self.bounds is None else int(self.bounds[1] - self.bounds[0]) + 1
+
+
+@dataclass(frozen=True)
+class DraftLabel:
+    """The column to guess, whose labels (or the brackets between thresholds) are the arms."""
+
+    sketch: Sketch
+    classes: tuple[Label, ...] = ()
+    thresholds: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        name = self.sketch.name
+        if self.sketch.kind == "left out":
+            raise InvalidInput(
+                f"the label {name!r} holds {self.sketch.holds}, which cannot be guessed; choose a "
+                "column of labels or numbers."
+            )
+        if self.classes:
+            Column.category(name, self.classes)
+        elif self.thresholds:
+            ClassLabels(name, thresholds=self.thresholds)
+
+    @property
+    def declared(self) -> dict[str, object]:
+        """Its entry in the study file."""
+        fields: dict[str, object] = {"column": self.sketch.name}
+        if self.classes:
+            fields["classes"] = list(self.classes)
+            fields |= _outside(self.sketch, self.classes)
+        else:
+            fields["thresholds"] = [tidy(cut) for cut in self.thresholds] or UNSTATED
+        return fields | ({"missing": "drop"} if self.sketch.missing else {})
+
+
+@dataclass(frozen=True)
+class DraftRewards:
+    """One column of rewards for each arm, within bounds that all share."""
+
+    sketches: tuple[Sketch, ...]
+    bounds: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        for sketch in self.sketches:
+            if sketch.kind == "left out" or (sketch.kind == "labels" and sketch.labels != (0, 1)):
+                raise InvalidInput(
+                    f"the reward column {sketch.name!r} holds {sketch.holds}; rewards are numbers."
+                )
+        RewardColumns(tuple(each.name for each in self.sketches), *(self.bounds or (0.0, 1.0)))
+
+    @property
+    def declared(self) -> dict[str, object]:
+        """Its entry in the study file."""
+        rows = any(each.missing for each in self.sketches)
+        fields = {"columns": [each.name for each in self.sketches], **_bounds(self.bounds)}
+        return fields | {"outside": "clip"} | ({"missing": "drop"} if rows else {})
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is known so far about a study of a table.
+
+    Attributes:
+        table: what the table seems to hold.
+        columns: what a learner may know of a person.
+        outcome: what is learnt; None until somebody says.
+        person: the column that says whose row it is, where people come more than once.
+        epsilons: the privacy that is tried.
+    """
+
+    table: TableSketch
+    columns: tuple[DraftColumn, ...]
+    outcome: DraftLabel | DraftRewards | None = None
+    person: str | None = None
+    epsilons: tuple[float, ...] = EPSILONS
+
+    def __post_init__(self) -> None:
+        distinct((positive_number(each, "epsilon") for each in self.epsilons), "epsilons")
+
+    @property
+    def unstated(self) -> int:
+        """How many entries of the file are still to be stated."""
+        entries = [column.declared for column in self.columns]
+        entries.append({"label": UNSTATED} if self.outcome is None else self.outcome.declared)
+        return sum(UNSTATED in entry.values() for entry in entries)
+
+    @property
+    def left_out(self) -> tuple[Sketch, ...]:
+        """The columns of the table that are nowhere in the study."""
+        used = [column.sketch for column in self.columns]
+        used += [self.outcome.sketch] if isinstance(self.outcome, DraftLabel) else []
+        used += self.outcome.sketches if isinstance(self.outcome, DraftRewards) else []
+        return tuple(each for each in self.table.columns if each not in used)
+
+
+def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[str] = ()) -> Draft:
+    """A draft with every column that can be used, but for those that most rows lack.
+
+    Args:
+        table: what the table seems to hold.
+        label: the column to guess, if that is what is learnt.
+        rewards: or one column of rewards for each arm.
+
+    Raises:
+        InvalidInput: for columns that are not there, or cannot be what they are asked to be.
+    """
+    if label is not None and rewards:
+        raise InvalidInput(
+            f"the label {label!r} and the rewards {', '.join(rewards)} were given; a study has one "
+            "or the other: a column to guess, or a column of rewards for each arm."
+        )
+    outcome: DraftLabel | DraftRewards | None = None
+    if label is not None:
+        sketch = _named(table, label)
+        outcome = DraftLabel(sketch, sketch.labels)
+    elif rewards:
+        outcome = DraftRewards(tuple(_named(table, name) for name in rewards))
+    taken = {label, *rewards}
+    columns = tuple(
+        DraftColumn(each, labels=each.labels if each.kind == "labels" else ())
+        for each in table.named
+        if each.kind != "left out" and each.name not in taken and not table.mostly_lacks(each)
+    )
+    if not columns:
+        raise InvalidInput(
+            f"no column of {str(table.path)!r} is left that a learner could know of a person "
+            "(numbers or labels); give a table with some."
+        )
+    return Draft(table, columns, outcome)
+
+
+def _named(table: TableSketch, name: str) -> Sketch:
+    known = {each.name: each for each in table.named}
+    if name not in known:
+        raise InvalidInput(
+            f"column {name!r} is not in the table, which has: {', '.join(known)}. Name one of "
+            f"these.{nearest(name, known)}"
+        )
+    return known[name]
+
+
+def _outside(sketch: Sketch, labels: Sequence[Label]) -> dict[str, object]:
+    """The rule for labels that are not declared, where some of the table are not."""
+    return {} if sketch.mark is None and set(sketch.labels) <= set(labels) else {"outside": "drop"}
+
+
+def _bounds(bounds: Bounds | None) -> dict[str, object]:
+    low, high = (UNSTATED, UNSTATED) if bounds is None else map(tidy, bounds)
+    return {"lower": low, "upper": high}
+
+
+def tidy(number: float) -> int | float:
+    """Whole numbers without a point, as people write them."""
+    return int(number) if number == int(number) and abs(number) < 2**53 else float(number)

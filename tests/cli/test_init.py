@@ -1,0 +1,128 @@
+"""`discreet init`: the file it writes, what it asks, and what it leaves alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from discreet.cli import app
+from discreet.studies import load_study
+from tests.cli.cases import invoke, write_study
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a table of 300 people: x from 0 to 9, y a or b."""
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path)
+    return tmp_path
+
+
+def answered(*answers: str) -> tuple[int, str, str]:
+    """`discreet init people.csv --ask` with these answers."""
+    text = "".join(f"{answer}\n" for answer in answers)
+    result = CliRunner().invoke(app, ["init", "people.csv", "--ask"], input=text)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_draft_is_written_beside_and_cannot_run_yet(folder: Path) -> None:
+    code, out, _ = invoke("init", "people.csv", "--label", "y")
+    assert code == 0
+    assert "300 rows. Study: people.toml" in out
+    assert 'In 1 line something is still "?"' in out
+    code, _, err = invoke("run", "people.toml")
+    assert code == 2
+    assert 'columns, entry 1 ("x"), lower, upper and levels are still "?"' in err
+
+
+def test_what_was_stated_by_hand_runs(folder: Path) -> None:
+    assert invoke("init", "people.csv", "--label", "y", "--out", "sub.toml")[0] == 0
+    path = folder / "sub.toml"
+    text = path.read_text().replace('lower = "?", upper = "?"', "lower = 0, upper = 9")
+    path.write_text(text.replace('levels = "?"', "levels = 10"))
+    assert load_study(path).rounds == 300
+
+
+def test_a_dialogue_states_everything(folder: Path) -> None:
+    code, out, _ = answered("z", "y", "b, a", "nine", "9 0", "0 9", "1, 1", "0.5, 8")
+    assert code == 0
+    for text in (
+        "Columns of labels: x, y",
+        "column 'z' is not in the table",
+        "'nine' is not a number",
+        "lower must be below",
+        "Now: discreet check people.toml",
+    ):
+        assert text in out
+    study = load_study(folder / "people.toml")
+    assert study.problem.arm_names == ("b", "a")
+    assert study.problem.domain.levels == (10,)
+    assert [each.budget.epsilon for each in study.settings if each.private] == [0.5, 8.0]
+
+
+def test_questions_can_be_left_for_later(folder: Path) -> None:
+    code, out, _ = answered("", "", "", "")
+    assert code == 0
+    assert 'In 2 lines something is still "?"' in out
+    assert tomllib.loads((folder / "people.toml").read_text())["problem"]["label"] == "?"
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (("y", ""), "the answers ended before the question 'x: whole numbers"),
+        (("y", "", "-", ""), "every column was left out"),
+    ],
+)
+def test_a_dialogue_that_comes_to_nothing_writes_nothing(
+    folder: Path, answers: tuple[str, ...], message: str
+) -> None:
+    code, _, err = answered(*answers)
+    assert code == 2
+    assert message in err
+    assert not (folder / "people.toml").exists()
+
+
+def test_nothing_is_asked_without_being_told_to() -> None:
+    """Not even where somebody could answer: a script would wait for ever."""
+    code = "import sys; from discreet.cli import main; sys.argv[1:] = ['init', 'none.csv']; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.wait(60) == 2
+        assert process.stderr is not None
+        assert "not a file that exists" in process.stderr.read()
+
+
+def test_only_drafts_that_nobody_changed_are_replaced(folder: Path) -> None:
+    assert invoke("init", "people.csv")[0] == 0
+    assert invoke("init", "people.csv", "--label", "y")[0] == 0  # still as it was written
+    path = folder / "people.toml"
+    changed = path.read_text().replace('lower = "?"', "lower = 0")
+    path.write_text(changed)
+    code, _, err = invoke("init", "people.csv")
+    assert (code, path.read_text()) == (2, changed)
+    assert "is not a draft as discreet init wrote it" in err
+    assert "add --force to replace it" in err
+    assert invoke("init", "people.csv", "--force")[0] == 0
+    assert path.read_text() != changed
+
+
+@pytest.mark.parametrize("arguments", [(), ("--force",)])
+@pytest.mark.parametrize("name", ["people.csv", "study.txt", "linked.toml", "."])
+def test_other_files_are_left_alone(folder: Path, name: str, arguments: tuple[str, ...]) -> None:
+    (folder / "linked.toml").symlink_to(folder / "people.csv")
+    before = (folder / "people.csv").read_bytes()
+    code, _, _ = invoke("init", "people.csv", "--out", name, *arguments)
+    assert (code, (folder / "people.csv").read_bytes()) == (2, before)
+    assert not (folder / "study.txt").exists()
+
+
+def test_files_of_bytes_are_no_drafts(folder: Path) -> None:
+    (folder / "people.toml").write_bytes(b"\xff\xfe\x00")
+    assert invoke("init", "people.csv")[0] == 2
