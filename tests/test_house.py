@@ -18,6 +18,7 @@ FLOORS = [
     {"experiments"},
     {"audit"},
     {"studies", "reproduction"},
+    {"planning"},
     {"reporting"},
     {"cli"},
 ]

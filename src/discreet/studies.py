@@ -27,8 +27,9 @@ at = { gender = 1 }          # where the others stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +45,9 @@ from discreet.problems.base import Problem
 from discreet.problems.catalog import find_entry, load_problem
 from discreet.problems.toml_words import Place, checked, read_toml, toml_value
 from discreet.validation import InvalidInput, Refusals, nearest
+
+# Makes a problem of what a study file says and where it stands; None for a file without one.
+MakeProblem = Callable[[Mapping[str, Any], Place], Problem | None]
 
 
 class _Strict(BaseModel):
@@ -150,8 +154,16 @@ def load_study(
     rounds: int | None = None,
     replicates: int | None = None,
     data_dir: Path | None = None,
+    instead: MakeProblem | None = None,
 ) -> Study:
     """Read and check a study file; `rounds` and `replicates` replace those of the file.
+
+    Args:
+        path: the study file.
+        rounds, replicates: in place of the file's.
+        data_dir: a folder with data that no package brings.
+        instead: makes a problem in place of the file's, whose data are then not read: of the
+            content of the file and where it stands.
 
     Raises:
         InvalidInput: a file that cannot be read, keys that are missing, unknown or of the wrong
@@ -165,11 +177,16 @@ def load_study(
     with refusals.collected():
         file = checked(StudyFile, content, place)
     with refusals.collected():
-        problem = _problem(content, place, data_dir, path.parent)
+        problem = (instead or partial(_problem, data_dir=data_dir, folder=path.parent))(
+            content, place
+        )
     people = 0
     if file is not None and problem is not None:
         with refusals.collected():
-            people = _people(rounds or file.rounds, problem, place)
+            asked = rounds or file.rounds
+            if instead is not None and asked and problem.size:
+                asked = min(asked, problem.size)  # what stands in may have fewer people
+            people = _people(asked, problem, place)
     settings = [] if file is None else _all_settings(file, problem, people, place, refusals)
     if file is None or problem is None:
         refusals.raise_if_any()
@@ -221,6 +238,33 @@ def _problem(
     return load_problem(
         name, options | _people_option(content, name, place), data_dir, folder, where
     )
+
+
+def on_table(table: Path, folder: Path, data_dir: Path | None = None) -> MakeProblem:
+    """Makes a study's problem of another table than the file's, with the same columns.
+
+    Args:
+        table: a file that the problem can read.
+        folder: of the study file, to which its other paths refer.
+        data_dir: see `load_study`.
+
+    Raises (when it is called):
+        InvalidInput: a problem that reads no table, or a table that does not fit.
+    """
+
+    def make(content: Mapping[str, Any], place: Place) -> Problem | None:
+        problem = content.get("problem")
+        if not isinstance(problem, Mapping) or "path" not in problem:
+            raise InvalidInput(
+                place.within("problem").message(
+                    f"the table {table} was given to stand in for the study's, but [problem] has "
+                    "no path that it could replace; leave --table out."
+                )
+            )
+        changed = {**content, "problem": {**problem, "path": str(table.resolve())}}
+        return _problem(changed, place, data_dir, folder)
+
+    return make
 
 
 def _people_option(content: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:

@@ -1,0 +1,361 @@
+"""One plan: choose learners, measure them on fresh people, stay within a limit on time.
+
+The order is that in which a plan can be cut short. Learners are first tried for moments: does what
+they do depend on the horizon, and how long do they take? Then they race (race.py), and the winners
+are measured, replicate by replicate, with all lines in each, so that whatever is finished can be
+compared. Where a limit on time does not allow for the fewest replicates, the plan is made smaller:
+first fewer horizons, then fewer epsilons, then fewer people. What was left out is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from discreet.experiments import BEST_FIXED, UNIFORM, Setting
+from discreet.planning.forecast import LOSE_AT_MOST, Asked, Forecast, Kind, PlanLine
+from discreet.planning.race import Standing, race
+from discreet.planning.results import Clock, Ran, Results, depends_on_horizon
+from discreet.planning.stage import EPSILONS, Stage, make_stage
+from discreet.problems.base import Problem
+from discreet.problems.stand_in import CONTRAST, stand_in
+from discreet.problems.toml_words import read_toml
+from discreet.studies import Study, load_study, on_table
+from discreet.validation import InvalidInput, number_from, positive_number, whole_number
+
+REPLICATES = 8
+_FEWEST = 3  # replicates that an interval takes
+_LEAST_HORIZONS = 3
+
+# What a plan is doing: a word for the step, how much of it is done, how much there is.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user asks of a plan.
+
+    Attributes:
+        people: how many are expected; the study's number if None.
+        lose_at_most: the share of the gain that may be lost; None if not asked.
+        epsilon: that somebody has in mind; None if not asked.
+        epsilons: that are tried.
+        learners: names in place of those of the study.
+        trust_model: where the study has learners under several.
+        replicates: fresh ones that numbers rest on.
+        seconds: a limit on time; None for none.
+        jobs: processes.
+    """
+
+    people: int | None = None
+    lose_at_most: float | None = None
+    epsilon: float | None = None
+    epsilons: tuple[float, ...] = EPSILONS
+    learners: tuple[str, ...] = ()
+    trust_model: str | None = None
+    replicates: int = REPLICATES
+    seconds: float | None = None
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if self.people is not None:
+            whole_number(self.people, "people", minimum=1)
+        if self.lose_at_most is not None:
+            number_from(self.lose_at_most, "lose_at_most", 0.0, 1.0)
+        if self.epsilon is not None:
+            positive_number(self.epsilon, "epsilon")
+        if self.seconds is not None:
+            positive_number(self.seconds, "seconds")
+        whole_number(self.replicates, "replicates", minimum=2)
+        whole_number(self.jobs, "jobs", minimum=1)
+        given = [self.people, self.lose_at_most, self.epsilon]
+        if all(value is not None for value in given):
+            raise InvalidInput(
+                f"people was {self.people}, lose_at_most {self.lose_at_most} and epsilon "
+                f"{self.epsilon}; give at most two of them, and the plan answers with the third."
+            )
+
+    @property
+    def tried(self) -> tuple[float, ...]:
+        """The epsilons that are simulated: the one in mind is among them."""
+        return self.epsilons if self.epsilon is None else (*self.epsilons, self.epsilon)
+
+    @property
+    def question(self) -> tuple[Asked, float, float] | None:
+        """Which of the three is asked for, and the two that were given."""
+        people, lost, epsilon = self.people, self.lose_at_most, self.epsilon
+        if epsilon is not None and lost is not None:
+            return "people", epsilon, lost
+        if people is not None and lost is not None:
+            return "epsilon", float(people), lost
+        if people is not None and epsilon is not None:
+            return "loss", epsilon, float(people)
+        return None
+
+
+def study_for(
+    source: Study | str | Path,
+    people: int | None = None,
+    table: Path | None = None,
+    synthetic: bool = False,
+    contrast: float = CONTRAST,
+    data_dir: Path | None = None,
+) -> tuple[Study, int, tuple[str, ...]]:
+    """What is planned on: the study, how many people it expects, and whose data that uses.
+
+    Args:
+        source: a study, or the path of a study file.
+        people: how many are expected, in place of the study's number.
+        table: a file that stands in for the table of the study, which is not read.
+        synthetic: whether invented people stand in for those of the study, which are not read.
+        contrast: how different their arms are; see `StandIn`.
+        data_dir: a folder with data that no package brings.
+
+    Raises:
+        InvalidInput: what `load_study` refuses, and stand-ins that do not go together.
+    """
+    if table is not None and synthetic:
+        raise InvalidInput(
+            f"the plan was given the table {table} and also asked to be synthetic; take one of the "
+            "two."
+        )
+    if isinstance(source, Study):
+        if table is not None or synthetic:
+            raise InvalidInput(
+                "a study that was loaded has read its data already; give the path of its file, so "
+                "that something else can stand in for them."
+            )
+        return source, people or source.rounds, _whose(source.problem)
+    path = Path(source)
+    if synthetic:
+        study = load_study(
+            path, people, data_dir=data_dir, instead=lambda c, p: stand_in(c, p, contrast)
+        )
+        return study, people or study.rounds, (_SYNTHETIC, _GUESS)
+    if table is not None:
+        instead = on_table(table, path.parent, data_dir)
+        study = load_study(path, data_dir=data_dir, instead=instead)
+        _, content = read_toml(path, "study file", {"learner": "learners"})
+        wished = people or int(content.get("rounds", study.rounds))
+        return study, wished, (f"Planning read the table {table} in place of the study's.", *_OTHER)
+    study = load_study(path, data_dir=data_dir)
+    return study, people or study.rounds, _whose(study.problem)
+
+
+_SYNTHETIC = (
+    "Planning used nobody's data: invented people with the columns, arms and bounds that the study "
+    "declares."
+)
+_GUESS = (
+    "How much there is to gain is an assumption of the invented surface, not a fact about your "
+    "people: read it for the order of magnitude, and plan again on an older or public table."
+)
+_OTHER = (
+    "The plan holds for the study as far as its people are like those of that table.",
+    "If that table holds people's private data, the plan tells something about them that no "
+    "epsilon covers: keep it among those who may see the table.",
+)
+_PRIVATE = (
+    "The epsilon that it recommends protects the people of the study once it runs; it does not "
+    "cover this plan. Numbers, figures and the choice itself were computed from the table as it is, "
+    "without any noise, and may tell something about the people in it.",
+    "Keep the plan among those who may see the table, or plan on data that nobody needs to "
+    "protect: a public or older table (--table FILE), or invented people of like number (--synthetic).",
+)
+
+
+def _whose(problem: Problem) -> tuple[str, ...]:
+    """Whose data a plan on this problem uses."""
+    if problem.files:
+        files = " and ".join(str(path) for path in problem.files)
+        return (f"Planning used the people of {files}.", *_PRIVATE)
+    if problem.rows is not None or problem.size is not None:
+        return (
+            f"Planning used a public table ({problem.source}) If yours is another one, plan on it.",
+        )
+    return (f"Planning used nobody's data ({problem.source})",)
+
+
+def make_forecast(
+    study: Study,
+    wished: int,
+    data: tuple[str, ...],
+    wish: Wish,
+    progress: Progress | None = None,
+) -> Forecast:
+    """Simulate what a study asks for.
+
+    Args:
+        study: names the problem and the learners.
+        wished: how many people are expected.
+        data: whose data are used, in sentences.
+        wish: what is asked of the plan.
+        progress: called as it goes on.
+
+    Raises:
+        InvalidInput: before anything is simulated, for a wish that the study cannot have.
+    """
+    clock = Clock(wish.seconds)
+    size = study.problem.size
+    people = wished if size is None else min(wished, size)
+    stage = make_stage(study, people, wish.tried, wish.learners, wish.trust_model)
+    left_out = list(stage.left_out)
+    if people < wished:
+        left_out.append(
+            f"More than {people:,} people: the table has no more; beyond them curves go on."
+        )
+    results = Results(stage.problem, stage.seed, wish.jobs)
+    say = progress or (lambda *_: None)
+    _try_out(results, stage, say)
+    stage = _within(results, stage, wish, clock, left_out)
+    standings = _choose(results, stage, wish, clock, say)
+    winners = {each.epsilon: each.setting for each in standings if each.won}
+    count = _measure(results, stage, list(winners.values()), wish, clock, say)
+    if count < wish.replicates:
+        left_out.append(
+            f"Replicates {count + 1} to {wish.replicates}: the limit of {wish.seconds:g} s was "
+            "used up; intervals are wider for it."
+        )
+    return Forecast(
+        study.name,
+        study.title,
+        stage.problem,
+        data,
+        stage.horizons,
+        wished,
+        tuple(_lines(results, stage, winners, count)),
+        tuple(standings),
+        tuple(left_out),
+        LOSE_AT_MOST if wish.lose_at_most is None else wish.lose_at_most,
+        stage.seed,
+        clock.elapsed,
+        wish.question,
+    )
+
+
+def _try_out(results: Results, stage: Stage, say: Progress) -> None:
+    """Which learners may be read along their trace, and about how long all of them take."""
+    middle = stage.epsilons[len(stage.epsilons) // 2]
+    tried = [(each, middle, stage.epsilons) for each in stage.private]
+    settings = [
+        ([each.at(epsilon) for epsilon in epsilons], each.at(at)) for each, at, epsilons in tried
+    ] + [([each.at(None)], each.at(None)) for each in stage.free]
+    for number, (alike, setting) in enumerate(settings):
+        say("Trying learners", number, len(settings))
+        first = stage.horizons[0]
+        depends, seconds = depends_on_horizon(
+            stage.problem, setting, first, stage.people, stage.seed
+        )
+        for each in alike:
+            if not depends:
+                results.traced.add(each.label)
+            if seconds:
+                results.timed(each.label, min(first, 1000), seconds)
+    results.traced.update(each.label for each in stage.references if each.learner == UNIFORM)
+
+
+def _planned(results: Results, stage: Stage, settings: Iterable[Setting]) -> float:
+    """About how many seconds of one process a replicate of these settings takes."""
+    seconds = [results.expected(run) for run in results.runs(settings, stage.horizons, 0)]
+    known = [each for each in seconds if math.isfinite(each)]
+    return sum(known) * len(seconds) / len(known) if known else 0.0
+
+
+def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: list[str]) -> Stage:
+    """The stage, made smaller until the fewest replicates fit into the limit on time."""
+
+    def fits(smaller: Stage) -> bool:
+        settings = [group[0] for group in smaller.groups().values()]
+        seconds = _FEWEST * _planned(results, smaller, settings) / results.jobs
+        return clock.allows(seconds)
+
+    horizons, epsilons = stage.horizons, stage.epsilons
+    smaller = stage
+    if not fits(smaller) and len(horizons) > _LEAST_HORIZONS:
+        smaller = smaller.with_horizons(horizons[::-2][::-1])
+    if not fits(smaller) and len(epsilons) > 2:
+        kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
+        smaller = smaller.with_epsilons(sorted(set(kept)))
+    while not fits(smaller) and smaller.people // 2 >= _LEAST_HORIZONS * smaller.horizons[0]:
+        fewer = [each for each in smaller.horizons if 2 * each <= smaller.people]
+        smaller = smaller.with_horizons(fewer)
+    why = "" if wish.seconds is None else f"too much for the limit of {wish.seconds:g} s."
+    gone = [f"{each:,}" for each in horizons if each not in smaller.horizons]
+    if gone:
+        left_out.append(f"{' and '.join(gone)} people: {why}")
+    gone = [f"{each:g}" for each in epsilons if each not in smaller.epsilons]
+    if gone:
+        left_out.append(f"epsilon = {' and '.join(gone)}: {why}")
+    return smaller
+
+
+def _choose(
+    results: Results, stage: Stage, wish: Wish, clock: Clock, say: Progress
+) -> list[Standing]:
+    """The races of all budgets."""
+    done = 0
+
+    def one_more(ran: Ran) -> None:
+        nonlocal done
+        done += 1
+        say("Choosing learners", done, 0)
+
+    return race(results, stage.groups(), stage.people, wish.replicates, clock, one_more)
+
+
+def _measure(
+    results: Results,
+    stage: Stage,
+    winners: Sequence[Setting],
+    wish: Wish,
+    clock: Clock,
+    say: Progress,
+) -> int:
+    """Simulate fresh replicates, as many as the limit on time allows; how many these were."""
+    per_replicate = [
+        results.runs(winners, stage.horizons, replicate)
+        + results.reference_runs(stage.references, stage.horizons, replicate)
+        for replicate in range(wish.replicates)
+    ]
+    total, done = sum(map(len, per_replicate)), 0
+
+    def one_more(ran: Ran) -> None:
+        nonlocal done
+        done += 1
+        say("Simulating", done, total)
+
+    if wish.seconds is None:
+        results.carry_out([run for runs in per_replicate for run in runs], one_more)
+        return wish.replicates
+    for count, runs in enumerate(per_replicate):
+        expected = [seconds for run in runs if math.isfinite(seconds := results.expected(run))]
+        if count >= _FEWEST and not clock.allows(sum(expected) / results.jobs):
+            return count
+        results.carry_out(runs, one_more)
+    return wish.replicates
+
+
+def _lines(
+    results: Results, stage: Stage, winners: dict[float | None, Setting], count: int
+) -> Iterable[PlanLine]:
+    """The lines of the winners and references over the first replicates."""
+    replicates = range(count)
+    reference = BEST_FIXED if stage.fixed else UNIFORM
+
+    def line(kind: Kind, setting: Setting) -> PlanLine:
+        label = setting.label
+        return PlanLine(
+            kind,
+            setting,
+            results.worth(label, stage.horizons, replicates),
+            results.gain(label, reference, stage.horizons, replicates),
+            results.guarantee(label),
+            label in results.traced,
+        )
+
+    private = {epsilon: setting for epsilon, setting in winners.items() if epsilon is not None}
+    yield from (line("private", private[epsilon]) for epsilon in sorted(private))
+    yield line("none", winners[None])
+    yield from (line("reference", setting) for setting in stage.references)

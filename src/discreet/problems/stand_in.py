@@ -1,0 +1,122 @@
+"""A synthetic problem in place of a study's: the same columns, arms and number of people, and
+nobody's data.
+
+Of the study file only the declarations are read. People are uniform over the declared columns
+(levels and categories included), and arm k pays most in the k-th strip of the first column, as in
+section 4.1 of Ma et al. (2025):
+
+    f_k(x) = 1/2 + contrast (g_k(x) - 1/2),      g_k the `ExponentialMeans`
+
+on rewards of 0 or 1, scaled to the declared bounds of a reward. How different the arms really are
+is what nobody knows beforehand: `contrast` is that assumption, 1 where the best arm always pays and
+the worst never.
+
+| array    | shape  | meaning                                        |
+|----------|--------|------------------------------------------------|
+| unit     | (n, d) | contexts on [0, 1]^d                           |
+| means    | (n, K) | the mean reward of each arm                    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from discreet.domain import Box, RewardBounds
+from discreet.problems.base import People, Problem
+from discreet.problems.catalog import Entry, find_entry
+from discreet.problems.classification import ClassLabels, RewardColumns
+from discreet.problems.columns import Column, box_of
+from discreet.problems.synthetic import ExponentialMeans
+from discreet.problems.toml_words import Place, checked
+from discreet.validation import FloatArray, InvalidInput, number_from
+
+CONTRAST = 0.5
+_LEAST = 0.01
+
+
+class StandIn(Problem):
+    """People and rewards that are invented from declarations alone.
+
+    Args:
+        domain: the declared columns.
+        arm_names: the declared arms, at least two.
+        bounds: of a reward.
+        contrast: see the module, from 0.01 to 1.
+
+    Raises:
+        InvalidInput: for a contrast that is not allowed.
+    """
+
+    def __init__(
+        self,
+        domain: Box,
+        arm_names: tuple[str, ...],
+        bounds: RewardBounds,
+        contrast: float = CONTRAST,
+    ) -> None:
+        self.domain, self.arm_names, self.reward_bounds = domain, arm_names, bounds
+        self.contrast = number_from(contrast, "contrast", _LEAST, 1.0)
+        self._means = ExponentialMeans(len(arm_names))
+        self.source = (
+            "Synthetic: the columns and arms of the study, invented people; rewards whose means "
+            f"differ by up to {self.contrast * (bounds.upper - bounds.lower):g} between arms."
+        )
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        unit = rng.random((people, self.domain.dimension))
+        for column, levels in enumerate(self.domain.levels):
+            if levels is not None:
+                unit[:, column] = rng.integers(levels, size=people) / (levels - 1)
+        shares = 0.5 + self.contrast * (self._means(unit) - 0.5)
+        drawn = (rng.random(shares.shape) < shares).astype(np.float64)
+        low, width = self.reward_bounds.lower, self.reward_bounds.upper - self.reward_bounds.lower
+        contexts: FloatArray = self.domain.from_unit(unit)
+        return People(contexts, low + width * drawn, low + width * shares)
+
+
+def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAST) -> StandIn:
+    """The stand-in of a study file's `[problem]`; no data are read.
+
+    Args:
+        content: of the study file.
+        place: where it stands, for messages.
+        contrast: see `StandIn`.
+
+    Raises:
+        InvalidInput: a problem without arms, or declarations that do not fit together.
+    """
+    options = dict(content.get("problem") or {})
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise InvalidInput(
+            place.message("[problem] is without a name; `discreet data list` shows the names.")
+        )
+    entry = find_entry(name)
+    values = dict(checked(entry.options, options, place.within("problem")))
+    columns, arms, bounds = _declared(entry, values)
+    if len(arms) < 2 or not columns:
+        raise InvalidInput(
+            place.message(
+                f"the problem {name!r} has no arms that are declared, so there is no synthetic "
+                "one like it; plan on an older or public table (--table FILE), or on a problem of "
+                "`discreet data list`."
+            )
+        )
+    return StandIn(box_of(columns), tuple(arms), bounds, contrast)
+
+
+def _declared(
+    entry: Entry, values: Mapping[str, Any]
+) -> tuple[tuple[Column, ...], tuple[str, ...], RewardBounds]:
+    """Columns, arms and the bounds of rewards, as a problem's options declare them."""
+    columns = tuple(values.get("columns") or entry.columns)
+    label, rewards = values.get("label"), values.get("rewards")
+    if isinstance(label, ClassLabels):
+        return columns, label.declared()[0].values, RewardBounds()
+    if isinstance(rewards, RewardColumns):
+        return columns, tuple(rewards.columns), RewardBounds(rewards.lower, rewards.upper)
+    return columns, entry.arms, RewardBounds()
