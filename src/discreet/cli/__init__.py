@@ -1,4 +1,5 @@
-"""The command line: `discreet run`, `audit`, `curate`, `model`, `data`, `reproduce`, `version`.
+"""The command line: `discreet run`, `plan`, `audit`, `curate`, `model`, `data`, `reproduce` and
+`version`.
 
 Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
 shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
@@ -22,6 +23,11 @@ from typer.core import TyperCommand, TyperGroup
 # Name, where the function or the group is, and what `discreet --help` says of it.
 _COMMANDS = (
     ("run", "study:run", "Simulate a study: what would each epsilon cost on these people?"),
+    (
+        "plan",
+        "plan:plan",
+        "What would each epsilon cost, how many people does it take, and what to choose?",
+    ),
     (
         "audit",
         "audit:audit",

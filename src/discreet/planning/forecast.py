@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from discreet.planning.odds import Explanation, explain
 from discreet.planning.race import Standing
 from discreet.privacy import Guarantee
 from discreet.problems.base import Problem
+from discreet.records import PLANNED, Value
 from discreet.validation import FloatArray, InvalidInput, number_from
 
 if TYPE_CHECKING:
@@ -383,14 +384,19 @@ class Forecast:
         """A row for each line and horizon; see `records.PLANNED` for its columns."""
         import pandas as pd
 
-        return pd.DataFrame(list(self._rows()))
+        return pd.DataFrame(self.records(), columns=list(PLANNED))
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> list[dict[str, Value]]:
+        """The rows of the frame as records, for files."""
+        return list(self._rows())
+
+    def _rows(self) -> Iterator[dict[str, Value]]:
+        sign = 1.0 if self.problem.metric == "reward" else -1.0
         for line in self.lines:
             budget = line.setting.budget
             for place, people in enumerate(self.horizons):
-                worth, gain = student(line.worth[:, place]), student(line.gain[:, place])
-                row = {
+                worth, gain = student(sign * line.worth[:, place]), student(line.gain[:, place])
+                row: dict[str, Value] = {
                     "plan": self.name,
                     "learner": line.learner,
                     "trust_model": budget.trust_model,
@@ -398,6 +404,7 @@ class Forecast:
                     "delta": budget.delta if line.kind == "private" else None,
                     "people": people,
                     "replicates": self.replicates,
+                    "metric": self.problem.metric,
                     "per_person": worth.mean,
                     "per_person_low": worth.low,
                     "per_person_high": worth.high,

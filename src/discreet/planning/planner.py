@@ -159,10 +159,10 @@ _OTHER = (
 )
 _PRIVATE = (
     "The epsilon that it recommends protects the people of the study once it runs; it does not "
-    "cover this plan. Numbers, figures and the choice itself were computed from the table as it is, "
+    "cover this plan. Its numbers, its figures and the choice itself come from the table as it is, "
     "without any noise, and may tell something about the people in it.",
     "Keep the plan among those who may see the table, or plan on data that nobody needs to "
-    "protect: a public or older table (--table FILE), or invented people of like number (--synthetic).",
+    "protect: a public or older table (--table FILE), or invented people (--synthetic).",
 )
 
 
@@ -172,10 +172,8 @@ def _whose(problem: Problem) -> tuple[str, ...]:
         files = " and ".join(str(path) for path in problem.files)
         return (f"Planning used the people of {files}.", *_PRIVATE)
     if problem.rows is not None or problem.size is not None:
-        return (
-            f"Planning used a public table ({problem.source}) If yours is another one, plan on it.",
-        )
-    return (f"Planning used nobody's data ({problem.source})",)
+        return (f"Planning used a table that is public: {problem.source}",)
+    return (f"Planning used nobody's data: {problem.source}",)
 
 
 def make_forecast(
