@@ -10,7 +10,7 @@ first fewer horizons, then fewer epsilons, then fewer people. What was left out 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,8 +172,8 @@ def _whose(problem: Problem) -> tuple[str, ...]:
         files = " and ".join(str(path) for path in problem.files)
         return (f"Planning used the people of {files}.", *_PRIVATE)
     if problem.rows is not None or problem.size is not None:
-        return (f"Planning used a table that is public: {problem.source}",)
-    return (f"Planning used nobody's data: {problem.source}",)
+        return (f"Planning used a table that is public. {problem.source}",)
+    return (f"Planning used nobody's data. {problem.source}",)
 
 
 def make_forecast(
@@ -270,23 +270,31 @@ def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: 
         return clock.allows(seconds)
 
     horizons, epsilons = stage.horizons, stage.epsilons
-    smaller = stage
-    if not fits(smaller) and len(horizons) > _LEAST_HORIZONS:
-        smaller = smaller.with_horizons(horizons[::-2][::-1])
-    if not fits(smaller) and len(epsilons) > 2:
-        kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
-        smaller = smaller.with_epsilons(sorted(set(kept)))
-    while not fits(smaller) and smaller.people // 2 >= _LEAST_HORIZONS * smaller.horizons[0]:
-        fewer = [each for each in smaller.horizons if 2 * each <= smaller.people]
-        smaller = smaller.with_horizons(fewer)
+    smaller = next(filter(fits, _smaller(stage, wish)), None)
+    smaller = smaller or list(_smaller(stage, wish))[-1]
     why = "" if wish.seconds is None else f"too much for the limit of {wish.seconds:g} s."
     gone = [f"{each:,}" for each in horizons if each not in smaller.horizons]
     if gone:
-        left_out.append(f"{' and '.join(gone)} people: {why}")
+        left_out.append(f"Simulations with {' and '.join(gone)} people: {why}")
     gone = [f"{each:g}" for each in epsilons if each not in smaller.epsilons]
     if gone:
         left_out.append(f"epsilon = {' and '.join(gone)}: {why}")
     return smaller
+
+
+def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
+    """The stage, and what is left of it with fewer horizons, then epsilons, then people."""
+    yield stage
+    horizons, epsilons = stage.horizons, stage.epsilons
+    if len(horizons) > _LEAST_HORIZONS:
+        stage = stage.with_horizons(horizons[::-2][::-1])
+        yield stage
+    if len(epsilons) > 2:
+        kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
+        stage = stage.with_epsilons(sorted(set(kept)))
+        yield stage
+    for cut in range(1, len(horizons) - _LEAST_HORIZONS + 1):
+        yield stage.with_horizons(horizons[:-cut][-_LEAST_HORIZONS:])
 
 
 def _choose(

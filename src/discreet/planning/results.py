@@ -2,9 +2,9 @@
 
 A run is one replicate of one setting with so many people. Whether its trace also says what fewer
 people would have had depends on the learner: one that plans for its horizon does something else
-with another. `depends_on_horizon` tries: it lets a learner serve the same people under two
-horizons, and only a learner that did the same for every one of them is read along its trace;
-all others, and those that refuse one of the horizons, run once for each number of people.
+with another. `depends_on_horizon` tries: only a learner that never looked at its horizon, and did the
+same for all people under two of them, is read along its trace; all others, and those that refuse
+one of the two, run once for each number of people.
 
 | array  | shape  | meaning                                                            |
 |--------|--------|--------------------------------------------------------------------|
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 import joblib
 import numpy as np
@@ -26,9 +27,10 @@ import numpy as np
 from discreet.experiments import Seed, Setting, people_of, simulate
 from discreet.experiments.engine import in_parallel
 from discreet.experiments.serving import run_learner
-from discreet.learners.registry import make_learner
+from discreet.learners.base import Learner
+from discreet.learners.registry import learner_class
 from discreet.privacy import Guarantee, SimulatedNoise
-from discreet.problems.base import Problem
+from discreet.problems.base import Crowd, Problem
 from discreet.validation import FloatArray, InvalidInput
 
 # People on whom a learner is tried under two horizons.
@@ -75,7 +77,10 @@ def carry_out(problem: Problem, seed: int, run: Run) -> Ran:
 def depends_on_horizon(
     problem: Problem, setting: Setting, people: int, longest: int, seed: int
 ) -> tuple[bool, float]:
-    """Whether a learner serves its first people otherwise under a longer horizon.
+    """Whether what a learner does may depend on its horizon.
+
+    It does where the learner reads its horizon while it serves people, and where it served the same
+    people otherwise under a longer one.
 
     Args:
         problem: whose people are served.
@@ -89,27 +94,51 @@ def depends_on_horizon(
     """
     short = min(people, _TRIED)
     crowd = people_of(problem, short, seed, 0)
-    served, started = [], time.perf_counter()
+    started = time.perf_counter()
     try:
-        for horizon in (short, max(longest, 2 * short)):
-            _, acting, drawn, public, _ = Seed(seed, 0).streams(5)
-            noise = SimulatedNoise(drawn)
-            learner = make_learner(
-                setting.learner,
-                problem.domain,
-                problem.space,
-                setting.budget,
-                options=setting.options,
-                horizon=horizon,
-                reward_bounds=problem.reward_bounds,
-                public_seed=int(public.generate_state(1)[0]),
-                noise=noise,
-            )
-            served.append(run_learner(learner, crowd, np.random.default_rng(acting), noise))
+        first, read = _serve(problem, setting, crowd, short, seed)
+        seconds = time.perf_counter() - started
+        if read:
+            return True, seconds
+        second, _ = _serve(problem, setting, crowd, max(longest, 2 * short), seed)
     except InvalidInput:
         return True, 0.0
-    seconds = 0.5 * (time.perf_counter() - started)
-    return not np.array_equal(served[0], served[1]), seconds
+    return not np.array_equal(first, second), seconds
+
+
+def _serve(
+    problem: Problem, setting: Setting, crowd: Crowd, horizon: int, seed: int
+) -> tuple[FloatArray, bool]:
+    """What each person contributed, and whether the learner read its horizon."""
+    _, acting, drawn, public, _ = Seed(seed, 0).streams(5)
+    noise = SimulatedNoise(drawn)
+    kind = learner_class(setting.learner)
+    reads: list[bool] = []
+    learner = _watched(kind, reads)(
+        problem.domain,
+        problem.space,
+        setting.budget,
+        horizon=horizon,
+        reward_bounds=problem.reward_bounds,
+        public_seed=int(public.generate_state(1)[0]),
+        noise=noise,
+        **kind.read_options(setting.options),
+    )
+    return run_learner(learner, crowd, np.random.default_rng(acting), noise), bool(reads)
+
+
+def _watched(kind: type[Learner[Any, Any, Any]], reads: list[bool]) -> Any:
+    """The same class, which notes each time that the horizon is read."""
+
+    def read(learner: Any) -> int | None:
+        reads.append(True)
+        given: int | None = vars(learner)["horizon"]
+        return given
+
+    def keep(learner: Any, horizon: int | None) -> None:
+        vars(learner)["horizon"] = horizon
+
+    return type(kind.__name__, (kind,), {"horizon": property(read, keep)})
 
 
 @dataclass

@@ -136,6 +136,12 @@ def make_stage(
             people for any of them.
     """
     given = checked_epsilons(epsilons)
+    for name in learners:
+        if name in _RULES:
+            raise InvalidInput(
+                f"learners names {name!r}, which learns nothing and is shown in any case; name "
+                "learners that can be private."
+            )
     model, left_out = _trust_model(study, learners, trust_model)
     private = _private(study, learners, model)
     free = _free(study, private, people)
@@ -212,12 +218,11 @@ def _private(study: Study, learners: Sequence[str], model: str) -> tuple[Contend
 
 def _contender(study: Study, name: str, model: str, budget: Budget | None) -> Contender:
     """A learner by name, with the options that the study has for it."""
-    kind = learner_class(name, REFERENCES) if name not in REFERENCES else None
-    if kind is None or model not in kind.trust_models:
-        fitting = "local or joint privacy" if kind is None else " or ".join(kind.trust_models)
-        what = "is a reference" if kind is None else f"takes the trust model {fitting}"
+    kind = learner_class(name)
+    if model not in kind.trust_models:
         raise InvalidInput(
-            f"learners names {name!r}, which {what}, but the plan is under {model} privacy; name "
+            f"learners names {name!r}, which takes the trust model "
+            f"{' or '.join(kind.trust_models)}, but the plan is under {model} privacy; name "
             "another learner or trust model."
         )
     if type(study.problem.space) not in kind.spaces:

@@ -109,12 +109,12 @@ def people_figure(forecast: Forecast, width: float = WIDE, height: float = 3.1) 
         Axis(
             limits=(_LOWEST, _HIGHEST),
             ticks=(0.0, *KEEP, 1.0),
-            names=("0: beats\nit no more", *(f"{share:.0%}" for share in KEEP), "100%"),
+            names=("0%", *(f"{share:.0%}" for share in KEEP), "100%"),
         ),
     )
     axes.axvspan(people, float(grid[-1]), color=_BEYOND, linewidth=0, zorder=0)
     axes.annotate(
-        "extrapolated", (people, _HIGHEST), (4, -2), textcoords="offset points", va="top",
+        "extrapolated", (people, _LOWEST), (4, 3), textcoords="offset points", va="bottom",
         fontsize=SMALL, color=GREY,
     )  # fmt: skip
     axes.axhline(0.0, color=GREY, linewidth=0.8)
@@ -167,8 +167,8 @@ def odds_figure(
             continue
         title, before, after = panels[place]
         _icons(axes, before, after, _DOT if width > NARROW else _SMALL_DOT)
-        sure = f"{after} out of 100" if after < 100 else "more than 99"
-        entitle(axes, f"{title}:\n{'' if place == 0 else 'at most '}{sure}", size=SMALL)
+        sure = f"{'at most ' if place else ''}{after} out of 100"
+        entitle(axes, f"{title}:\n{sure if after < 100 else 'as good as certain'}", size=SMALL)
     return finish(figure, 1.25 if width > NARROW else 0.95)
 
 

@@ -27,6 +27,7 @@ from discreet.planning.planner import (
 from discreet.planning.stage import EPSILONS
 from discreet.problems.stand_in import CONTRAST
 from discreet.reporting.layout import WIDE
+from discreet.reporting.numbers import ABSENT
 from discreet.reporting.page import image, render, write_page
 from discreet.reporting.plan_figures import growth_figure, loss_figure, odds_figure, people_figure
 from discreet.reporting.plan_words import (
@@ -180,6 +181,7 @@ def render_plan(plan: Plan) -> str:
         loss=image(plan.plot.loss),
         loss_rows=loss_rows(plan),
         loss_note=loss_note(plan),
+        absent=ABSENT,
         people=image(plan.plot.people) if plan.worthwhile else None,
         growth=image(plan.plot.growth),
         people_heads=people_heads(plan),

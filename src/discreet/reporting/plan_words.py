@@ -61,16 +61,16 @@ def recommendation(forecast: Forecast) -> Recommendation:
     lost = loss_text(forecast.loss_for(epsilon, advice.people))
     if advice.epsilon is not None:
         first = (
-            f"{with_people}, use {line.learner} at epsilon = {epsilon:g}: of the epsilons tried it "
-            f"is the smallest that clearly loses at most {most} of what choosing by person gains "
-            f"(it loses {lost})."
+            f"{with_people}, use {line.learner} at epsilon = {epsilon:g}, the smallest of those "
+            f"tried that clearly loses at most {most} of what choosing by person gains: it loses "
+            f"{lost}."
         )
     else:
         until = people_text(forecast.people_for(epsilon, 1.0 - advice.lose_at_most))
         first = (
             f"{with_people}, no epsilon that was tried clearly loses at most {most} of what "
-            f"choosing by person gains: epsilon = {epsilon:g} with {line.learner} loses least "
-            f"({lost}), and to lose no more than {most} it takes {until}."
+            f"choosing by person gains: {line.learner} at epsilon = {epsilon:g} loses least, "
+            f"{lost}, and to lose no more than {most} it takes {until}."
         )
     chosen = None if advice.epsilon is None else epsilon
     last = f"{_until(forecast, epsilon)}, and {_privacy(forecast, line)}."
@@ -490,7 +490,8 @@ def _flattery(forecast: Forecast) -> str:
         return ""
     mean = sum(gaps) / len(gaps)
     more = "more" if mean >= 0.0 else "less"
-    return f" The winners had, on average, {abs(mean):.2g} {more} per person in the race than in these."
+    in_race = f"{abs(mean):.2g} {more} per person in the race than in these, on average."
+    return f" The winners had {in_race}"
 
 
 def _learners(names: Sequence[str]) -> str:
