@@ -49,7 +49,7 @@ def forecast(
     lines += [line("reference", None, "best_fixed", nothing)]
     lines += [line("reference", None, "uniform", nothing + FIXED - CHANCE)]
     standings = [
-        Standing(each.epsilon, each.setting, 0, math.nan, 0.0, 1.0, True, False)
+        Standing(each.epsilon, each.setting, horizons[-1], 0, math.nan, 0.0, 1.0, True, False)
         for each in lines
         if each.kind != "reference"
     ]

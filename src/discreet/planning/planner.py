@@ -9,14 +9,13 @@ first fewer horizons, then fewer epsilons, then fewer people. What was left out 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from discreet.experiments import BEST_FIXED, UNIFORM, Setting
 from discreet.planning.forecast import LOSE_AT_MOST, Asked, Forecast, Kind, PlanLine
-from discreet.planning.race import Standing, race
+from discreet.planning.race import SHARE, Standing, first_rung, race
 from discreet.planning.results import Clock, Ran, Results, depends_on_horizon
 from discreet.planning.stage import EPSILONS, Stage, make_stage
 from discreet.problems.base import Problem
@@ -208,7 +207,7 @@ def make_forecast(
     say = progress or (lambda *_: None)
     _try_out(results, stage, say)
     stage = _within(results, stage, wish, clock, left_out)
-    standings = _choose(results, stage, wish, clock, say)
+    standings = _choose(results, stage, wish, clock, left_out, say)
     winners = {each.epsilon: each.setting for each in standings if each.won}
     count = _measure(results, stage, list(winners.values()), wish, clock, say)
     if count < wish.replicates:
@@ -254,20 +253,15 @@ def _try_out(results: Results, stage: Stage, say: Progress) -> None:
     results.traced.update(each.label for each in stage.references if each.learner == UNIFORM)
 
 
-def _planned(results: Results, stage: Stage, settings: Iterable[Setting]) -> float:
-    """About how many seconds of one process a replicate of these settings takes."""
-    seconds = [results.expected(run) for run in results.runs(settings, stage.horizons, 0)]
-    known = [each for each in seconds if math.isfinite(each)]
-    return sum(known) * len(seconds) / len(known) if known else 0.0
-
-
 def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: list[str]) -> Stage:
     """The stage, made smaller until the fewest replicates fit into the limit on time."""
 
     def fits(smaller: Stage) -> bool:
-        settings = [group[0] for group in smaller.groups().values()]
-        seconds = _FEWEST * _planned(results, smaller, settings) / results.jobs
-        return clock.allows(seconds)
+        groups = smaller.groups()
+        settings = [group[0] for group in groups.values()]
+        seconds = _FEWEST * results.total(results.runs(settings, smaller.horizons, 0))
+        racing = any(len(group) > 1 for group in groups.values())
+        return clock.allows(seconds, 1.0 - SHARE if racing else 1.0)
 
     horizons, epsilons = stage.horizons, stage.epsilons
     smaller = next(filter(fits, _smaller(stage, wish)), None)
@@ -298,9 +292,14 @@ def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
 
 
 def _choose(
-    results: Results, stage: Stage, wish: Wish, clock: Clock, say: Progress
+    results: Results,
+    stage: Stage,
+    wish: Wish,
+    clock: Clock,
+    left_out: list[str],
+    say: Progress,
 ) -> list[Standing]:
-    """The races of all budgets."""
+    """The races of all budgets, with as many people as the limit on time allows."""
     done = 0
 
     def one_more(ran: Ran) -> None:
@@ -308,7 +307,20 @@ def _choose(
         done += 1
         say("Choosing learners", done, 0)
 
-    return race(results, stage.groups(), stage.people, wish.replicates, clock, one_more)
+    groups = stage.groups()
+    for people in reversed(stage.horizons):
+        if clock.allows(first_rung(results, groups, people), SHARE):
+            if people < stage.people:
+                left_out.append(
+                    f"Races with more than {people:,} people: too much for the limit of "
+                    f"{wish.seconds:g} s; with more, another learner may be the better one."
+                )
+            return race(results, groups, people, wish.replicates, clock, one_more)
+    left_out.append(
+        f"The race of learners: too much for the limit of {wish.seconds:g} s; the first was taken."
+    )
+    alone = {epsilon: group[:1] for epsilon, group in groups.items()}
+    return race(results, alone, stage.people, wish.replicates, clock)
 
 
 def _measure(
@@ -336,8 +348,7 @@ def _measure(
         results.carry_out([run for runs in per_replicate for run in runs], one_more)
         return wish.replicates
     for count, runs in enumerate(per_replicate):
-        expected = [seconds for run in runs if math.isfinite(seconds := results.expected(run))]
-        if count >= _FEWEST and not clock.allows(sum(expected) / results.jobs):
+        if count >= _FEWEST and not clock.allows(results.total(runs)):
             return count
         results.carry_out(runs, one_more)
     return wish.replicates

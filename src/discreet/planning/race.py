@@ -43,6 +43,7 @@ class Standing:
     Attributes:
         epsilon: of the budget; None for no privacy.
         setting: the contender under it.
+        people: with how many the race was run.
         replicates: how many it ran.
         mean: what a person had on average, in these replicates.
         behind: the mean difference from the winner on the replicates that both ran; 0 for it.
@@ -53,6 +54,7 @@ class Standing:
 
     epsilon: float | None
     setting: Setting
+    people: int
     replicates: int
     mean: float
     behind: float
@@ -68,6 +70,15 @@ def rungs(replicates: int) -> tuple[int, ...]:
         counts.append(count)
         count *= 2
     return (*counts, max(replicates, 2))
+
+
+def first_rung(
+    results: Results, groups: Mapping[float | None, Sequence[Setting]], people: int
+) -> float:
+    """About how many seconds the first rung takes; 0 where there is no race."""
+    racing = [each for group in groups.values() if len(group) > 1 for each in group]
+    runs = results.runs(racing, (people,), FIRST_REPLICATE)
+    return FIRST_RUNG * results.total(runs)
 
 
 def level(groups: Mapping[float | None, Sequence[Setting]], stops: Sequence[int]) -> float:
@@ -106,8 +117,7 @@ def race(
             for replicate in _numbers(stop)
             for run in results.runs(racing, (people,), replicate)
         ]
-        finite = [seconds for run in runs if math.isfinite(seconds := results.expected(run))]
-        if not runs or (stop > stops[0] and not clock.allows(sum(finite) / results.jobs, SHARE)):
+        if not runs or (stop > stops[0] and not clock.allows(results.total(runs), SHARE)):
             break
         results.carry_out(runs, done)
         counts |= {each.label: stop for each in racing}
@@ -121,6 +131,7 @@ def race(
         for epsilon, group in groups.items()
         for standing in _standings(
             epsilon,
+            people,
             group,
             {each.label for each in left[epsilon]},
             _worths(results, group, people, counts),
@@ -159,6 +170,7 @@ def compared(worths: Mapping[str, FloatArray]) -> dict[str, float]:
 
 def _standings(
     epsilon: float | None,
+    people: int,
     group: Sequence[Setting],
     left: Set[str],
     worths: Mapping[str, FloatArray],
@@ -179,6 +191,7 @@ def _standings(
             Standing(
                 epsilon,
                 each,
+                people,
                 len(worths[each.label]),
                 means[each.label],
                 float(behind.mean()) if both else 0.0,

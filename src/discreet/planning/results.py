@@ -2,9 +2,9 @@
 
 A run is one replicate of one setting with so many people. Whether its trace also says what fewer
 people would have had depends on the learner: one that plans for its horizon does something else
-with another. `depends_on_horizon` tries: only a learner that never looked at its horizon, and did the
-same for all people under two of them, is read along its trace; all others, and those that refuse
-one of the two, run once for each number of people.
+with another. `depends_on_horizon` tries: only a learner that never looked at its horizon, and did
+the same for all people under two of them, is read along its trace; all others, and those that
+refuse one of the two, run once for each number of people.
 
 | array  | shape  | meaning                                                            |
 |--------|--------|--------------------------------------------------------------------|
@@ -15,6 +15,7 @@ one of the two, run once for each number of people.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ from discreet.validation import FloatArray, InvalidInput
 
 # People on whom a learner is tried under two horizons.
 _TRIED = 1000
+# Time grows a little less than in proportion to people, as some of it does not depend on them.
+_GROWTH = 0.8
 
 
 @dataclass(frozen=True)
@@ -213,15 +216,22 @@ class Results:
         self._seconds.setdefault((label, people), []).append(seconds)
 
     def expected(self, run: Run) -> float:
-        """About how many seconds a run takes: as measured, or in proportion to the people of the
-        nearest one that was; infinity where nothing is known."""
+        """About how many seconds a run takes: as measured, or from the nearest one that was;
+        infinity where nothing is known."""
         label = run.setting.label
         known = {people for name, people in self._seconds if name == label}
         if not known:
-            return np.inf
+            return math.inf
         nearest = min(known, key=lambda people: abs(np.log(people / run.people)))
         seconds = fmean(self._seconds[label, nearest])
-        return seconds * max(1.0, run.people / nearest)
+        return seconds * float(max(1.0, run.people / nearest) ** _GROWTH)
+
+    def total(self, runs: Sequence[Run]) -> float:
+        """About how many seconds all processes together take for runs; those of which nothing is
+        known are taken to be as long as the others."""
+        seconds = [self.expected(run) for run in runs]
+        known = [each for each in seconds if math.isfinite(each)]
+        return sum(known) * len(seconds) / len(known) / self.jobs if known else 0.0
 
     def guarantee(self, label: str) -> Guarantee | None:
         """The weakest promise of any run of a setting."""

@@ -8,8 +8,8 @@ section 4.1 of Ma et al. (2025):
     f_k(x) = 1/2 + contrast (g_k(x) - 1/2),      g_k the `ExponentialMeans`
 
 on rewards of 0 or 1, scaled to the declared bounds of a reward. How different the arms really are
-is what nobody knows beforehand: `contrast` is that assumption, 1 where the best arm always pays and
-the worst never.
+is what nobody knows beforehand: `contrast` is that assumption, 1 for the paper's surface, on which
+the best arm of some people always pays.
 
 | array    | shape  | meaning                                        |
 |----------|--------|------------------------------------------------|
@@ -35,6 +35,7 @@ from discreet.validation import FloatArray, InvalidInput, number_from
 
 CONTRAST = 0.5
 _LEAST = 0.01
+_PLACES = 1001  # of the first column, where arms are compared
 
 
 class StandIn(Problem):
@@ -45,6 +46,9 @@ class StandIn(Problem):
         arm_names: the declared arms, at least two.
         bounds: of a reward.
         contrast: see the module, from 0.01 to 1.
+
+    Attributes:
+        difference: by how much mean rewards of the arms differ at most, for one person.
 
     Raises:
         InvalidInput: for a contrast that is not allowed.
@@ -60,9 +64,11 @@ class StandIn(Problem):
         self.domain, self.arm_names, self.reward_bounds = domain, arm_names, bounds
         self.contrast = number_from(contrast, "contrast", _LEAST, 1.0)
         self._means = ExponentialMeans(len(arm_names))
+        spread = np.ptp(self._shares(np.linspace(0.0, 1.0, _PLACES)[:, None]), axis=1).max()
+        self.difference = float(spread) * (bounds.upper - bounds.lower)
         self.source = (
-            "Synthetic: the columns and arms of the study, invented people; rewards whose means "
-            f"differ by up to {self.contrast * (bounds.upper - bounds.lower):g} between arms."
+            "Synthetic: the columns and arms of the study, invented people; for one person mean "
+            f"rewards of the arms differ by up to {self.difference:.2g}."
         )
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
@@ -71,11 +77,15 @@ class StandIn(Problem):
         for column, levels in enumerate(self.domain.levels):
             if levels is not None:
                 unit[:, column] = rng.integers(levels, size=people) / (levels - 1)
-        shares = 0.5 + self.contrast * (self._means(unit) - 0.5)
+        shares = self._shares(unit)
         drawn = (rng.random(shares.shape) < shares).astype(np.float64)
         low, width = self.reward_bounds.lower, self.reward_bounds.upper - self.reward_bounds.lower
         contexts: FloatArray = self.domain.from_unit(unit)
         return People(contexts, low + width * drawn, low + width * shares)
+
+    def _shares(self, unit: FloatArray) -> FloatArray:
+        """(n, K) with which probability each arm pays."""
+        return 0.5 + self.contrast * (self._means(unit) - 0.5)
 
 
 def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAST) -> StandIn:

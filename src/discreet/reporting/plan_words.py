@@ -449,9 +449,9 @@ def basis(forecast: Forecast) -> Iterator[str]:
         count = max(each.replicates for each in raced)
         dropped = sum(each.dropped for each in raced)
         yield (
-            f"Learners were chosen for each epsilon by a race of up to {count} replicates, all on "
-            f"the same people. {dropped} of {len(raced)} runners stopped early, clearly behind by "
-            "Student's t on paired differences; the probability that a true best was dropped "
+            f"Learners were chosen for each epsilon by a race of up to {count} replicates with "
+            f"{raced[0].people:,} people, the same for all. {dropped} of {len(raced)} runners "
+            "stopped early, clearly behind by Student's t on paired differences; the probability that a true best was dropped "
             f"anywhere is at most {_percent(ERROR)}."
         )
         yield (
@@ -484,7 +484,7 @@ def _flattery(forecast: Forecast) -> str:
     gaps = []
     for line in (*forecast.private, forecast.free):
         won = next(each for each in forecast.standings if each.won and each.epsilon == line.epsilon)
-        if won.replicates:
+        if won.replicates and won.people == forecast.people:
             gaps.append(won.mean - float(line.worth[:, -1].mean()))
     if not gaps:
         return ""
