@@ -12,7 +12,8 @@ import numpy as np
 
 from discreet.experiments import Setting
 from discreet.learners.base import LOCAL_RECORD
-from discreet.planning.forecast import Forecast, PlanLine
+from discreet.planning.facts import PlanLine
+from discreet.planning.forecast import Forecast
 from discreet.planning.race import Standing
 from discreet.privacy import Guarantee, Local, NonPrivate
 from discreet.problems.synthetic import exponential

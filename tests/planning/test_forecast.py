@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.planning.forecast import Forecast, student
+from discreet.planning.facts import student
+from discreet.planning.forecast import Forecast
 from discreet.records import PLANNED
 from discreet.validation import InvalidInput
 

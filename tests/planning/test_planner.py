@@ -12,8 +12,9 @@ import pytest
 
 from discreet.experiments import Setting, simulate
 from discreet.planning.forecast import Forecast
-from discreet.planning.planner import Wish, make_forecast, study_for
+from discreet.planning.planner import Wish, make_forecast
 from discreet.planning.results import Results, Run, depends_on_horizon
+from discreet.planning.source import study_for
 from discreet.planning.stage import Contender, checked_epsilons, make_stage
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.problems.synthetic import exponential

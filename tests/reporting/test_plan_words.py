@@ -8,21 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from discreet.planning.forecast import Answer, Interval
+from discreet.planning.facts import Answer, Interval
 from discreet.planning.race import Standing
 from discreet.reporting.plan_view import Plan
 from discreet.reporting.plan_words import (
     basis,
     compared,
     epsilon_text,
-    loss_rows,
-    loss_table,
     loss_text,
-    odds_table,
-    people_rows,
-    people_table,
     people_text,
     question_text,
     signed,
@@ -144,31 +138,6 @@ def test_comparisons_say_the_direction() -> None:
     assert "0.10 less to 0.30 more" in compared(Interval(0.1, -0.1, 0.3), REWARD)
     assert compared(Interval(0.14, math.nan, math.nan), REWARD) == "0.140 more reward"
     assert signed(Interval(-0.1, -0.2, 0.0)) == "-0.10, 95% interval -0.20 to 0.00"
-
-
-def test_tables_hold_every_line() -> None:
-    made = plan()
-    rows = loss_rows(made)
-    assert [row.name for row in rows] == [
-        *["partition"] * 3,
-        "partition, no privacy",
-        "one choice for everyone",
-        "at random",
-    ]
-    assert [row.epsilon for row in rows[:3]] == ["1", "2", "4"]
-    assert all(row.loss.endswith("%") for row in rows[:3])
-    cells = {row.epsilon: row.cells for row in people_rows(made)}
-    assert cells["4"][0][0] == "≤ 250"
-    assert cells["1"][-1] == ("> 16,000", "")
-    assert cells["4"][2][0].endswith("*")  # keeps 80%: extrapolated
-    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    for table in (loss_table(made), people_table(made), odds_table(made)):
-        console.print(table)
-    lines = console.export_text().splitlines()
-    text = " ".join(" ".join(lines).split())
-    assert max(map(len, lines)) <= 80
-    assert "nothing is said about more than" in text
-    assert "74" in text
 
 
 def test_what_the_numbers_rest_on() -> None:

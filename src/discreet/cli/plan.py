@@ -193,7 +193,8 @@ def _shown() -> Iterator[Told]:
 
 def _show(made: Plan) -> None:
     """The plan on a terminal: in the order of what is asked first."""
-    from discreet.reporting.plan_words import basis, loss_table, odds_table, people_table
+    from discreet.reporting.plan_tables import loss_table, odds_table, people_table
+    from discreet.reporting.plan_words import basis
 
     recommended = made.recommendation
     out.print()

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from discreet.experiments import BEST_FIXED
 from discreet.planning.curves import interval
-from discreet.planning.forecast import KEEP, Forecast, PlanLine, student
+from discreet.planning.facts import PlanLine, student
+from discreet.planning.forecast import KEEP, Forecast
 from discreet.planning.odds import Explanation, out_of_100
 from discreet.reporting.figures import Axis, lines, number_axis
 from discreet.reporting.layout import (

@@ -17,27 +17,24 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from discreet.planning.forecast import Forecast
-from discreet.planning.planner import (
-    REPLICATES,
-    Progress,
-    Wish,
-    make_forecast,
-    study_for,
-)
+from discreet.planning.planner import REPLICATES, Progress, Wish, make_forecast
+from discreet.planning.source import study_for
 from discreet.planning.stage import EPSILONS
 from discreet.problems.stand_in import CONTRAST
 from discreet.reporting.layout import WIDE
 from discreet.reporting.numbers import ABSENT
 from discreet.reporting.page import image, render, write_page
 from discreet.reporting.plan_figures import growth_figure, loss_figure, odds_figure, people_figure
-from discreet.reporting.plan_words import (
-    Recommendation,
-    basis,
+from discreet.reporting.plan_tables import (
     loss_note,
     loss_rows,
     people_heads,
     people_note,
     people_rows,
+)
+from discreet.reporting.plan_words import (
+    Recommendation,
+    basis,
     question_text,
     recommendation,
     rival,

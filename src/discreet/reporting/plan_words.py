@@ -1,5 +1,5 @@
-"""A plan in words and tables: the recommendation, what each epsilon costs people, how many people
-it takes, and what the numbers rest on."""
+"""A plan in words: the recommendation, the answer to an inverse question, and what the numbers rest
+on."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.table import Table
-
 from discreet.planning.curves import REACH
-from discreet.planning.forecast import KEEP, Answer, Forecast, Interval, PlanLine, student
-from discreet.planning.odds import chance_text, out_of_100
+from discreet.planning.facts import Answer, Interval, PlanLine, student
+from discreet.planning.forecast import Forecast
+from discreet.planning.odds import chance_text
 from discreet.planning.race import ERROR
-from discreet.reporting.numbers import ABSENT, decimals, listed, number_text, unsigned_zero
-from discreet.reporting.words import terminal_table
+from discreet.reporting.numbers import decimals, listed, number_text, unsigned_zero
 
-_MARK = "*"  # of what is extrapolated
-_FIXED, _CHANCE = "one choice for everyone", "choosing at random"
+ONE_CHOICE, CHANCE = "one choice for everyone", "choosing at random"
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Recommendation:
 
 def rival(forecast: Forecast) -> str:
     """What gains are measured from, in words."""
-    return _FIXED if forecast.fixed else _CHANCE
+    return ONE_CHOICE if forecast.fixed else CHANCE
 
 
 def recommendation(forecast: Forecast) -> Recommendation:
@@ -56,7 +53,7 @@ def recommendation(forecast: Forecast) -> Recommendation:
     advice = forecast.advice()
     epsilon = advice.best if advice.epsilon is None else advice.epsilon
     line = forecast.line(epsilon)
-    most = _percent(advice.lose_at_most)
+    most = percent(advice.lose_at_most)
     with_people = f"With {advice.people:,} people"
     lost = loss_text(forecast.loss_for(epsilon, advice.people))
     if advice.epsilon is not None:
@@ -124,12 +121,12 @@ def question_text(forecast: Forecast) -> str:
     asked, first, second = forecast.question
     if asked == "people":
         answer = forecast.people_for(first, 1.0 - second)
-        start = f"At epsilon = {first:g}, to lose at most {_percent(second)} of the gain takes"
+        start = f"At epsilon = {first:g}, to lose at most {percent(second)} of the gain takes"
         return f"{start} {people_text(answer)}."
     if asked == "epsilon":
         count = min(first, float(forecast.limit))
         answer = forecast.epsilon_for(count, second)
-        start = f"With {count:,.0f} people, to lose at most {_percent(second)} of the gain takes"
+        start = f"With {count:,.0f} people, to lose at most {percent(second)} of the gain takes"
         return f"{start} {epsilon_text(answer)}{_as_far(forecast, first)}."
     count = min(second, float(forecast.limit))
     lost = loss_text(forecast.loss_for(first, count))
@@ -160,11 +157,11 @@ def people_text(answer: Answer) -> str:
     else:
         start = f"about {number_text(answer.value, 2)} people"
     beyond = "extrapolated; " if answer.extrapolated else ""
-    between = _ends(answer)
+    between = ends_text(answer)
     return f"{start} ({beyond}95% interval {between})" if between else start
 
 
-def _ends(answer: Answer) -> str:
+def ends_text(answer: Answer) -> str:
     """The ends of an interval of people; "" where it says no more than the estimate."""
     low, high = answer.low, answer.high
     if math.isnan(low) or (high <= answer.least) or (low > answer.most):
@@ -201,14 +198,14 @@ def loss_text(answer: Answer) -> str:
         return "not known, as there is no gain to keep"
     beyond = "extrapolated; " if math.isinf(answer.simulated) and answer.simulated < 0.0 else ""
     if not math.isfinite(answer.high):
-        return f"{_percent(answer.value)} ({beyond}how far chance reaches cannot be told)"
+        return f"{percent(answer.value)} ({beyond}how far chance reaches cannot be told)"
     return (
-        f"{_percent(answer.value)} ({beyond}95% interval {_percent(answer.low)} to "
-        f"{_percent(answer.high)})"
+        f"{percent(answer.value)} ({beyond}95% interval {percent(answer.low)} to "
+        f"{percent(answer.high)})"
     )
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """12%, 3.1% or 0%."""
     value = 100.0 * share
     text = f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}".removesuffix(".0")
@@ -262,186 +259,6 @@ def _unit(forecast: Forecast) -> tuple[str, str]:
     return ("more reward", "less reward") if reward else ("less regret", "more regret")
 
 
-# Tables.
-
-
-@dataclass(frozen=True)
-class LossRow:
-    """What one line costs people, as it is shown."""
-
-    name: str
-    epsilon: str
-    per_person: str
-    half_width: str
-    gain: str
-    gain_half: str
-    loss: str
-    loss_ends: str
-    private: bool
-
-
-@dataclass(frozen=True)
-class PeopleRow:
-    """How many people one epsilon takes, as it is shown: estimates above their intervals."""
-
-    epsilon: str
-    learner: str
-    cells: tuple[tuple[str, str], ...]
-
-
-def loss_rows(forecast: Forecast) -> list[LossRow]:
-    """Private lines by epsilon, no privacy, references; with all people that were simulated."""
-    worths = [abs(float(line.worth[:, -1].mean())) for line in forecast.lines]
-    digits = decimals(max(worths), 4)
-    sign = 1.0 if forecast.problem.metric == "reward" else -1.0
-    rows = []
-    for line in forecast.lines:
-        worth, gain = student(sign * line.worth[:, -1]), forecast.gain(line)
-        lost, ends = ABSENT, ""
-        if line.epsilon is not None and forecast.worthwhile:
-            answer = forecast.loss_for(line.epsilon, forecast.people)
-            if answer.value is not None:
-                lost = _percent(answer.value)
-                ends = f"{_percent(answer.low)} to {_percent(answer.high)}"
-        own = line is forecast.reference
-        rows.append(
-            LossRow(
-                _named(line),
-                "" if line.epsilon is None else f"{line.epsilon:g}",
-                f"{worth.mean:.{digits}f}",
-                _half(worth, digits),
-                ABSENT if own else f"{gain.mean:+.{digits}f}",
-                ABSENT if own else _half(gain, digits),
-                lost,
-                ends,
-                line.kind == "private",
-            )
-        )
-    return rows
-
-
-def _named(line: PlanLine) -> str:
-    names = {"best_fixed": _FIXED, "uniform": "at random"}
-    if line.kind == "none":
-        return f"{line.learner}, no privacy"
-    return names.get(line.learner, line.learner)
-
-
-def _half(interval: Interval, digits: int) -> str:
-    half = interval.high - interval.mean
-    return ABSENT if math.isnan(half) else f"{half:.{digits}f}"
-
-
-def people_heads(forecast: Forecast) -> list[str]:
-    """What the columns of the second table ask."""
-    return [f"beats {rival(forecast)}", *(f"keeps {_percent(share)}" for share in KEEP)]
-
-
-def people_rows(forecast: Forecast) -> list[PeopleRow]:
-    """For each epsilon how many people it takes."""
-    rows = []
-    for line in forecast.private:
-        epsilon = line.setting.budget.epsilon
-        answers = [forecast.people_until_gain(epsilon)]
-        answers += [forecast.people_for(epsilon, share) for share in KEEP]
-        rows.append(PeopleRow(f"{epsilon:g}", line.learner, tuple(map(_cell, answers))))
-    return rows
-
-
-def _cell(answer: Answer) -> tuple[str, str]:
-    """The estimate, marked where it is extrapolated, and the interval."""
-    if answer.value is None:
-        return ABSENT, ""
-    if answer.value <= answer.least:
-        start = f"≤ {answer.least:,.0f}"
-    elif not answer.reached:
-        start = f"> {answer.most:,.0f}"
-    else:
-        start = number_text(answer.value, 2) + (_MARK if answer.extrapolated else "")
-    ends = _ends(answer).replace(" or fewer", "").replace("more than ", "> ")
-    return start, ends
-
-
-def loss_table(forecast: Forecast) -> Table:
-    """The first table for a terminal."""
-    metric = forecast.problem.metric
-    table = terminal_table(
-        ("learner", "epsilon", f"{metric} per\nperson", "±", "gain", "± ", "loss", "95%\ninterval"),
-        padding=(0, 1, 0, 0),
-        caption=loss_note(forecast),
-        caption_justify="left",
-    )
-    for row in loss_rows(forecast):
-        table.add_row(
-            row.name, row.epsilon, row.per_person, row.half_width, row.gain, row.gain_half,
-            row.loss, row.loss_ends, style="" if row.private else "dim",
-        )  # fmt: skip
-    return table
-
-
-def people_table(forecast: Forecast) -> Table:
-    """The second table for a terminal."""
-    heads = [head.replace(" one choice ", "\none choice\n") for head in people_heads(forecast)]
-    table = terminal_table(
-        ("epsilon", *heads),
-        padding=(0, 1, 0, 0),
-        caption=people_note(forecast),
-        caption_justify="left",
-    )
-    for row in people_rows(forecast):
-        # A second line in each cell, so that all first lines stand beside each other.
-        table.add_row(
-            f"{row.epsilon}\n ", *(f"{start}\n{ends or ' '}" for start, ends in row.cells)
-        )
-    return table
-
-
-def odds_table(forecast: Forecast) -> Table:
-    """What each epsilon means for one person, for a terminal."""
-    table = terminal_table(
-        ("epsilon", "without you", "with you,\nat most", "without you ", "with you,\nat most "),
-        padding=(0, 1, 0, 0),
-        caption="How sure somebody can become that something is true of you, out of 100, when you "
-        "do not take part and when you do: for what they thought as likely as not, and for what "
-        "they thought true of 1 in 100.",
-        caption_justify="left",
-    )
-    for epsilon, explained in forecast.explanations.items():
-        even, rare = (_short(moved.most) for moved in explained.odds)
-        table.add_row(f"{epsilon:g}", "50", even, "1", rare)
-    return table
-
-
-def _short(chance: float) -> str:
-    return str(out_of_100(chance)) if chance <= 0.99 else "> 99"
-
-
-def loss_note(forecast: Forecast) -> str:
-    """What the first table means."""
-    better = "higher" if forecast.problem.metric == "reward" else "lower"
-    note = (
-        f"{forecast.people:,} people, each served once; {better} is better. Gain: over "
-        f"{rival(forecast)}, on the same people. ±: half a 95% interval over {forecast.replicates} "
-        "replicates (Student's t)."
-    )
-    if forecast.worthwhile:
-        note += (
-            " Loss: of what choosing by person gains without privacy, the share that is lost with "
-            "it, over the same number of people (interval by bootstrap)."
-        )
-    return note
-
-
-def people_note(forecast: Forecast) -> str:
-    """What the second table means."""
-    return (
-        f"From how many people on, counted over all who were served. {_MARK}: extrapolated beyond "
-        f"the {forecast.people:,} that were simulated; nothing is said about more than "
-        f"{forecast.limit:,}. Intervals: 95%, by bootstrap over replicates; beyond what was "
-        "simulated they hold only as far as regret goes on growing as it did."
-    )
-
-
 def basis(forecast: Forecast) -> Iterator[str]:
     """What the numbers rest on, a sentence or two each."""
     raced = [each for each in forecast.standings if each.replicates]
@@ -451,8 +268,8 @@ def basis(forecast: Forecast) -> Iterator[str]:
         yield (
             f"Learners were chosen for each epsilon by a race of up to {count} replicates with "
             f"{raced[0].people:,} people, the same for all. {dropped} of {len(raced)} runners "
-            "stopped early, clearly behind by Student's t on paired differences; the probability that a true best was dropped "
-            f"anywhere is at most {_percent(ERROR)}."
+            "stopped early, clearly behind by Student's t on paired differences; the probability "
+            f"that a true best was dropped anywhere is at most {percent(ERROR)}."
         )
         yield (
             "The best of several looks better than it is in the very replicates that chose it (the "
