@@ -13,7 +13,7 @@ import pytest
 from discreet.experiments import Setting, simulate
 from discreet.planning.forecast import Forecast
 from discreet.planning.planner import Wish, make_forecast
-from discreet.planning.results import Results, Run, depends_on_horizon
+from discreet.planning.results import Clock, Results, Run, depends_on_horizon
 from discreet.planning.source import study_for
 from discreet.planning.stage import Contender, checked_epsilons, make_stage
 from discreet.privacy import Joint, Local, NonPrivate
@@ -127,12 +127,36 @@ def test_a_limit_on_time_makes_the_plan_smaller_and_says_so(tmp_path: Path) -> N
     plan = planned(path, seconds=0.01, replicates=6)
     assert len(plan.horizons) >= 3
     assert plan.people < 1600
-    assert plan.epsilons == (0.5, 2.0, 8.0)
+    assert (plan.epsilons[0], plan.epsilons[-1]) == (0.5, 8.0)
+    assert len(plan.epsilons) < 5
     assert plan.replicates == 3
     told = " ".join(plan.left_out)
     assert "epsilon = 1 and 4: too much for the limit of 0.01 s." in told
     assert "1,600 people: too much" in told
     assert "Replicates 4 to 6" in told
+
+
+def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is what the runs say; they turn out to take longer than the tries did."""
+    monkeypatch.setattr(Clock, "elapsed", 0.0)
+    monkeypatch.setattr(Results, "total", lambda self, runs: len(runs) * (0.1 + 4.0 * self.late))
+    monkeypatch.setattr(Results, "late", False, raising=False)
+    carry_out = Results.carry_out
+
+    def slower(self: Results, *arguments: Any) -> None:
+        carry_out(self, *arguments)
+        self.late = True  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Results, "carry_out", slower)
+    path = write_study(tmp_path, SMOOTH, 320)
+    plan = planned(path, seconds=100.0, replicates=6, epsilons=(2.0, 4.0, 8.0))
+    assert plan.people == 320
+    assert plan.horizons == (20, 80, 320)
+    assert plan.replicates >= 3
+    assert np.isfinite(plan.frame["gain"]).all()
+    assert "Simulations with 40 and 160 people" in plan.left_out[0]
 
 
 def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:

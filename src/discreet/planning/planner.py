@@ -9,14 +9,14 @@ first fewer horizons, then fewer epsilons, then fewer people. What was left out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from discreet.experiments import BEST_FIXED, UNIFORM, Setting
 from discreet.planning.facts import Asked, Kind, PlanLine
 from discreet.planning.forecast import LOSE_AT_MOST, Forecast
 from discreet.planning.race import SHARE, Standing, first_rung, race
-from discreet.planning.results import Clock, Ran, Results, depends_on_horizon
+from discreet.planning.results import Clock, Ran, Results, Run, depends_on_horizon
 from discreet.planning.stage import EPSILONS, Stage, make_stage
 from discreet.studies import Study
 from discreet.validation import InvalidInput, number_from, positive_number, whole_number
@@ -25,6 +25,8 @@ REPLICATES = 8
 _FEWEST = 3  # replicates that an interval takes
 _LEAST_HORIZONS = 3
 
+# The setting that each epsilon got, and no privacy.
+Winners = Mapping[float | None, Setting]
 # What a plan is doing: a word for the step, how much of it is done, how much there is.
 Progress = Callable[[str, int, int], None]
 
@@ -125,7 +127,7 @@ def make_forecast(
     stage = _within(results, stage, wish, clock, left_out)
     standings = _choose(results, stage, wish, clock, left_out, say)
     winners = {each.epsilon: each.setting for each in standings if each.won}
-    count = _measure(results, stage, list(winners.values()), wish, clock, say)
+    count, stage = _measure(results, stage, winners, wish, clock, left_out, say)
     if count < wish.replicates:
         left_out.append(
             f"Replicates {count + 1} to {wish.replicates}: the limit of {wish.seconds:g} s was "
@@ -179,17 +181,21 @@ def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: 
         racing = any(len(group) > 1 for group in groups.values())
         return clock.allows(seconds, 1.0 - SHARE if racing else 1.0)
 
-    horizons, epsilons = stage.horizons, stage.epsilons
     smaller = next(filter(fits, _smaller(stage, wish)), None)
     smaller = smaller or list(_smaller(stage, wish))[-1]
-    why = "" if wish.seconds is None else f"too much for the limit of {wish.seconds:g} s."
-    gone = [f"{each:,}" for each in horizons if each not in smaller.horizons]
-    if gone:
-        left_out.append(f"Simulations with {' and '.join(gone)} people: {why}")
-    gone = [f"{each:g}" for each in epsilons if each not in smaller.epsilons]
-    if gone:
-        left_out.append(f"epsilon = {' and '.join(gone)}: {why}")
+    left_out += _gone(stage, smaller, wish)
     return smaller
+
+
+def _gone(before: Stage, after: Stage, wish: Wish) -> Iterator[str]:
+    """What a smaller stage leaves out, and why."""
+    why = "" if wish.seconds is None else f"too much for the limit of {wish.seconds:g} s."
+    horizons = [f"{each:,}" for each in before.horizons if each not in after.horizons]
+    if horizons:
+        yield f"Simulations with {' and '.join(horizons)} people: {why}"
+    epsilons = [f"{each:g}" for each in before.epsilons if each not in after.epsilons]
+    if epsilons:
+        yield f"epsilon = {' and '.join(epsilons)}: {why}"
 
 
 def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
@@ -242,37 +248,58 @@ def _choose(
 def _measure(
     results: Results,
     stage: Stage,
-    winners: Sequence[Setting],
+    winners: Winners,
     wish: Wish,
     clock: Clock,
+    left_out: list[str],
     say: Progress,
-) -> int:
-    """Simulate fresh replicates, as many as the limit on time allows; how many these were."""
-    per_replicate = [
-        results.runs(winners, stage.horizons, replicate)
-        + results.reference_runs(stage.references, stage.horizons, replicate)
-        for replicate in range(wish.replicates)
-    ]
-    total, done = sum(map(len, per_replicate)), 0
+) -> tuple[int, Stage]:
+    """Simulate fresh replicates, as many as the limit on time allows.
+
+    Returns:
+        How many these were, and the stage: a smaller one where time was running out before there
+        were the fewest replicates.
+    """
+    done = 0
 
     def one_more(ran: Ran) -> None:
         nonlocal done
         done += 1
-        say("Simulating", done, total)
+        say("Simulating", done, wish.replicates * len(_runs(results, stage, winners, 0)))
 
     if wish.seconds is None:
-        results.carry_out([run for runs in per_replicate for run in runs], one_more)
-        return wish.replicates
-    for count, runs in enumerate(per_replicate):
-        if count >= _FEWEST and not clock.allows(results.total(runs)):
-            return count
+        replicates = range(wish.replicates)
+        runs = [run for number in replicates for run in _runs(results, stage, winners, number)]
         results.carry_out(runs, one_more)
-    return wish.replicates
+        return wish.replicates, stage
+    for count in range(wish.replicates):
+
+        def in_time(smaller: Stage, count: int = count) -> bool:
+            seconds = results.total(_runs(results, smaller, winners, count))
+            return clock.allows(max(_FEWEST - count, 1) * seconds)
+
+        if count and not in_time(stage):
+            if count >= _FEWEST:
+                return count, stage
+            # Of the same number of people, as what was simulated so far is kept.
+            smaller = [each for each in _smaller(stage, wish) if each.people == stage.people]
+            chosen = next(filter(in_time, smaller), smaller[-1])
+            left_out += _gone(stage, chosen, wish)
+            stage = chosen
+        results.carry_out(_runs(results, stage, winners, count), one_more)
+    return wish.replicates, stage
 
 
-def _lines(
-    results: Results, stage: Stage, winners: dict[float | None, Setting], count: int
-) -> Iterable[PlanLine]:
+def _runs(results: Results, stage: Stage, winners: Winners, replicate: int) -> list[Run]:
+    """The runs of one replicate: the winners of the stage's epsilons, no privacy, references."""
+    settings = [winners[epsilon] for epsilon in (*stage.epsilons, None)]
+    return [
+        *results.runs(settings, stage.horizons, replicate),
+        *results.reference_runs(stage.references, stage.horizons, replicate),
+    ]
+
+
+def _lines(results: Results, stage: Stage, winners: Winners, count: int) -> Iterable[PlanLine]:
     """The lines of the winners and references over the first replicates."""
     replicates = range(count)
     reference = BEST_FIXED if stage.fixed else UNIFORM
@@ -288,7 +315,6 @@ def _lines(
             label in results.traced,
         )
 
-    private = {epsilon: setting for epsilon, setting in winners.items() if epsilon is not None}
-    yield from (line("private", private[epsilon]) for epsilon in sorted(private))
+    yield from (line("private", winners[epsilon]) for epsilon in stage.epsilons)
     yield line("none", winners[None])
     yield from (line("reference", setting) for setting in stage.references)
