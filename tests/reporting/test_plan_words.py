@@ -84,6 +84,8 @@ def test_more_people_than_were_simulated() -> None:
     assert first.startswith("With 8,000 people")
     assert "extrapolated" in first
     assert "of the 4,000 simulated" in second
+    first, _, _ = plan(lose_at_most=0.3, wished=900_000).recommendation.sentences
+    assert first.startswith("With 16,000 people (of 900,000 expected; about more nothing")
 
 
 @pytest.mark.parametrize(

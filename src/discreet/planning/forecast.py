@@ -228,11 +228,12 @@ class Forecast:
         """
         lost = number_from(lose_at_most, "lose_at_most", 0.0, 1.0)
         spots, rows = self._over_epsilons(people)
+        first, last = self.epsilons[0], self.epsilons[-1]
         if not self.worthwhile:
-            return Answer("epsilon", None, math.nan, math.nan, spots[0], spots[-1], spots[-1])
+            return Answer("epsilon", None, math.nan, math.nan, first, last, last)
         crossed = first_from(spots, rows, 1.0 - lost)
         low, high = interval(crossed[1:])
-        return Answer("epsilon", float(crossed[0]), low, high, spots[0], spots[-1], spots[-1])
+        return Answer("epsilon", float(crossed[0]), low, high, first, last, last)
 
     def loss_for(self, epsilon: float, people: float) -> Answer:
         """Which share of the gain an epsilon loses with so many people.

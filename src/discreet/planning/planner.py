@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from discreet.experiments import BEST_FIXED, UNIFORM, Setting
 from discreet.planning.facts import Asked, Kind, PlanLine
@@ -19,7 +20,7 @@ from discreet.planning.race import SHARE, Standing, first_rung, race
 from discreet.planning.results import Clock, Ran, Results, Run, depends_on_horizon
 from discreet.planning.stage import EPSILONS, Stage, make_stage
 from discreet.studies import Study
-from discreet.validation import InvalidInput, number_from, positive_number, whole_number
+from discreet.validation import Refusals, number_from, positive_number, whole_number
 
 REPLICATES = 8
 _FEWEST = 3  # replicates that an interval takes
@@ -58,22 +59,25 @@ class Wish:
     jobs: int = 1
 
     def __post_init__(self) -> None:
-        if self.people is not None:
-            whole_number(self.people, "people", minimum=1)
-        if self.lose_at_most is not None:
-            number_from(self.lose_at_most, "lose_at_most", 0.0, 1.0)
-        if self.epsilon is not None:
-            positive_number(self.epsilon, "epsilon")
-        if self.seconds is not None:
-            positive_number(self.seconds, "seconds")
-        whole_number(self.replicates, "replicates", minimum=2)
-        whole_number(self.jobs, "jobs", minimum=1)
-        given = [self.people, self.lose_at_most, self.epsilon]
-        if all(value is not None for value in given):
-            raise InvalidInput(
+        refusals = Refusals()
+        checks: list[tuple[Any, Callable[[Any], object]]] = [
+            (self.people, lambda value: whole_number(value, "people", minimum=1)),
+            (self.lose_at_most, lambda value: number_from(value, "lose_at_most", 0.0, 1.0)),
+            (self.epsilon, lambda value: positive_number(value, "epsilon")),
+            (self.seconds, lambda value: positive_number(value, "seconds")),
+            (self.replicates, lambda value: whole_number(value, "replicates", minimum=2)),
+            (self.jobs, lambda value: whole_number(value, "jobs", minimum=1)),
+        ]
+        for value, check in checks:
+            with refusals.collected():
+                if value is not None:
+                    check(value)
+        if None not in (self.people, self.lose_at_most, self.epsilon):
+            refusals.add(
                 f"people was {self.people}, lose_at_most {self.lose_at_most} and epsilon "
                 f"{self.epsilon}; give at most two of them, and the plan answers with the third."
             )
+        refusals.raise_if_any()
 
     @property
     def tried(self) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from discreet.planning.curves import REACH
-from discreet.planning.facts import Answer, Interval, PlanLine, student
+from discreet.planning.facts import Advice, Answer, Interval, PlanLine, student
 from discreet.planning.forecast import Forecast
 from discreet.planning.odds import chance_text
 from discreet.planning.race import ERROR
@@ -54,7 +54,7 @@ def recommendation(forecast: Forecast) -> Recommendation:
     epsilon = advice.best if advice.epsilon is None else advice.epsilon
     line = forecast.line(epsilon)
     most = percent(advice.lose_at_most)
-    with_people = f"With {advice.people:,} people"
+    with_people = f"With {advice.people:,} people{_short_of(forecast, advice)}"
     lost = loss_text(forecast.loss_for(epsilon, advice.people))
     if advice.epsilon is not None:
         first = (
@@ -72,6 +72,13 @@ def recommendation(forecast: Forecast) -> Recommendation:
     chosen = None if advice.epsilon is None else epsilon
     last = f"{_until(forecast, epsilon)}, and {_privacy(forecast, line)}."
     return Recommendation(chosen, line.learner, (first, _to_people(forecast, line), last))
+
+
+def _short_of(forecast: Forecast, advice: Advice) -> str:
+    """Says that more people are expected than anything is known about."""
+    if advice.people >= forecast.wished:
+        return ""
+    return f" (of {forecast.wished:,} expected; about more nothing can be said)"
 
 
 def _nothing_to_keep(forecast: Forecast) -> tuple[str, str, str]:
