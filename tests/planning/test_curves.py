@@ -12,6 +12,7 @@ from discreet.planning.curves import (
     first_from,
     grid_of,
     interval,
+    power_of,
     resampled_means,
     resamples,
     steady_ceiling,
@@ -53,6 +54,17 @@ def test_nobody_rises_above_the_ceiling() -> None:
     beyond = curve.gain[:, curve.grid > 4000]
     assert (beyond[0] <= FIXED).all()
     assert beyond[1] == pytest.approx(0.41)  # above it by chance, and stays
+
+
+def test_privacy_makes_nobody_learn_faster() -> None:
+    """One mean that is high by chance would let the private curve overtake the other."""
+    free, private = growing(1.0, 0.5)[None], growing(1.2, 0.5)[None].copy()
+    private[0, -1] += 0.002
+    least = power_of(free, PEOPLE, FIXED)
+    assert power_of(private, PEOPLE, FIXED) < least
+    beyond = PEOPLE[-1] < grid_of(PEOPLE)
+    curves = [curve_of(each, PEOPLE, FIXED, least).gain[0, beyond] for each in (private, free)]
+    assert (curves[0] < curves[1]).all()
 
 
 def test_a_single_horizon_goes_on_as_it_is() -> None:

@@ -56,7 +56,7 @@ def test_delta_is_what_may_be_told_outright() -> None:
 def test_chances_are_never_understated() -> None:
     assert out_of_100(belief(0.5, 1.0)) == 74  # 73.1
     assert out_of_100(0.5) == 50
-    assert chance_text(0.07 + 1e-12) == "7 out of 100"
+    assert chance_text(0.07 + 1e-12) == "at most 7 out of 100"
     assert chance_text(belief(0.5, 8.0)).startswith("more than 99 out of 100")
     assert odds(0.0).most == odds(0.0).least == 0.5
     assert belief(0.01, 2000.0) == 1.0

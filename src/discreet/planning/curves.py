@@ -16,10 +16,11 @@ most that a person could gain, S(n) = n (c - G(n)) is what n people missed toget
 
     S(n) = S(N) (n / N)^p,        p = log(S(N) / S(N')) / log(N / N'), at most 1,
 
-N' the horizon before N. For a learner that learns, p falls with n (to 1/2 where regret grows as
-sqrt(n), to 0 where it stops), so such a curve rather promises too little. Where mean rewards are
-known c is that of the best choice for each person; otherwise it is where the line without privacy
-ends if it misses something as sqrt(n) grows. Nothing is read beyond `REACH` times N.
+N' the horizon before N; with privacy p is never below that without. For a learner that learns, p
+falls with n (to 1/2 where regret grows as sqrt(n), to 0 where it stops), so such a curve rather
+promises too little. Where mean rewards are known c is that of the best choice for each person;
+otherwise it is where the line without privacy ends if it misses something as sqrt(n) grows. Nothing
+is read beyond `REACH` times N.
 
 **Intervals** are of the bootstrap over replicates, all lines resampled together. A resample of r
 replicates is too narrow by a factor, so deviations of resampled means from the mean are stretched
@@ -92,38 +93,49 @@ def resampled_means(gain: FloatArray, weights: FloatArray) -> FloatArray:
     return means
 
 
-def curve_of(means: FloatArray, horizons: FloatArray, ceiling: FloatArray | float) -> Curve:
+def curve_of(
+    means: FloatArray,
+    horizons: FloatArray,
+    ceiling: FloatArray | float,
+    least: FloatArray | float = 0.0,
+) -> Curve:
     """A line's curve.
 
     Args:
         means: (1 + b, h) of `resampled_means`.
         horizons: (h,).
         ceiling: (1 + b,) or a number: the most that a person could gain.
+        least: (1 + b,) or a number: the smallest power by which what is missed may go on growing.
     """
     grid = grid_of(horizons)
     inside = grid <= horizons[-1]
     logs, spots = np.log(horizons), np.log(grid[inside])
     between = np.stack([np.interp(spots, logs, row) for row in means])
-    return Curve(grid, np.hstack([between, _beyond(means, horizons, grid[~inside], ceiling)]))
-
-
-def _beyond(
-    means: FloatArray, horizons: FloatArray, people: FloatArray, ceiling: FloatArray | float
-) -> FloatArray:
-    """(1 + b, n) gains of more people than were simulated."""
-    most = np.broadcast_to(np.asarray(ceiling, dtype=np.float64), len(means))[:, None]
-    missed = np.maximum(most - means, 0.0) * horizons
-    last = missed[:, -1:]
-    power = np.ones_like(last)
-    if len(horizons) > 1:
-        before = missed[:, -2:-1]
-        both = (before > 0.0) & (last > 0.0)
-        steps = np.log(np.divide(last, before, out=np.ones_like(last), where=both))
-        power = np.clip(steps / math.log(horizons[-1] / horizons[-2]), 0.0, 1.0)
-    grown = last * (people / horizons[-1]) ** power
+    power = np.maximum(power_of(means, horizons, ceiling), least)[:, None]
+    most = _column(ceiling, len(means))
+    people = grid[~inside]
+    missed = np.maximum(most - means[:, -1:], 0.0) * (people / horizons[-1]) ** (power - 1.0)
     # Who is above the ceiling by chance stays there.
-    gain: FloatArray = np.maximum(most, means[:, -1:]) - grown / people
-    return gain
+    beyond = np.maximum(most, means[:, -1:]) - missed
+    return Curve(grid, np.hstack([between, beyond]))
+
+
+def power_of(means: FloatArray, horizons: FloatArray, ceiling: FloatArray | float) -> FloatArray:
+    """(1 + b,) the power by which what all people missed grew over the last doubling, 0 to 1."""
+    power = np.ones(len(means))
+    if len(horizons) < 2:
+        return power
+    missed = np.maximum(_column(ceiling, len(means)) - means, 0.0) * horizons
+    before, last = missed[:, -2], missed[:, -1]
+    both = (before > 0.0) & (last > 0.0)
+    steps = np.log(np.divide(last, before, out=np.ones_like(last), where=both))
+    grown: FloatArray = np.clip(steps / math.log(horizons[-1] / horizons[-2]), 0.0, 1.0)
+    return grown
+
+
+def _column(values: FloatArray | float, rows: int) -> FloatArray:
+    """(rows, 1) of a vector or a number."""
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), rows)[:, None]
 
 
 def steady_ceiling(means: FloatArray, horizons: FloatArray) -> FloatArray:

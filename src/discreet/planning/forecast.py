@@ -38,6 +38,7 @@ from discreet.planning.curves import (
     curve_of,
     first_from,
     interval,
+    power_of,
     resampled_means,
     resamples,
     steady_ceiling,
@@ -180,8 +181,10 @@ class Forecast:
         if self.problem.metric == "reward":
             upper = most + self.problem.reward_bounds.upper
             ceiling = np.minimum(steady_ceiling(means[0], horizons), upper)
+        # Nobody learns faster because of privacy.
+        least = power_of(means[0], horizons, ceiling)
         return {
-            line.epsilon: curve_of(each, horizons, ceiling)
+            line.epsilon: curve_of(each, horizons, ceiling, least)
             for line, each in zip(lines, means, strict=True)
         }
 

@@ -74,10 +74,10 @@ def out_of_100(chance: float) -> int:
 
 
 def chance_text(chance: float) -> str:
-    """A chance in words, never understated: 74 out of 100."""
+    """How high a belief can rise, never understated: at most 74 out of 100."""
     if 100.0 * chance > _NEARLY:
-        return f"more than {_NEARLY} out of 100 (as good as certain)"
-    return f"{out_of_100(chance)} out of 100"
+        return f"more than {_NEARLY} out of 100, as good as certain"
+    return f"at most {out_of_100(chance)} out of 100"
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _even(moved: Odds, guarantee: Guarantee) -> str:
     return (
         f"Suppose somebody thinks the chance that something is true of you is 50 out of 100. "
         f"{_WITHOUT[model]}, they go on thinking 50 out of 100; if you take part, {_SEEN[model]} "
-        f"can bring them to at most {chance_text(moved.most)}{down}."
+        f"can bring them to {chance_text(moved.most)}{down}."
     )
 
 
@@ -169,7 +169,7 @@ def _rare(moved: Odds) -> str:
     """The sentence for someone who thinks it true of one person in a hundred."""
     return (
         "If they thought 1 out of 100, they go on thinking 1 out of 100 if you do not take part, "
-        f"and at most {chance_text(moved.most)} if you do."
+        f"and {chance_text(moved.most)} if you do."
     )
 
 

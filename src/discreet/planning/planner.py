@@ -25,6 +25,7 @@ from discreet.validation import Refusals, number_from, positive_number, whole_nu
 REPLICATES = 8
 _FEWEST = 3  # replicates that an interval takes
 _LEAST_HORIZONS = 3
+_LEAST_EPSILONS = 3
 
 # The setting that each epsilon got, and no privacy.
 Winners = Mapping[float | None, Setting]
@@ -137,6 +138,11 @@ def make_forecast(
             f"Replicates {count + 1} to {wish.replicates}: the limit of {wish.seconds:g} s was "
             "used up; intervals are wider for it."
         )
+    if wish.seconds is not None and not clock.allows(0.0):
+        left_out.append(
+            f"Nothing more to keep the limit of {wish.seconds:g} s: the smallest plan that says "
+            f"anything took {clock.elapsed:.0f} s."
+        )
     return Forecast(
         study.name,
         study.title,
@@ -209,7 +215,7 @@ def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
     if len(horizons) > _LEAST_HORIZONS:
         stage = stage.with_horizons(horizons[::-2][::-1])
         yield stage
-    if len(epsilons) > 2:
+    if len(epsilons) > _LEAST_EPSILONS:
         kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
         stage = stage.with_epsilons(sorted(set(kept)))
         yield stage

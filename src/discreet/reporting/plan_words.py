@@ -117,7 +117,7 @@ def _privacy(forecast: Forecast, line: PlanLine) -> str:
     moved = forecast.explanations[line.setting.budget.epsilon].odds[0]
     return (
         "somebody who thinks the chance that something is true of a person is 50 out of 100 can "
-        f"get to at most {chance_text(moved.most)}"
+        f"get to {chance_text(moved.most)}"
     )
 
 
