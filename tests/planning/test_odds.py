@@ -68,6 +68,7 @@ def test_local_words() -> None:
     assert "If you do not take part, they go on thinking 50 out of 100" in text
     assert "at most 74 out of 100" in text
     assert "down to 26" in text
+    assert "What is protected is your context, action and reward." in text
     assert "at most 3 out of 100 if you do" in text
     assert "the organisation that asks included" in text
     assert "probability" not in text  # there is no exception

@@ -89,7 +89,7 @@ class Explanation:
         odds: for each of `PRIORS`.
         beliefs: a sentence for each of them: taking part beside not taking part.
         exception: what delta allows; "" for pure promises.
-        scope: against whom it holds, and what counts as taking part.
+        scope: what is protected, against whom, and what counts as taking part.
         general: what may be learnt without anybody's own data.
     """
 
@@ -124,6 +124,7 @@ def explain(guarantee: Guarantee) -> Explanation:
         moved,
         (_even(moved[0], guarantee), _rare(moved[1])),
         _exception(guarantee),
+        f"What is protected is your {guarantee.adjacency.record}. "
         f"{_AGAINST[guarantee.trust_model]} {_part(guarantee)}",
         _GENERAL,
     )
