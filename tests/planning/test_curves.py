@@ -60,11 +60,36 @@ def test_privacy_makes_nobody_learn_faster() -> None:
     """One mean that is high by chance would let the private curve overtake the other."""
     free, private = growing(1.0, 0.5)[None], growing(1.2, 0.5)[None].copy()
     private[0, -1] += 0.002
-    least = power_of(free, PEOPLE, FIXED)
-    assert power_of(private, PEOPLE, FIXED) < least
-    beyond = PEOPLE[-1] < grid_of(PEOPLE)
-    curves = [curve_of(each, PEOPLE, FIXED, least).gain[0, beyond] for each in (private, free)]
-    assert (curves[0] < curves[1]).all()
+    assert power_of(private, PEOPLE, FIXED) < power_of(free, PEOPLE, FIXED)
+    without = curve_of(free, PEOPLE, FIXED)
+    beyond = without.grid > PEOPLE[-1]
+    with_privacy = curve_of(private, PEOPLE, FIXED, without)
+    for gain in (with_privacy.gain, with_privacy.best):
+        assert (gain[0, beyond] < without.gain[0, beyond]).all()
+
+
+def test_at_best_people_miss_no_more_than_without_privacy() -> None:
+    free = curve_of(growing(1.0, 0.5)[None], PEOPLE, FIXED)
+    slow = curve_of(growing(0.4, 1.0)[None], PEOPLE, FIXED, free)  # has learnt nothing
+    assert (slow.gain == pytest.approx(0.0, abs=1e-12)) is True
+    missed = FIXED * 4000 + 1.0 * (16_000**0.5 - 4000**0.5)
+    assert slow.best[0, -1] == pytest.approx(FIXED - missed / 16_000)
+    inside = slow.grid <= 4000
+    assert np.array_equal(slow.best[:, inside], slow.gain[:, inside])
+
+
+def test_the_bend_of_a_take_off_is_followed() -> None:
+    """Regret that grows in step with people at first and as their root later, halves far apart."""
+
+    def gain(people: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return FIXED - np.minimum(FIXED, (FIXED / 700.0) * np.sqrt(700.0 * people) * 700.0 / people)
+
+    curve = curve_of(gain(PEOPLE)[None], PEOPLE, FIXED)
+    inside = curve.grid <= PEOPLE[-1]
+    straight = np.interp(np.log(curve.grid[inside]), np.log(PEOPLE), gain(PEOPLE))
+    truth = gain(curve.grid[inside])
+    error, before = (np.abs(each - truth).mean() for each in (curve.gain[0, inside], straight))
+    assert error < 0.7 * before
 
 
 def test_a_single_horizon_goes_on_as_it_is() -> None:

@@ -7,9 +7,10 @@ read beyond it.
 | means | (1 + b, h)   | over replicates; row 0 the estimate, the others resampled             |
 | grid  | (g,)         | numbers of people, from the smallest horizon to `REACH` times the      |
 |       |              | largest                                                              |
-| curve | (1 + b, g)   | gain at the grid                                                     |
+| curve | (1 + b, g)   | gain at the grid, as an estimate and at best                          |
 
-**Between horizons** a curve runs straight over the logarithm of the number of people.
+**Between horizons** a curve is the monotone cubic of Fritsch and Butland (SciPy's PCHIP) over the
+logarithm of the number of people: straight lines would cut the bend where learning takes off.
 
 **Beyond the largest horizon N** regret goes on growing as it did over the last doubling. With c the
 most that a person could gain, S(n) = n (c - G(n)) is what n people missed together, and
@@ -17,16 +18,20 @@ most that a person could gain, S(n) = n (c - G(n)) is what n people missed toget
     S(n) = S(N) (n / N)^p,        p = log(S(N) / S(N')) / log(N / N'), at most 1,
 
 N' the horizon before N; with privacy p is never below that without. For a learner that learns, p
-falls with n (to 1/2 where regret grows as sqrt(n), to 0 where it stops), so such a curve rather
-promises too little. Where mean rewards are known c is that of the best choice for each person;
-otherwise it is where the line without privacy ends if it misses something as sqrt(n) grows. Nothing
-is read beyond `REACH` times N.
+falls with n (to 1/2 where regret grows as sqrt(n), to 0 where it stops), so this curve promises too
+little, and most of all where learning has just taken off. At best, people from N on miss no more
+than without privacy, S(n) = S(N) + S_free(n) - S_free(N). The first curve is the estimate, and an
+interval reaches from the one to the other, with what chance adds to each.
+
+Where mean rewards are known c is that of the best choice for each person; otherwise it is where the
+line without privacy ends if it misses something as sqrt(n) grows. Nothing is read beyond `REACH`
+times N.
 
 **Intervals** are of the bootstrap over replicates, all lines resampled together. A resample of r
 replicates is too narrow by a factor, so deviations of resampled means from the mean are stretched
 by sqrt(r / (r - 1)) t / z, t and z the 97.5% quantiles of Student's t with r - 1 degrees of freedom
 and of the normal law (Hesterberg, What teachers should know about the bootstrap, 2015, has the same
-correction on percentiles). They do not hold the error of a curve's form.
+correction on percentiles).
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri, stdtrit
 
 from discreet.experiments.means import CONFIDENCE
@@ -50,10 +56,20 @@ _STEADY = 0.5  # the power with which people miss something in all, where nothin
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One line's gain (1 + b, g) at the grid; row 0 is the estimate."""
+    """One line's gain at the grid; in row 0 of its arrays replicates are not resampled.
+
+    Attributes:
+        grid: (g,) numbers of people.
+        gain: (1 + b, g) as regret goes on growing.
+        best: (1 + b, g) the same up to the largest horizon, and beyond it as much as can be hoped
+            for.
+        power: (1 + b,) by which what is missed goes on growing.
+    """
 
     grid: FloatArray
     gain: FloatArray
+    best: FloatArray
+    power: FloatArray
 
     def at(self, people: float) -> FloatArray:
         """(1 + b,) gain at a number of people within the grid."""
@@ -97,7 +113,7 @@ def curve_of(
     means: FloatArray,
     horizons: FloatArray,
     ceiling: FloatArray | float,
-    least: FloatArray | float = 0.0,
+    free: Curve | None = None,
 ) -> Curve:
     """A line's curve.
 
@@ -105,19 +121,32 @@ def curve_of(
         means: (1 + b, h) of `resampled_means`.
         horizons: (h,).
         ceiling: (1 + b,) or a number: the most that a person could gain.
-        least: (1 + b,) or a number: the smallest power by which what is missed may go on growing.
+        free: the curve without privacy; None for that curve itself.
     """
     grid = grid_of(horizons)
     inside = grid <= horizons[-1]
-    logs, spots = np.log(horizons), np.log(grid[inside])
-    between = np.stack([np.interp(spots, logs, row) for row in means])
-    power = np.maximum(power_of(means, horizons, ceiling), least)[:, None]
-    most = _column(ceiling, len(means))
-    people = grid[~inside]
-    missed = np.maximum(most - means[:, -1:], 0.0) * (people / horizons[-1]) ** (power - 1.0)
+    power = power_of(means, horizons, ceiling)
+    if free is not None:
+        power = np.maximum(power, free.power)  # nobody learns faster because of privacy
+    most, last = _column(ceiling, len(means)), means[:, -1:]
+    more = grid[~inside] / horizons[-1]
     # Who is above the ceiling by chance stays there.
-    beyond = np.maximum(most, means[:, -1:]) - missed
-    return Curve(grid, np.hstack([between, beyond]))
+    top, missed = np.maximum(most, last), np.maximum(most - last, 0.0)
+    gain = best = top - missed * more ** (power[:, None] - 1.0)
+    if free is not None:
+        end = int(inside.sum()) - 1
+        growth = more * (most - free.gain[:, ~inside]) - (most - free.gain[:, end : end + 1])
+        best = np.maximum(gain, top - (missed + np.maximum(growth, 0.0)) / more)
+    between = _between(means, horizons, grid[inside])
+    return Curve(grid, np.hstack([between, gain]), np.hstack([between, best]), power)
+
+
+def _between(means: FloatArray, horizons: FloatArray, people: FloatArray) -> FloatArray:
+    """(1 + b, n) gains at numbers of people within the horizons."""
+    if len(horizons) < 2:
+        return np.repeat(means, len(people), axis=1)
+    curve: FloatArray = PchipInterpolator(np.log(horizons), means, axis=1)(np.log(people))
+    return curve
 
 
 def power_of(means: FloatArray, horizons: FloatArray, ceiling: FloatArray | float) -> FloatArray:
@@ -182,8 +211,13 @@ def first_from(places: FloatArray, rows: FloatArray, target: float) -> FloatArra
     return crossed
 
 
-def interval(values: FloatArray) -> tuple[float, float]:
-    """The middle 95% of resampled values, of which some may be infinite."""
-    low = float(np.quantile(values, _TAIL, method="lower"))
-    high = float(np.quantile(values, 1.0 - _TAIL, method="higher"))
+def interval(lower: FloatArray, upper: FloatArray | None = None) -> tuple[float, float]:
+    """The middle 95% of resampled values, of which some may be infinite.
+
+    Args:
+        lower: of which the lower end is taken.
+        upper: of which the upper end is taken, if these are others.
+    """
+    low = float(np.quantile(lower, _TAIL, method="lower"))
+    high = float(np.quantile(lower if upper is None else upper, 1.0 - _TAIL, method="higher"))
     return low, high

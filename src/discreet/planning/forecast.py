@@ -23,7 +23,7 @@ runs straight over their logarithm; outside of those simulated nothing is said.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ from discreet.planning.curves import (
     curve_of,
     first_from,
     interval,
-    power_of,
     resampled_means,
     resamples,
     steady_ceiling,
@@ -181,11 +180,11 @@ class Forecast:
         if self.problem.metric == "reward":
             upper = most + self.problem.reward_bounds.upper
             ceiling = np.minimum(steady_ceiling(means[0], horizons), upper)
-        # Nobody learns faster because of privacy.
-        least = power_of(means[0], horizons, ceiling)
+        free = curve_of(means[0], horizons, ceiling)
+        rest = zip(self.private, means[1:], strict=True)
         return {
-            line.epsilon: curve_of(each, horizons, ceiling, least)
-            for line, each in zip(lines, means, strict=True)
+            None: free,
+            **{line.epsilon: curve_of(each, horizons, ceiling, free) for line, each in rest},
         }
 
     @property
@@ -196,9 +195,17 @@ class Forecast:
     @cached_property
     def kept(self) -> FloatArray:
         """(1 + b, e, g) see the module; NaN where no privacy gains nothing yet."""
+        return self._shares([self.curves[each].gain for each in self.epsilons])
+
+    @cached_property
+    def kept_at_best(self) -> FloatArray:
+        """(1 + b, e, g) the same as far as can be hoped for."""
+        return self._shares([self.curves[each].best for each in self.epsilons])
+
+    def _shares(self, gains: Sequence[FloatArray]) -> FloatArray:
         free = self.curves[None].gain
         clear = np.where(free > 0.0, free, np.nan)
-        return np.stack([self.curves[each].gain / clear for each in self.epsilons], axis=1)
+        return np.stack([gain / clear for gain in gains], axis=1)
 
     # Inverse questions.
 
@@ -209,8 +216,10 @@ class Forecast:
             InvalidInput: for an epsilon outside of those simulated.
         """
         places = self._place(epsilon)
-        rows = np.stack([self.curves[each].gain for each in self.epsilons], axis=1)
-        return self._until(self._between(rows, places), 0.0)
+        curves = [self.curves[each] for each in self.epsilons]
+        rows = np.stack([curve.gain for curve in curves], axis=1)
+        best = np.stack([curve.best for curve in curves], axis=1)
+        return self._until(self._between(rows, places), self._between(best, places), 0.0)
 
     def people_for(self, epsilon: float, keep: float = 0.8) -> Answer:
         """From how many people on an epsilon keeps a share of the gain without privacy.
@@ -220,7 +229,8 @@ class Forecast:
         """
         places = self._place(epsilon)
         target = number_from(keep, "keep", 0.0, 1.0)
-        return self._until(self._between(self.kept, places), target)
+        best = self._between(self.kept_at_best, places)
+        return self._until(self._between(self.kept, places), best, target)
 
     def epsilon_for(self, people: float, lose_at_most: float = LOSE_AT_MOST) -> Answer:
         """From which epsilon on at most a share of the gain is lost with so many people.
@@ -230,12 +240,12 @@ class Forecast:
                 0 to 1.
         """
         lost = number_from(lose_at_most, "lose_at_most", 0.0, 1.0)
-        spots, rows = self._over_epsilons(people)
+        spots, rows, best = self._over_epsilons(people)
         first, last = self.epsilons[0], self.epsilons[-1]
         if not self.worthwhile:
             return Answer("epsilon", None, math.nan, math.nan, first, last, last)
         crossed = first_from(spots, rows, 1.0 - lost)
-        low, high = interval(crossed[1:])
+        low, high = interval(first_from(spots, best, 1.0 - lost)[1:], crossed[1:])
         return Answer("epsilon", float(crossed[0]), low, high, first, last, last)
 
     def loss_for(self, epsilon: float, people: float) -> Answer:
@@ -246,11 +256,13 @@ class Forecast:
         """
         places = self._place(epsilon)
         count = self._count(people)
-        rows = self._between(self.kept, places)
-        lost = 1.0 - along(self.grid, rows, count)
+        lost, least = (
+            1.0 - along(self.grid, self._between(rows, places), count)
+            for rows in (self.kept, self.kept_at_best)
+        )
         if not self.worthwhile or math.isnan(lost[0]):
             return Answer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
-        low, high = interval(np.where(np.isnan(lost[1:]), np.inf, lost[1:]))
+        low, high = interval(_known(least[1:]), _known(lost[1:]))
         # Losses are never beyond what can be said, but may rest on a curve.
         simulated = math.inf if count <= self.people else -math.inf
         return Answer("loss", float(lost[0]), low, high, -math.inf, math.inf, simulated)
@@ -327,20 +339,24 @@ class Forecast:
 
     # What the answers share.
 
-    def _until(self, rows: FloatArray, target: float) -> Answer:
-        """From how many people on rows (1 + b, g) are at least `target`: as simulated, otherwise as
-        the curves go on."""
+    def _until(self, rows: FloatArray, best: FloatArray, target: float) -> Answer:
+        """From how many people on rows (1 + b, g), and at best, are at least `target`."""
         least, most = float(self.grid[0]), float(self.grid[-1])
         if not self.worthwhile:
             return Answer("people", None, math.nan, math.nan, least, most, self.people)
+        crossed = self._crossed(rows, target)
+        low, high = interval(self._crossed(best, target)[1:], crossed[1:])
+        return Answer("people", float(crossed[0]), low, high, least, most, self.people)
+
+    def _crossed(self, rows: FloatArray, target: float) -> FloatArray:
+        """(1 + b,) the numbers of people: as simulated, otherwise as the curves go on."""
         inside = self.grid <= self.people
         crossed = first_from(self.grid[inside], rows[:, inside], target)
         late = np.isinf(crossed)
         if late.any():
             last = int(inside.sum()) - 1
             crossed[late] = first_from(self.grid[last:], rows[late, last:], target)
-        low, high = interval(crossed[1:])
-        return Answer("people", float(crossed[0]), low, high, least, most, self.people)
+        return crossed
 
     def _place(self, epsilon: float) -> float:
         """Where an epsilon lies among those simulated: 1.5 is halfway from the second on."""
@@ -373,13 +389,22 @@ class Forecast:
         between: FloatArray = rows[:, low] + (place - low) * (rows[:, low + 1] - rows[:, low])
         return between
 
-    def _over_epsilons(self, people: float) -> tuple[FloatArray, FloatArray]:
-        """Epsilons (m,), and what each keeps (1 + b, m) with so many people."""
+    def _over_epsilons(self, people: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Epsilons (m,), and what each keeps (1 + b, m) with so many people, and at best."""
         count = self._count(people)
-        even = np.geomspace(self.epsilons[0], self.epsilons[-1], _EPSILONS)
-        spots = np.unique(np.concatenate([even, self.epsilons]))
-        columns = [
-            along(self.grid, self._between(self.kept, self._place(each)), count)
-            for each in np.clip(spots, self.epsilons[0], self.epsilons[-1])
-        ]
-        return spots, np.stack(columns, axis=1)
+        first, last = self.epsilons[0], self.epsilons[-1]
+        spots = np.unique(np.concatenate([np.geomspace(first, last, _EPSILONS), self.epsilons]))
+        places = [self._place(each) for each in np.clip(spots, first, last)]
+        kept, best = (
+            np.stack(
+                [along(self.grid, self._between(rows, each), count) for each in places], axis=1
+            )
+            for rows in (self.kept, self.kept_at_best)
+        )
+        return spots, kept, best
+
+
+def _known(lost: FloatArray) -> FloatArray:
+    """Losses, infinite where they are not known."""
+    known: FloatArray = np.where(np.isnan(lost), np.inf, lost)
+    return known

@@ -122,7 +122,9 @@ def people_figure(forecast: Forecast, width: float = WIDE, height: float = 3.1) 
     ends = []
     for place, color in enumerate(tints(BLUE, len(forecast.epsilons))):
         rows = kept[:, place]
-        bands = np.array([interval(_known(rows[1:, at])) for at in range(len(grid))])
+        best = forecast.kept_at_best[1:, place]
+        ends_at = [interval(_known(rows[1:, at]), _known(best[:, at])) for at in range(len(grid))]
+        bands = np.array(ends_at)
         middle = np.clip(rows[0], 2 * _LOWEST, 2.0)
         low, high = (np.clip(bands[:, side], 2 * _LOWEST, 2.0) for side in (0, 1))
         axes.fill_between(grid, low, high, color=color, alpha=0.16, linewidth=0)

@@ -191,5 +191,5 @@ def people_note(forecast: Forecast) -> str:
         f"From how many people on, counted over all who were served. {_MARK}: extrapolated beyond "
         f"the {forecast.people:,} that were simulated; nothing is said about more than "
         f"{forecast.limit:,}. Intervals: 95%, by bootstrap over replicates; beyond what was "
-        "simulated they hold only as far as regret goes on growing as it did."
+        "simulated from the best that can be hoped for to regret that grows as before."
     )
