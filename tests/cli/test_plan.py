@@ -20,7 +20,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     path = write_study(tmp_path, rounds=300)
     page, lines = tmp_path / "plan.html", tmp_path / "plan.jsonl"
     code, out, err = invoke(
-        "plan", path, "--epsilons", "4,8", "--replicates", 3, "--jobs", 1,
+        "plan", path, "--epsilons", "8", "--replicates", 2, "--jobs", 1,
         "--people", 300, "--lose-at-most", "50%", "--report", page, "--json", lines,
     )  # fmt: skip
     assert code == 0, err
@@ -42,8 +42,6 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     assert "discreet" in page.read_text(encoding="utf-8")
     assert set(records(lines)[0]) == set(PLANNED)
     assert holds_records(lines)
-    again = invoke("plan", path, "--epsilons", "8", "--replicates", 2, "--jobs", 1, "--json", lines)
-    assert again[0] == 0  # what it wrote it may replace
 
 
 def test_invented_people_need_no_table(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,10 +22,15 @@ SCALES = {1.0: 5.0, 2.0: 2.0, 4.0: 1.2}
 POWER = 0.7
 
 
-def known(replicates: int = 8, deviation: float = 0.0, seed: int = 0) -> Forecast:
+def known(
+    replicates: int = 8,
+    deviation: float = 0.0,
+    seed: int = 0,
+    scales: Mapping[float, float] = SCALES,
+) -> Forecast:
     private = {
         epsilon: drawn(growing(scale, POWER), replicates, deviation, seed + place)
-        for place, (epsilon, scale) in enumerate(SCALES.items(), start=1)
+        for place, (epsilon, scale) in enumerate(scales.items(), start=1)
     }
     return forecast(private, drawn(FREE, replicates, deviation, seed))
 
@@ -62,16 +68,16 @@ def test_people_until_a_share_is_kept(epsilon: float, keep: float) -> None:
 
 
 def test_intervals_of_people_cover_the_truth() -> None:
-    """Of 100 plans of 8 replicates, within the horizons and beyond them."""
+    """Of 60 plans of 8 replicates, within the horizons and beyond them."""
     inside, beyond = true_people(4.0, 0.5), true_people(4.0, 0.8)
     assert HORIZONS[0] < inside < HORIZONS[-1] < beyond < 4 * HORIZONS[-1]
     covered = np.zeros(2)
-    for seed in range(100):
-        plan = known(8, 0.01, 10 * seed)
+    for seed in range(60):
+        plan = known(8, 0.01, 10 * seed, {4.0: SCALES[4.0]})
         for place, (keep, truth) in enumerate(((0.5, inside), (0.8, beyond))):
             answer = plan.people_for(4.0, keep)
             covered[place] += answer.low <= truth <= answer.high
-    assert (covered >= 88).all()
+    assert (covered >= 53).all()
 
 
 def test_inverse_questions_agree_with_the_forward_one() -> None:

@@ -124,7 +124,7 @@ def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
 
 def test_a_limit_on_time_makes_the_plan_smaller_and_says_so(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 1600)
-    plan = planned(path, seconds=0.01, replicates=6)
+    plan = planned(path, seconds=0.01, replicates=5)
     assert len(plan.horizons) >= 3
     assert plan.people < 1600
     assert (plan.epsilons[0], plan.epsilons[-1]) == (0.5, 8.0)
@@ -134,7 +134,7 @@ def test_a_limit_on_time_makes_the_plan_smaller_and_says_so(tmp_path: Path) -> N
     assert "epsilon = 1 and 4: too much for the limit of 0.01 s." in told
     assert "1,600 people: too much" in told
     assert "the smallest plan that says anything took" in told
-    assert "Replicates 4 to 6" in told
+    assert "Replicates 4 to 5" in told
 
 
 def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
@@ -152,7 +152,7 @@ def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
 
     monkeypatch.setattr(Results, "carry_out", slower)
     path = write_study(tmp_path, SMOOTH, 320)
-    plan = planned(path, seconds=100.0, replicates=6, epsilons=(2.0, 4.0, 8.0))
+    plan = planned(path, seconds=100.0, replicates=3, epsilons=(2.0, 4.0, 8.0))
     assert plan.people == 320
     assert plan.horizons == (20, 80, 320)
     assert plan.replicates >= 3
@@ -170,8 +170,8 @@ def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_private_table_is_called_so(tmp_path: Path) -> None:
-    write_people(tmp_path / "people.csv")
-    plan = planned(write_study(tmp_path), epsilons=(4.0,), replicates=2)
+    write_people(tmp_path / "people.csv", rows=100)
+    plan = planned(write_study(tmp_path, rounds=100), epsilons=(4.0,), replicates=2)
     told = " ".join(plan.data)
     assert "people.csv" in told
     assert "it does not cover this plan" in told
@@ -180,17 +180,17 @@ def test_a_private_table_is_called_so(tmp_path: Path) -> None:
 
 
 def test_another_table_stands_in_and_the_own_one_is_not_read(tmp_path: Path) -> None:
-    write_people(tmp_path / "older.csv", rows=300)
-    path = write_study(tmp_path)  # there is no people.csv
+    write_people(tmp_path / "older.csv", rows=150)
+    path = write_study(tmp_path, rounds=300)  # there is no people.csv
     study, people, data = study_for(path, table=tmp_path / "older.csv")
-    assert (study.problem.size, study.rounds, people) == (300, 300, 600)
+    assert (study.problem.size, study.rounds, people) == (150, 150, 300)
     assert "older.csv" in data[0]
     plan = make_forecast(study, people, data, Wish(epsilons=(8.0,), replicates=2))
-    assert plan.people == 300
-    assert plan.wished == 600
-    assert any("More than 300 people" in text for text in plan.left_out)
-    assert plan.advice().people == 600  # extrapolated
-    assert plan.loss_for(8.0, 600).simulated == -math.inf
+    assert plan.people == 150
+    assert plan.wished == 300
+    assert any("More than 150 people" in text for text in plan.left_out)
+    assert plan.advice().people == 300  # extrapolated
+    assert plan.loss_for(8.0, 300).simulated == -math.inf
 
 
 def test_invented_people_stand_in_and_no_table_is_read(tmp_path: Path) -> None:

@@ -80,6 +80,13 @@ def test_what_has_no_stand_in_is_refused(problem: dict[str, Any], message: str) 
         stand_in({"problem": problem}, PLACE)
 
 
+def test_how_often_people_come_is_not_invented() -> None:
+    table = {"name": "table", "path": "nowhere.csv", "columns": COLUMNS, "label": LABEL}
+    content = {"problem": table, "learners": [{"epsilon": 1.0}, {"epsilon": 1.0, "visits": 3}]}
+    with pytest.raises(InvalidInput, match="visits was 3, but how often people come"):
+        stand_in(content, PLACE)
+
+
 def test_a_contrast_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="contrast was 0"):
         of(0.0, label=LABEL)

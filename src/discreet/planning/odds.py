@@ -14,10 +14,10 @@ composition theorem for differential privacy, 2015).
 
 The wording follows Nanayakkara, Smart, Cummings, Kaptchuk and Redmiles, What are the chances?
 Explaining the epsilon parameter in differential privacy (USENIX Security 2023): chances out of 100,
-taking part beside not taking part, which people who had to decide understood better than what
-leaves epsilon out. What is said about beliefs is the semantics of Kasiviswanathan and Smith, On the
-"semantics" of differential privacy (2014); Wood et al., Differential privacy: a primer for a
-non-technical audience (2018), tabulate it.
+taking part beside not taking part. They found this more effective than examples of outputs, and
+than explanations that gloss over epsilon. What is said about beliefs is the semantics of
+Kasiviswanathan and Smith, On the "semantics" of differential privacy (2014); Wood et al.,
+Differential privacy: a primer for a non-technical audience (2018), tabulate it.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAS
         contrast: see `StandIn`.
 
     Raises:
-        InvalidInput: a problem without arms, or declarations that do not fit together.
+        InvalidInput: a problem without arms, learners for people who come more than once, or
+            declarations that do not fit together.
     """
     options = dict(content.get("problem") or {})
     name = options.pop("name", None)
@@ -106,6 +107,16 @@ def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAS
             place.message("[problem] is without a name; `discreet data list` shows the names.")
         )
     entry = find_entry(name)
+    entries = content.get("learners")
+    for number, learner in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(learner, Mapping) and learner.get("visits", 1) != 1:
+            raise InvalidInput(
+                place.within("learners", number).message(
+                    f"visits was {learner['visits']!r}, but how often people come is not declared, "
+                    "so invented people come once each; plan with visits = 1, or on an older or "
+                    "public table (--table FILE)."
+                )
+            )
     values = dict(checked(entry.options, options, place.within("problem")))
     columns, arms, bounds = _declared(entry, values)
     if len(arms) < 2 or not columns:

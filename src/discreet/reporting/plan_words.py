@@ -297,9 +297,9 @@ def basis(forecast: Forecast) -> Iterator[str]:
             f"({listed([f'{people:,}' for people in forecast.horizons])}) was simulated by itself."
         )
     yield (
-        f"Beyond {forecast.people:,} people, up to {REACH} times as many, regret goes on growing as "
-        "over the last doubling, which promises too little; intervals reach up to missing no more "
-        "than without privacy."
+        f"Beyond {forecast.people:,} people, up to {REACH} times as many, regret goes on "
+        "growing as over the last doubling, which promises too little; intervals reach up to "
+        "missing no more than without privacy."
     )
     yield from (f"Left out: {text}" for text in forecast.left_out)
 
