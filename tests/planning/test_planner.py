@@ -133,8 +133,8 @@ def test_a_limit_on_time_makes_the_plan_smaller_and_says_so(tmp_path: Path) -> N
     told = " ".join(plan.left_out)
     assert "epsilon = 1 and 4: too much for the limit of 0.01 s." in told
     assert "1,600 people: too much" in told
-    assert "the smallest plan that says anything took" in told
-    assert "Replicates 4 to 5" in told
+    assert "the smallest plan that says something took" in told
+    assert "replicates 4 to 5" in told
 
 
 def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
@@ -157,7 +157,7 @@ def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
     assert plan.horizons == (20, 80, 320)
     assert plan.replicates >= 3
     assert np.isfinite(plan.frame["gain"]).all()
-    assert "Simulations with 40 and 160 people" in plan.left_out[0]
+    assert "simulations with 40 and 160 people" in plan.left_out[0]
 
 
 def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_another_table_stands_in_and_the_own_one_is_not_read(tmp_path: Path) -> 
     plan = make_forecast(study, people, data, Wish(epsilons=(8.0,), replicates=2))
     assert plan.people == 150
     assert plan.wished == 300
-    assert any("More than 150 people" in text for text in plan.left_out)
+    assert any("more than 150 people" in text for text in plan.left_out)
     assert plan.advice().people == 300  # extrapolated
     assert plan.loss_for(8.0, 300).simulated == -math.inf
 

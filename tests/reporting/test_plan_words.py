@@ -143,10 +143,10 @@ def test_comparisons_say_the_direction() -> None:
 
 
 def test_what_the_numbers_rest_on() -> None:
-    made = plan(left_out=("Something: too much.",))
+    made = plan(left_out=("Left out: something, too much.",))
     told = " ".join(basis(made))
     assert "one long run tells about fewer people as well" in told
-    assert "Left out: Something: too much." in told
+    assert "Left out: something, too much." in told
     assert "winner's curse" not in told  # nobody raced
     raced = tuple(
         Standing(each.epsilon, each.setting, 4000, 8, -0.1, 0.0, 1.0, True, False)

@@ -71,7 +71,7 @@ class Forecast:
         wished: how many people were asked about.
         lines: private ones by increasing epsilon, no privacy, references.
         standings: of the races that chose the learners.
-        left_out: what was not done, each one sentence.
+        left_out: what was not done, each one or two sentences.
         lose_at_most: the share of the gain that may be lost.
         seed: of everything that was drawn.
         seconds: that planning took.

@@ -124,7 +124,7 @@ def make_forecast(
     left_out = list(stage.left_out)
     if people < wished:
         left_out.append(
-            f"More than {people:,} people: the table has no more; beyond them curves go on."
+            f"Left out: more than {people:,} people, as the table has no more; curves go on beyond."
         )
     results = Results(stage.problem, stage.seed, wish.jobs)
     say = progress or (lambda *_: None)
@@ -135,13 +135,13 @@ def make_forecast(
     count, stage = _measure(results, stage, winners, wish, clock, left_out, say)
     if count < wish.replicates:
         left_out.append(
-            f"Replicates {count + 1} to {wish.replicates}: the limit of {wish.seconds:g} s was "
-            "used up; intervals are wider for it."
+            f"Left out: replicates {count + 1} to {wish.replicates}, as the limit of "
+            f"{wish.seconds:g} s was used up; intervals are wider for it."
         )
     if wish.seconds is not None and not clock.allows(0.0):
         left_out.append(
-            f"Nothing more to keep the limit of {wish.seconds:g} s: the smallest plan that says "
-            f"anything took {clock.elapsed:.0f} s."
+            f"The limit of {wish.seconds:g} s was not kept: the smallest plan that says something "
+            f"took {clock.elapsed:.0f} s."
         )
     return Forecast(
         study.name,
@@ -202,10 +202,10 @@ def _gone(before: Stage, after: Stage, wish: Wish) -> Iterator[str]:
     why = "" if wish.seconds is None else f"too much for the limit of {wish.seconds:g} s."
     horizons = [f"{each:,}" for each in before.horizons if each not in after.horizons]
     if horizons:
-        yield f"Simulations with {' and '.join(horizons)} people: {why}"
+        yield f"Left out: simulations with {' and '.join(horizons)} people: {why}"
     epsilons = [f"{each:g}" for each in before.epsilons if each not in after.epsilons]
     if epsilons:
-        yield f"epsilon = {' and '.join(epsilons)}: {why}"
+        yield f"Left out: epsilon = {' and '.join(epsilons)}: {why}"
 
 
 def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
@@ -244,12 +244,13 @@ def _choose(
         if clock.allows(first_rung(results, groups, people), SHARE):
             if people < stage.people:
                 left_out.append(
-                    f"Races with more than {people:,} people: too much for the limit of "
+                    f"Left out: races with more than {people:,} people: too much for the limit of "
                     f"{wish.seconds:g} s; with more, another learner may be the better one."
                 )
             return race(results, groups, people, wish.replicates, clock, one_more)
     left_out.append(
-        f"The race of learners: too much for the limit of {wish.seconds:g} s; the first was taken."
+        f"Left out: the race of learners: too much for the limit of {wish.seconds:g} s; the first "
+        "was taken."
     )
     alone = {epsilon: group[:1] for epsilon, group in groups.items()}
     return race(results, alone, stage.people, wish.replicates, clock)

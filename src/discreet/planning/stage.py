@@ -187,8 +187,8 @@ def _trust_model(
         models = (usual_trust_model(study.problem.space),)
     rest = [model for model in models[1:] if not learners]
     said = tuple(
-        f"Learners under {model} privacy: an epsilon protects from other people there, so it is "
-        f"another plan (--trust-model {model})."
+        f"Left out: learners under {model} privacy. An epsilon means something else there, so they "
+        f"are another plan (--trust-model {model})."
         for model in rest
     )
     return models[0], said

@@ -111,7 +111,7 @@ def _cell(answer: Answer) -> tuple[str, str]:
         start = f"> {answer.most:,.0f}"
     else:
         start = number_text(answer.value, 2) + (_MARK if answer.extrapolated else "")
-    ends = ends_text(answer).replace(" or fewer", "").replace("more than ", "> ")
+    ends = ends_text(answer).replace(" or fewer", "").replace("more than ", ">")
     return start, ends
 
 
@@ -137,6 +137,7 @@ def people_table(forecast: Forecast) -> Table:
     heads = [head.replace(" one choice ", "\none choice\n") for head in people_heads(forecast)]
     table = terminal_table(
         ("epsilon", *heads),
+        widths=[len("epsilon"), *[0] * len(heads)],
         padding=(0, 1, 0, 0),
         caption=people_note(forecast),
         caption_justify="left",

@@ -301,7 +301,7 @@ def basis(forecast: Forecast) -> Iterator[str]:
         "growing as over the last doubling, which promises too little; intervals reach up to "
         "missing no more than without privacy."
     )
-    yield from (f"Left out: {text}" for text in forecast.left_out)
+    yield from forecast.left_out
 
 
 def _flattery(forecast: Forecast) -> str:
