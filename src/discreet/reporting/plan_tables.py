@@ -16,6 +16,7 @@ from discreet.reporting.plan_words import ONE_CHOICE, ends_text, percent, rival
 from discreet.reporting.words import terminal_table
 
 _MARK = "*"  # of what is extrapolated
+_NAME = 17  # characters of a learner's name that are not broken
 
 
 @dataclass(frozen=True)
@@ -117,14 +118,17 @@ def _cell(answer: Answer) -> tuple[str, str]:
 
 def loss_table(forecast: Forecast) -> Table:
     """The first table for a terminal."""
-    metric = forecast.problem.metric
+    metric, rows = forecast.problem.metric, loss_rows(forecast)
+    heads = ("learner", "epsilon", f"{metric}\nper\nperson", "±", "gain", "± ", "loss", "interval")
+    longest = max(len(row.name) for row in rows if row.private)
     table = terminal_table(
-        ("learner", "epsilon", f"{metric} per\nperson", "±", "gain", "± ", "loss", "95%\ninterval"),
+        heads,
+        widths=[min(longest, _NAME), *[0] * (len(heads) - 1)],
         padding=(0, 1, 0, 0),
         caption=loss_note(forecast),
         caption_justify="left",
     )
-    for row in loss_rows(forecast):
+    for row in rows:
         table.add_row(
             row.name, row.epsilon, row.per_person, row.half_width, row.gain, row.gain_half,
             row.loss, row.loss_ends, style="" if row.private else "dim",
@@ -181,7 +185,7 @@ def loss_note(forecast: Forecast) -> str:
     if forecast.worthwhile:
         note += (
             " Loss: of what choosing by person gains without privacy, the share that is lost with "
-            "it, over the same number of people (interval by bootstrap)."
+            "it, over the same number of people (interval: 95%, by bootstrap)."
         )
     return note
 

@@ -87,8 +87,7 @@ def _nothing_to_keep(forecast: Forecast) -> tuple[str, str, str]:
         f"There is nothing to plan for: with {forecast.people:,} people choosing by person gains "
         f"nothing clear over {rival(forecast)}, even without privacy "
         f"({signed(gained)} per person).",
-        f"Keep to {rival(forecast)}, which needs nobody's data, or plan again with more people, "
-        "other columns or other arms.",
+        f"Keep to {rival(forecast)}, or plan again with more people, other columns or other arms.",
         "What each epsilon would promise stands below all the same; none is recommended.",
     )
 
