@@ -27,6 +27,7 @@ FLOORS = [
     {"experiments", "estimator", "search"},
     {"audit"},
     {"studies", "reproduction"},
+    {"planning"},
     {"reporting"},
     {"results"},
     {"cli"},

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from discreet.privacy import SecureNoise as SecureNoise
     from discreet.privacy import SimulatedNoise as SimulatedNoise
     from discreet.privacy import Unprotected as Unprotected
+    from discreet.reporting.plan_view import Plan as Plan
+    from discreet.reporting.plan_view import plan as plan
     from discreet.results.result import StudyResult as StudyResult
     from discreet.results.run import Interrupted as Interrupted
     from discreet.results.run import run_study as run_study
@@ -91,6 +93,7 @@ else:
         "results.result": ("StudyResult",),
         "results.run": ("Interrupted", "run_study"),
         "studies": ("Study",),
+        "reporting.plan_view": ("Plan", "plan"),
         "validation": ("InvalidInput",),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -5,6 +5,8 @@
 
 A row of what was varied and `REPRODUCED`: one per case and metric of a paper's figure or table.
 
+A row of `PLANNED`: one per line and number of people of a plan (`discreet plan --json`).
+
 All are written as JSON lines or, by the file's ending, as Parquet. An infinite epsilon (no
 privacy) is null, and so is its delta.
 """
@@ -31,6 +33,29 @@ Value = str | int | float | bool | None
 REPRODUCED = ("method", "metric", "mean", "standard_error", "trials", "paper")
 """Keys of the records of a reproduction: a method, what was measured, its mean over the trials, how
 many these were, and the number that the paper prints. Besides stands what was varied."""
+
+PLANNED = (
+    "plan",
+    "learner",
+    "trust_model",
+    "epsilon",
+    "delta",
+    "people",
+    "replicates",
+    "metric",
+    "per_person",
+    "per_person_low",
+    "per_person_high",
+    "gain",
+    "gain_low",
+    "gain_high",
+    "loss",
+    "loss_low",
+    "loss_high",
+)
+"""Keys of the records of a plan: what was simulated (epsilon null for none), the metric for each
+person, the gain over one choice for everyone (more is better), and the share of the gain without
+privacy that is lost, each with the ends of its 95% interval."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +220,7 @@ def _is_record(keys: Iterable[str]) -> bool:
         {"study", "learner", "replicate", "metric", "value"} <= given <= run
         or {"name", "verdict", "lower_bound"} <= given <= check
         or set(REPRODUCED) <= given
+        or set(PLANNED) == given
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line: `discreet init`, `check`, `run`, `audit`, `curate`, `model`, and others.
+"""The command line: `discreet init`, `check`, `run`, `plan`, `audit`, `curate`, `model`, and others.
 
 Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
 shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
@@ -28,6 +28,11 @@ _COMMANDS = (
         "Whether a study can run: everything wrong with it, or what it needs.",
     ),
     ("run", "study:run", "Simulate a study: what would each epsilon cost on these people?"),
+    (
+        "plan",
+        "plan:plan",
+        "What would each epsilon cost, how many people does it take, and what to choose?",
+    ),
     (
         "audit",
         "audit:audit",

@@ -27,7 +27,7 @@ at = { gender = 1 }          # where the others stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,11 +38,11 @@ from discreet.domain import Box
 from discreet.experiments import Setting, check_setting
 from discreet.privacy import Budget
 from discreet.problems.base import Problem
-from discreet.problems.catalog import find_entry, load_problem
 from discreet.problems.frames import Files, checked_frame
 from discreet.problems.toml_words import Place, checked, read_toml
 from discreet.studies.frames import FRAME, learner_entries, table_of_frame, unstated
 from discreet.studies.mappings import toml_text, toml_values
+from discreet.studies.problem import MakeProblem, people_of, problem_of
 from discreet.studies.settings import (
     LearnerEntry,
     Strict,
@@ -311,8 +311,16 @@ def load_study(
     rounds: int | None = None,
     replicates: int | None = None,
     data_dir: str | Path | None = None,
+    instead: MakeProblem | None = None,
 ) -> Study:
     """Read and check a study file; `rounds` and `replicates` replace those of the file.
+
+    Args:
+        path: the study file.
+        rounds, replicates: in place of the file's.
+        data_dir: a folder with data that no package brings.
+        instead: makes a problem in place of the file's, whose data are then not read: of the
+            content of the file and where it stands.
 
     Raises:
         InvalidInput: a file that cannot be read, keys that are missing, unknown or of the wrong
@@ -322,7 +330,7 @@ def load_study(
     file = Path(path)
     text, content = read_toml(file, "study file", {"learner": "learners"})
     given = Files(_folder(data_dir), file.parent, Place.of_file(file.name, text), {})
-    return replace(_study(content, text, given, rounds, replicates), path=file)
+    return replace(_study(content, text, given, rounds, replicates, instead), path=file)
 
 
 def _folder(path: str | Path | None) -> Path | None:
@@ -335,8 +343,10 @@ def _study(
     given: Files,
     rounds: int | None,
     replicates: int | None,
+    instead: MakeProblem | None = None,
 ) -> Study:
-    """The study that a mapping of TOML values says; `given` names it and its tables."""
+    """The study that a mapping of TOML values says; `given` names it and its tables, and `instead`
+    makes another problem than it says."""
     place = given.place
     _check_size(rounds, replicates)
     refusals = Refusals()
@@ -344,11 +354,14 @@ def _study(
     with refusals.collected():
         file = checked(StudyFile, content, place)
     with refusals.collected():
-        problem = _problem(content, given)
+        problem = problem_of(content, given) if instead is None else instead(content, place)
     people = 0
     if file is not None and problem is not None:
         with refusals.collected():
-            people = _people(rounds or file.rounds, problem, place if rounds is None else None)
+            asked = rounds or file.rounds
+            if instead is not None and asked and problem.size:
+                asked = min(asked, problem.size)  # what stands in may have fewer people
+            people = people_of(asked, problem, place if rounds is None else None)
     entries = entries_of(content, place) if file is None else list(enumerate(file.learners))
     settings = all_settings(entries, problem, people, place, refusals)
     if file is None or problem is None:
@@ -376,57 +389,6 @@ def _study(
         text=text,
         warnings=tuple(warnings),
     )
-
-
-def _problem(content: Mapping[str, Any], given: Files) -> Problem | None:
-    """The problem of a study; None where the file has no such table, which is refused elsewhere."""
-    if not isinstance(content.get("problem"), Mapping):
-        return None
-    options = dict(content["problem"])
-    name = options.pop("name", None)
-    where = given.place.within("problem")
-    if not isinstance(name, str):
-        raise InvalidInput(
-            where.message(
-                "[problem] is without a name; `discreet data list` shows the names.", ("name",)
-            )
-        )
-    refusals = Refusals()
-    with refusals.collected(where.message("", ("name",))):
-        find_entry(name)
-    refusals.raise_if_any()
-    options |= _people_option(content, name, given.place)
-    return load_problem(name, options, given.data_dir, given.base, where, given.tables)
-
-
-def _people_option(content: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:
-    """`[people]` as an option of the problem."""
-    people = content.get("people")
-    if not isinstance(people, Mapping) or not isinstance(people.get("id"), str):
-        return {}
-    if "person" not in find_entry(name).options.model_fields:
-        raise InvalidInput(
-            place.within("people").message(
-                f"[people] names the column {people['id']!r}, but everybody comes once to the "
-                f"problem {name!r}, which is no table of yours; leave [people] out."
-            )
-        )
-    return {"person": people["id"]}
-
-
-def _people(asked: int | None, problem: Problem, place: Place | None) -> int:
-    """How many people take part; `place` is the study that says so, if one does."""
-    people, where = asked or problem.size, place or Place("")
-    if people is None:
-        raise InvalidInput(
-            where.message(
-                "the study has no rounds; only a table can do without, as it has as many rounds as "
-                "people. Set rounds."
-            )
-        )
-    with where.at("rounds"):
-        problem.check_size(people)
-    return people
 
 
 def _report(report: _ReportTable, domain: Box, place: Place) -> ReportEntry:

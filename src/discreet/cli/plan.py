@@ -1,0 +1,229 @@
+"""`discreet plan`: what each epsilon would cost, and how many people it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from discreet.cli.console import (
+    PAGE,
+    RECORDS,
+    DataOption,
+    JobsOption,
+    RecordsOption,
+    check_outputs,
+    cores,
+    err,
+    out,
+    refusing,
+    write_results,
+)
+from discreet.results.screen import plain
+from discreet.validation import InvalidInput, Refusals
+
+if TYPE_CHECKING:
+    from discreet.planning.planner import Progress as Told
+    from discreet.reporting.plan_view import Plan
+
+
+def plan(
+    study: Annotated[Path, typer.Argument(help="A study file (TOML); see examples/.")],
+    people: Annotated[
+        int | None, typer.Option(min=1, help="How many people are expected, instead of the file's.")
+    ] = None,
+    lose_at_most: Annotated[
+        str | None, typer.Option(help="The share of the gain that may be lost: 5% or 0.05.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="An epsilon that you have in mind.")] = None,
+    epsilons: Annotated[
+        str | None, typer.Option(help="The epsilons that are tried: 0.5,1,2,4,8 if left out.")
+    ] = None,
+    learners: Annotated[
+        str | None, typer.Option(help="Learners to choose from, instead of the file's: a,b.")
+    ] = None,
+    trust_model: Annotated[
+        str | None, typer.Option(help="local or joint, where the file has learners under both.")
+    ] = None,
+    replicates: Annotated[
+        int | None, typer.Option(min=2, help="Replicates on which all numbers rest; 8 if left out.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="A limit on time, within which a smaller plan is made.")
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="A public or older table in place of the file's, which is not read."),
+    ] = None,
+    synthetic: Annotated[
+        bool,
+        typer.Option("--synthetic", help="Invented people in place of the file's, never read."),
+    ] = False,
+    contrast: Annotated[
+        float | None,
+        typer.Option(help="How different the arms of invented people are, to 1; 0.5 if left out."),
+    ] = None,
+    jobs: JobsOption = None,
+    json: RecordsOption = None,
+    report: Annotated[
+        Path | None, typer.Option(help="File for the plan's page (one HTML file).")
+    ] = None,
+    data: DataOption = None,
+) -> None:
+    """What would each epsilon cost, how many people does it take, and what to choose?
+
+    Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
+    """
+    from discreet.planning.planner import REPLICATES
+    from discreet.planning.stage import EPSILONS
+    from discreet.problems.stand_in import CONTRAST
+
+    with refusing():
+        refusals = Refusals()
+        share: float | None = None
+        tried: tuple[float, ...] = EPSILONS
+        with refusals.collected():
+            share = share_of(lose_at_most)
+        with refusals.collected():
+            tried = EPSILONS if epsilons is None else numbers_in(epsilons, "--epsilons")
+        with refusals.collected():
+            if contrast is not None and not synthetic:
+                raise InvalidInput(
+                    f"--contrast was {contrast:g}, which is about invented people; add --synthetic "
+                    "or leave it out."
+                )
+        refusals.raise_if_any()
+        inputs = [study] if table is None else [study, table]
+        check_outputs(((json, RECORDS), (report, PAGE)), inputs)
+        # What planning needs takes seconds to import.
+        from discreet.reporting.plan_view import plan as make_plan
+
+        with _shown() as progress:
+            made = make_plan(
+                study,
+                people=people,
+                lose_at_most=share,
+                epsilon=epsilon,
+                epsilons=tried,
+                learners=() if learners is None else names_in(learners),
+                trust_model=trust_model,
+                replicates=replicates or REPLICATES,
+                seconds=seconds,
+                jobs=jobs or cores(),
+                table=table,
+                synthetic=synthetic,
+                contrast=CONTRAST if contrast is None else contrast,
+                data_dir=data,
+                progress=progress,
+            )
+        _show(made)
+        check_outputs(((json, RECORDS), (report, PAGE)), (*inputs, *made.problem.files))
+        write_results(json, made.records())
+        if report is not None:
+            made.report(report)
+            out.say(f"Report:  {report}")
+
+
+def share_of(text: str | None) -> float | None:
+    """5% or 0.05 as a number from 0 to 1; None for nothing.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if text is None:
+        return None
+    percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%")) / (100.0 if percent else 1.0)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value <= 1.0:
+        advice = f" Did you mean {text.strip()}%?" if 1.0 < value <= 100.0 and not percent else ""
+        raise InvalidInput(
+            f"--lose-at-most was {text!r:.40}; it must be a share from 0 to 1 or a percentage, "
+            f"such as 5% or 0.05.{advice}"
+        )
+    return value
+
+
+def numbers_in(text: str, option: str) -> tuple[float, ...]:
+    """0.5,1,2 as numbers; `InvalidInput` where one is none."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InvalidInput(
+            f"{option} was {text!r:.80}; give numbers with commas between them, such as 0.5,1,2."
+        ) from error
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """a,b as names."""
+    return tuple(part.strip() for part in text.split(","))
+
+
+@contextmanager
+def _shown() -> Iterator[Told]:
+    """A bar on a terminal, and elsewhere a line for each step."""
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+    steps: list[str] = []
+    with bar:
+        task = bar.add_task("Reading", total=None)
+
+        def told(step: str, done: int, total: int) -> None:
+            if step not in steps:
+                steps.append(step)
+                if not err.is_terminal:
+                    err.say(f"{step} ...")
+            bar.update(task, description=step, completed=done, total=total or None)
+
+        yield told
+
+
+def _show(made: Plan) -> None:
+    """The plan on a terminal: in the order of what is asked first."""
+    from discreet.reporting.plan_tables import loss_table, odds_table, people_table
+    from discreet.reporting.plan_words import basis
+
+    recommended = made.recommendation
+    out.print()
+    out.print(f"[bold]Plan: {plain(made.title)}[/]")
+    out.print()
+    out.print(f"[bold]{plain(recommended.sentences[0])}[/]")
+    for sentence in recommended.sentences[1:]:
+        out.say(sentence)
+    if made.answer:
+        out.print()
+        out.say(f"Asked: {made.answer}")
+    out.print()
+    for sentence in made.data:
+        out.say(sentence)
+    out.print()
+    out.print(loss_table(made))
+    out.print()
+    if made.worthwhile:
+        out.print(people_table(made))
+        out.print()
+    out.print(odds_table(made))
+    out.print()
+    epsilon = made.advice().best if recommended.epsilon is None else recommended.epsilon
+    line = made.line(epsilon)
+    out.say(f"At epsilon = {epsilon:g}: {made.explanations[epsilon].text}")
+    out.print()
+    if line.guarantee is not None:
+        out.say(f"Draft of the certificate at epsilon = {epsilon:g}: {line.guarantee.sentence}")
+        out.print()
+    for sentence in basis(made):
+        out.say(sentence)
+    out.print()

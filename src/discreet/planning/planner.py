@@ -1,0 +1,331 @@
+"""One plan: choose learners, measure them on fresh people, stay within a limit on time.
+
+The order is that in which a plan can be cut short. Learners are first tried for moments: does what
+they do depend on the horizon, and how long do they take? Then they race (race.py), and the winners
+are measured, replicate by replicate, with all lines in each, so that whatever is finished can be
+compared. Where a limit on time does not allow for the fewest replicates, the plan is made smaller:
+first fewer horizons, then fewer epsilons, then fewer people. What was left out is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.experiments import BEST_FIXED, UNIFORM, Setting
+from discreet.planning.facts import Asked, Kind, PlanLine
+from discreet.planning.forecast import LOSE_AT_MOST, Forecast
+from discreet.planning.race import SHARE, Standing, first_rung, race
+from discreet.planning.results import Clock, Ran, Results, Run, depends_on_horizon
+from discreet.planning.stage import EPSILONS, Stage, make_stage
+from discreet.studies import Study
+from discreet.validation import Refusals, number_from, positive_number, whole_number
+
+REPLICATES = 8
+_FEWEST = 3  # replicates that an interval takes
+_LEAST_HORIZONS = 3
+_LEAST_EPSILONS = 3
+
+# The setting that each epsilon got, and no privacy.
+Winners = Mapping[float | None, Setting]
+# What a plan is doing: a word for the step, how much of it is done, how much there is.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user asks of a plan.
+
+    Attributes:
+        people: how many are expected; the study's number if None.
+        lose_at_most: the share of the gain that may be lost; None if not asked.
+        epsilon: that somebody has in mind; None if not asked.
+        epsilons: that are tried.
+        learners: names in place of those of the study.
+        trust_model: where the study has learners under several.
+        replicates: fresh ones that numbers rest on.
+        seconds: a limit on time; None for none.
+        jobs: processes.
+    """
+
+    people: int | None = None
+    lose_at_most: float | None = None
+    epsilon: float | None = None
+    epsilons: tuple[float, ...] = EPSILONS
+    learners: tuple[str, ...] = ()
+    trust_model: str | None = None
+    replicates: int = REPLICATES
+    seconds: float | None = None
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        refusals = Refusals()
+        checks: list[tuple[Any, Callable[[Any], object]]] = [
+            (self.people, lambda value: whole_number(value, "people", minimum=1)),
+            (self.lose_at_most, lambda value: number_from(value, "lose_at_most", 0.0, 1.0)),
+            (self.epsilon, lambda value: positive_number(value, "epsilon")),
+            (self.seconds, lambda value: positive_number(value, "seconds")),
+            (self.replicates, lambda value: whole_number(value, "replicates", minimum=2)),
+            (self.jobs, lambda value: whole_number(value, "jobs", minimum=1)),
+        ]
+        for value, check in checks:
+            with refusals.collected():
+                if value is not None:
+                    check(value)
+        if None not in (self.people, self.lose_at_most, self.epsilon):
+            refusals.add(
+                f"people was {self.people}, lose_at_most {self.lose_at_most} and epsilon "
+                f"{self.epsilon}; give at most two of them, and the plan answers with the third."
+            )
+        refusals.raise_if_any()
+
+    @property
+    def tried(self) -> tuple[float, ...]:
+        """The epsilons that are simulated: the one in mind is among them."""
+        return self.epsilons if self.epsilon is None else (*self.epsilons, self.epsilon)
+
+    @property
+    def question(self) -> tuple[Asked, float, float] | None:
+        """Which of the three is asked for, and the two that were given."""
+        people, lost, epsilon = self.people, self.lose_at_most, self.epsilon
+        if epsilon is not None and lost is not None:
+            return "people", epsilon, lost
+        if people is not None and lost is not None:
+            return "epsilon", float(people), lost
+        if people is not None and epsilon is not None:
+            return "loss", epsilon, float(people)
+        return None
+
+
+def make_forecast(
+    study: Study,
+    wished: int,
+    data: tuple[str, ...],
+    wish: Wish,
+    progress: Progress | None = None,
+) -> Forecast:
+    """Simulate what a study asks for.
+
+    Args:
+        study: names the problem and the learners.
+        wished: how many people are expected.
+        data: whose data are used, in sentences.
+        wish: what is asked of the plan.
+        progress: called as it goes on.
+
+    Raises:
+        InvalidInput: before anything is simulated, for a wish that the study cannot have.
+    """
+    clock = Clock(wish.seconds)
+    size = study.problem.size
+    people = wished if size is None else min(wished, size)
+    stage = make_stage(study, people, wish.tried, wish.learners, wish.trust_model)
+    left_out = list(stage.left_out)
+    if people < wished:
+        left_out.append(
+            f"Left out: more than {people:,} people, as the table has no more; curves go on beyond."
+        )
+    results = Results(stage.problem, stage.seed, wish.jobs)
+    say = progress or (lambda *_: None)
+    _try_out(results, stage, say)
+    stage = _within(results, stage, wish, clock, left_out)
+    standings = _choose(results, stage, wish, clock, left_out, say)
+    winners = {each.epsilon: each.setting for each in standings if each.won}
+    count, stage = _measure(results, stage, winners, wish, clock, left_out, say)
+    if count < wish.replicates:
+        left_out.append(
+            f"Left out: replicates {count + 1} to {wish.replicates}, as the limit of "
+            f"{wish.seconds:g} s was used up; intervals are wider for it."
+        )
+    if wish.seconds is not None and not clock.allows(0.0):
+        left_out.append(
+            f"The limit of {wish.seconds:g} s was not kept: the smallest plan that says something "
+            f"took {clock.elapsed:.0f} s."
+        )
+    return Forecast(
+        study.name,
+        study.title,
+        stage.problem,
+        data,
+        stage.horizons,
+        wished,
+        tuple(_lines(results, stage, winners, count)),
+        tuple(standings),
+        tuple(left_out),
+        LOSE_AT_MOST if wish.lose_at_most is None else wish.lose_at_most,
+        stage.seed,
+        clock.elapsed,
+        wish.question,
+    )
+
+
+def _try_out(results: Results, stage: Stage, say: Progress) -> None:
+    """Which learners may be read along their trace, and about how long all of them take."""
+    middle = stage.epsilons[len(stage.epsilons) // 2]
+    tried = [(each, middle, stage.epsilons) for each in stage.private]
+    settings = [
+        ([each.at(epsilon) for epsilon in epsilons], each.at(at)) for each, at, epsilons in tried
+    ] + [([each.at(None)], each.at(None)) for each in stage.free]
+    for number, (alike, setting) in enumerate(settings):
+        say("Trying learners", number, len(settings))
+        first = stage.horizons[0]
+        depends, seconds = depends_on_horizon(
+            stage.problem, setting, first, stage.people, stage.seed
+        )
+        for each in alike:
+            if not depends:
+                results.traced.add(each.label)
+            if seconds:
+                results.timed(each.label, min(first, 1000), seconds)
+    results.traced.update(each.label for each in stage.references if each.learner == UNIFORM)
+
+
+def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: list[str]) -> Stage:
+    """The stage, made smaller until the fewest replicates fit into the limit on time."""
+
+    def fits(smaller: Stage) -> bool:
+        groups = smaller.groups()
+        settings = [group[0] for group in groups.values()]
+        seconds = _FEWEST * results.total(results.runs(settings, smaller.horizons, 0))
+        racing = any(len(group) > 1 for group in groups.values())
+        return clock.allows(seconds, 1.0 - SHARE if racing else 1.0)
+
+    smaller = next(filter(fits, _smaller(stage, wish)), None)
+    smaller = smaller or list(_smaller(stage, wish))[-1]
+    left_out += _gone(stage, smaller, wish)
+    return smaller
+
+
+def _gone(before: Stage, after: Stage, wish: Wish) -> Iterator[str]:
+    """What a smaller stage leaves out, and why."""
+    why = "" if wish.seconds is None else f"too much for the limit of {wish.seconds:g} s."
+    horizons = [f"{each:,}" for each in before.horizons if each not in after.horizons]
+    if horizons:
+        yield f"Left out: simulations with {' and '.join(horizons)} people: {why}"
+    epsilons = [f"{each:g}" for each in before.epsilons if each not in after.epsilons]
+    if epsilons:
+        yield f"Left out: epsilon = {' and '.join(epsilons)}: {why}"
+
+
+def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
+    """The stage, and what is left of it with fewer horizons, then epsilons, then people."""
+    yield stage
+    horizons, epsilons = stage.horizons, stage.epsilons
+    if len(horizons) > _LEAST_HORIZONS:
+        stage = stage.with_horizons(horizons[::-2][::-1])
+        yield stage
+    if len(epsilons) > _LEAST_EPSILONS:
+        kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
+        stage = stage.with_epsilons(sorted(set(kept)))
+        yield stage
+    for cut in range(1, len(horizons) - _LEAST_HORIZONS + 1):
+        yield stage.with_horizons(horizons[:-cut][-_LEAST_HORIZONS:])
+
+
+def _choose(
+    results: Results,
+    stage: Stage,
+    wish: Wish,
+    clock: Clock,
+    left_out: list[str],
+    say: Progress,
+) -> list[Standing]:
+    """The races of all budgets, with as many people as the limit on time allows."""
+    done = 0
+
+    def one_more(ran: Ran) -> None:
+        nonlocal done
+        done += 1
+        say("Choosing learners", done, 0)
+
+    groups = stage.groups()
+    for people in reversed(stage.horizons):
+        if clock.allows(first_rung(results, groups, people), SHARE):
+            if people < stage.people:
+                left_out.append(
+                    f"Left out: races with more than {people:,} people: too much for the limit of "
+                    f"{wish.seconds:g} s; with more, another learner may be the better one."
+                )
+            return race(results, groups, people, wish.replicates, clock, one_more)
+    left_out.append(
+        f"Left out: the race of learners: too much for the limit of {wish.seconds:g} s; the first "
+        "was taken."
+    )
+    alone = {epsilon: group[:1] for epsilon, group in groups.items()}
+    return race(results, alone, stage.people, wish.replicates, clock)
+
+
+def _measure(
+    results: Results,
+    stage: Stage,
+    winners: Winners,
+    wish: Wish,
+    clock: Clock,
+    left_out: list[str],
+    say: Progress,
+) -> tuple[int, Stage]:
+    """Simulate fresh replicates, as many as the limit on time allows.
+
+    Returns:
+        How many these were, and the stage: a smaller one where time was running out before there
+        were the fewest replicates.
+    """
+    done = 0
+
+    def one_more(ran: Ran) -> None:
+        nonlocal done
+        done += 1
+        say("Simulating", done, wish.replicates * len(_runs(results, stage, winners, 0)))
+
+    if wish.seconds is None:
+        replicates = range(wish.replicates)
+        runs = [run for number in replicates for run in _runs(results, stage, winners, number)]
+        results.carry_out(runs, one_more)
+        return wish.replicates, stage
+    for count in range(wish.replicates):
+
+        def in_time(smaller: Stage, count: int = count) -> bool:
+            seconds = results.total(_runs(results, smaller, winners, count))
+            return clock.allows(max(_FEWEST - count, 1) * seconds)
+
+        if count and not in_time(stage):
+            if count >= _FEWEST:
+                return count, stage
+            # Of the same number of people, as what was simulated so far is kept.
+            smaller = [each for each in _smaller(stage, wish) if each.people == stage.people]
+            chosen = next(filter(in_time, smaller), smaller[-1])
+            left_out += _gone(stage, chosen, wish)
+            stage = chosen
+        results.carry_out(_runs(results, stage, winners, count), one_more)
+    return wish.replicates, stage
+
+
+def _runs(results: Results, stage: Stage, winners: Winners, replicate: int) -> list[Run]:
+    """The runs of one replicate: the winners of the stage's epsilons, no privacy, references."""
+    settings = [winners[epsilon] for epsilon in (*stage.epsilons, None)]
+    return [
+        *results.runs(settings, stage.horizons, replicate),
+        *results.reference_runs(stage.references, stage.horizons, replicate),
+    ]
+
+
+def _lines(results: Results, stage: Stage, winners: Winners, count: int) -> Iterable[PlanLine]:
+    """The lines of the winners and references over the first replicates."""
+    replicates = range(count)
+    reference = BEST_FIXED if stage.fixed else UNIFORM
+
+    def line(kind: Kind, setting: Setting) -> PlanLine:
+        label = setting.label
+        return PlanLine(
+            kind,
+            setting,
+            results.worth(label, stage.horizons, replicates),
+            results.gain(label, reference, stage.horizons, replicates),
+            results.guarantee(label),
+            label in results.traced,
+        )
+
+    yield from (line("private", winners[epsilon]) for epsilon in stage.epsilons)
+    yield line("none", winners[None])
+    yield from (line("reference", setting) for setting in stage.references)
