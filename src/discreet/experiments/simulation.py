@@ -220,6 +220,7 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str,
     if setting.learner in REFERENCES:
         if setting.options:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
+        problem.check_reference(setting.learner)
         return ()
     learner = _learner(problem, setting, rounds, 0, SimulatedNoise(0))
     return (*learner.warnings, *_visit_warnings(problem, learner))

@@ -40,6 +40,7 @@ from discreet.problems.functions import (
 )
 from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.problems.landscapes import LANDSCAPES
+from discreet.problems.log_problem import problem_of_log
 from discreet.problems.movies import MOVIE_COLUMNS, MOVIE_SOURCE, MovieProblem
 from discreet.problems.real_data import (
     ADULT_CLASSES,
@@ -58,23 +59,11 @@ from discreet.problems.real_data import (
 from discreet.problems.set_tables import sets_from_table
 from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
-from discreet.problems.table_files import read_table
+from discreet.problems.table_files import Files, read_table
 from discreet.problems.toml_words import Place, checked
 from discreet.validation import InvalidInput, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where files may lie: `data_dir` from `--data`, `base` for relative paths in options.
-
-    `place` is where the options stand, for messages.
-    """
-
-    data_dir: Path | None
-    base: Path
-    place: Place
 
 
 @dataclass(frozen=True)
@@ -304,6 +293,25 @@ def _table(
         problem = bandit_from_table(frame, columns, rewards, origin, person, radius)
     problem.files = (file,)
     return problem
+
+
+named(
+    "log",
+    "logged decisions: what was done with whom, what followed, and how likely it was",
+    "The file named by the option path.",
+    None,
+    (),
+    path="a .csv, .csv.gz or .parquet file with one row for each decision",
+    columns="context columns, as in 'table'",
+    action="{column, names, outside?, missing?}: what was done; names are arms",
+    reward="{column, lower, upper, outside?, missing?}: what followed",
+    propensity="the probability of what was done: {column}, {value} where it was always the same, "
+    "or {estimated = true}",
+    replay='"rejection" or "model" (docs/logs.md); by the size of the log if left out',
+    person="the column that says whose row it is, as [people] id does, if people come more than "
+    "once",
+    radius="as in 'table'",
+)(problem_of_log)
 
 
 @named(

@@ -241,7 +241,7 @@ def classification_from_table(
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
     (outcome,) = label.declared()
-    contexts, classes, rows, ids = _encoded(frame, columns, [outcome], "label", person)
+    contexts, classes, rows, ids = encoded_rows(frame, columns, [outcome], "label", person)
     labels, domain = classes[:, 0].astype(np.int64), domain_of(columns, radius)
     problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows, ids)
     nobody = np.bincount(labels, minlength=problem.arms) == 0
@@ -266,12 +266,12 @@ def bandit_from_table(
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
     outcomes = rewards.declared()
-    contexts, paid, rows, ids = _encoded(frame, columns, outcomes, "reward of an arm", person)
+    contexts, paid, rows, ids = encoded_rows(frame, columns, outcomes, "reward of an arm", person)
     domain, bounds = domain_of(columns, radius), RewardBounds(rewards.lower, rewards.upper)
     return TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
 
 
-def _encoded(
+def encoded_rows(
     frame: pd.DataFrame,
     columns: Sequence[Column],
     outcomes: Sequence[Column],

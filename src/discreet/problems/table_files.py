@@ -29,6 +29,7 @@ from typing import Any
 
 import pandas as pd
 
+from discreet.problems.toml_words import Place
 from discreet.validation import InvalidInput
 
 CSV_ENDINGS = (".csv", ".csv.gz")
@@ -40,6 +41,18 @@ _DECIMAL_COMMA = re.compile(r"^\s*([+-]?\d+),(\d+(?:[eE][+-]?\d+)?)\s*$")
 # Since 3.1 pandas reads numbers to the last digit without being asked, and warns who asks.
 _OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
 _EXACTLY: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where files may lie: `data_dir` from `--data`, `base` for relative paths in options.
+
+    `place` is where the options stand, for messages.
+    """
+
+    data_dir: Path | None
+    base: Path
+    place: Place
 
 
 def read_table(path: str | Path, text_columns: Iterable[str] = ()) -> pd.DataFrame:
