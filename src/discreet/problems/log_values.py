@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.stats import t
 
 from discreet.validation import (
     FloatArray,
@@ -42,6 +42,8 @@ from discreet.validation import (
 
 HARDLY = 0.2
 """An action was hardly taken where it was less likely than this share of 1 / K."""
+
+_FEW_PEOPLE = 20
 
 
 @dataclass(frozen=True)
@@ -230,12 +232,12 @@ def interval(
         times = np.bincount(rng.integers(count, size=count), minlength=count)
         drawn[resample] = times @ moments
     means, errors = _mean_and_error(drawn.T, count)
-    # Where all that were drawn are alike there is no error to divide by; with very few people that
-    # happens often, and quantiles of the normal distribution stand in.
+    # Where all that were drawn are alike there is no error to divide by. Few people are often
+    # alike, and do not tell the shape of their distribution: there Student's t itself is used.
     usable = errors > 1e-12 * max(error, 1e-300)
     tail = (1.0 - confidence) / 2.0
-    if usable.sum() < resamples / 2:
-        high = float(norm.isf(tail))
+    if count < _FEW_PEOPLE or not usable.any():
+        high = float(t.isf(tail, count - 1))
         low = -high
     else:
         ratios = (means[usable] - mean) / errors[usable]

@@ -6,7 +6,8 @@
 | actions        | (n,)   | the arm that was taken, A_i, 0 .. K - 1                              |
 | rewards        | (n,)   | what followed from it, r_i                                           |
 | propensities   | (n,)   | the probability with which it was taken, p_i; None where not known   |
-| ids            | (n,)   | whose decision it was, where people come more than once              |
+| ids            | (n,)   | whose decision it was, where people come more than once: 0 for who   |
+|                |        | comes first, 1 for the next and so on, whatever numbers are given    |
 | position       | (n,)   | where on a page it was shown; None where there is one place          |
 | action_context | (K, m) | numbers about the arms, which learners here do not use; None: nothing|
 
@@ -103,6 +104,8 @@ class Log:
             if getattr(self, name) is not None:
                 with refusals.collected():
                     checked[name] = whole_vector(getattr(self, name), name, 0, length=count)
+        if "ids" in checked:
+            checked["ids"] = pd.factorize(checked["ids"])[0].astype(np.int64)
         if self.action_context is not None:
             with refusals.collected():
                 checked["action_context"] = _about_actions(self.action_context, self.arms)
