@@ -107,7 +107,7 @@ class TestRejection:
         assert log.propensities is not None
         served = rejection_people(log.propensities)
         for seed in range(12):
-            crowd = RejectionCrowd(log, served, 0.0, np.random.default_rng(seed))
+            crowd = RejectionCrowd(log, served, 0.0, np.random.default_rng(100 + seed))
             place = 0
             while place < served:
                 some, actions = crowd.served(place, served, rule)
@@ -122,6 +122,27 @@ class TestRejection:
         assert abs(context[:, 0].mean() - 0.5) < 5.0 * 0.29 / len(context) ** 0.5
         assert abs((context[:, 1] == 1).mean() - 1 / 3) < 5.0 * 0.47 / len(context) ** 0.5
 
+    def test_nobody_is_asked_twice(self, rng: np.random.Generator) -> None:
+        """A row that did not count must not get another chance, or random choices would count in
+        other proportions than they were made."""
+        asked: list[float] = []
+
+        def act(contexts: np.ndarray) -> Fixed:
+            asked.extend(contexts[:, 0])
+            return Fixed(rng.integers(3, size=len(contexts)))
+
+        crowd, place = by_rejection().sample(300, rng), 0
+        while place < 250:
+            wanted = 1 if place % 2 else 5
+            before = len(asked)
+            contexts, _ = crowd.served(place, place + wanted, act)
+            looked = asked[before:]
+            if len(contexts) == wanted:
+                last = looked.index(contexts[-1, 0])
+                del asked[before + last + 1 :]
+            place += len(contexts)
+        assert len(set(asked)) == len(asked)
+
     def test_a_learner_is_told_of_those_who_count(self) -> None:
         problem = by_rejection()
         crowd = people_of(problem, 300, 0, 0)
@@ -129,7 +150,7 @@ class TestRejection:
             "partition", DOMAIN, 3, Local(4.0), horizon=300, noise=SimulatedNoise(0)
         )
         values = run_learner(learner, crowd, np.random.default_rng(0), SimulatedNoise(0))
-        assert learner.visits == 300
+        assert learner.people == 300
         assert set(values) <= {0.0, 1.0}
         assert 0.3 < values.mean() < 0.8
 

@@ -90,13 +90,14 @@ class RejectionCrowd(Crowd):
         while fruitless <= len(self._order):
             rows = self._coming((stop - start) * self._log.arms)
             actions = act(self._log.contexts[rows])
-            agree = np.flatnonzero(actions.arms == self._log.actions[rows])[: stop - start]
+            agree = np.flatnonzero(actions.arms == self._log.actions[rows])
+            # Rows after the last one that is needed have not been looked at; all others have.
+            enough = len(agree) >= stop - start
+            agree = agree[: stop - start]
+            self._next += int(agree[-1]) + 1 if enough else len(rows)
             if len(agree):
-                # Rows after the last one that counts have not been looked at.
-                self._next += int(agree[-1]) + 1
                 self._rows[start : start + len(agree)] = rows[agree]
                 return self._log.contexts[rows[agree]], actions[agree]
-            self._next += len(rows)
             fruitless += len(rows)
         raise InvalidInput(
             f"the learner chose an action that the log never took in {fruitless:,} rows which "
