@@ -180,8 +180,7 @@ def both_halves(problem: LogProblem, people: int, rng: np.random.Generator) -> M
     for half in (0, 1):
         own = np.flatnonzero(problem.models.halves[order] == half)
         rewards[own] = problem.models.draw(order[own], rng)
-    contexts, outcomes = problem.log.contexts[order], problem.estimates.outcomes[order]
-    return ModelCrowd(contexts, rewards, outcomes, problem.best, None)
+    return ModelCrowd(problem, order, rewards)
 
 
 def learner_trial(

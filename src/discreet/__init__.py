@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from discreet.privacy import SecureNoise as SecureNoise
     from discreet.privacy import SimulatedNoise as SimulatedNoise
     from discreet.privacy import Unprotected as Unprotected
+    from discreet.problems.log_problem import LogProblem as LogProblem
+    from discreet.problems.logs import Log as Log
     from discreet.validation import InvalidInput as InvalidInput
 else:
     # Where each name is at run time; the imports above say the same to type checkers and editors.
@@ -78,6 +80,8 @@ else:
             "SimulatedNoise",
             "Unprotected",
         ),
+        "problems.log_problem": ("LogProblem",),
+        "problems.logs": ("Log",),
         "validation": ("InvalidInput",),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}

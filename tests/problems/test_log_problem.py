@@ -212,6 +212,23 @@ class TestModel:
         assert abs(said.mean - truth) < 4.0 * said.standard_error
         assert said.lower < truth < said.upper
 
+    def test_remarks_on_a_run(self, rng: np.random.Generator) -> None:
+        """An interval over people, and the share who got what the log hardly gave."""
+        log = world(1500, 0.0, rng)
+        right = log.contexts[:, 0] > 0.7
+        actions = np.where(right & (log.actions == 0), 1, log.actions)
+        problem = LogProblem(replace(log, actions=actions, propensities=None), "model")
+        crowd = problem.sample(700, rng)
+        values = crowd.value(Fixed(np.zeros(700)), 0)
+        first, second = crowd.remarks(values)
+        assert f"in the first replicate {values.mean():.4g} per person" in first
+        share = float(second.partition("%")[0])
+        assert share == pytest.approx(30.0, abs=15.0)
+        assert "% of people were given what the log hardly gave" in second
+        crowd.value(Fixed(np.ones(700)), 0)
+        assert len(crowd.remarks(values)) == 1
+        assert problem.sample(1, rng).remarks(np.ones(1)) == ()
+
     def test_people_who_come_more_than_once(self, rng: np.random.Generator) -> None:
         problem = LogProblem(replace(even(), ids=np.arange(1500) // 3))
         assert problem.replay == "model"
@@ -259,6 +276,7 @@ class TestStudies:
         assert study.files[1] == tmp_path / "log.csv"
         outcomes = [simulate(study.problem, each, 300, 1, 0) for each in study.settings]
         assert [outcome.record.metric for outcome in outcomes] == ["reward", "reward"]
+        assert all("over people of the log" in outcome.remarks[0] for outcome in outcomes)
         again = simulate(study.problem, study.settings[1], 300, 1, 0)
         assert again.record.value == outcomes[1].record.value
         assert again.record.rows == "All 1,500 rows"

@@ -119,6 +119,11 @@ def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     out.print()
     out.print(result_table(summary))
     out.print()
+    remarks = [(each.setting.label, text) for each in outcomes for text in each.remarks]
+    for label, text in remarks:
+        out.say(f"{label}: {text}")
+    if remarks:
+        out.print()
     out.say(promise(summary))
     out.print()
 

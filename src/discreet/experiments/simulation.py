@@ -76,6 +76,7 @@ class Outcome:
         trace: (points,) the cumulative metric there.
         guarantee: what each person was promised; None for references.
         policy: the last policy; kept for replicate 0 only.
+        remarks: what the problem says of the run (`Crowd.remarks`), in replicate 0 only.
     """
 
     setting: Setting
@@ -84,6 +85,7 @@ class Outcome:
     trace: FloatArray
     guarantee: Guarantee | None = None
     policy: Policy[Any] | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def simulate(
@@ -98,6 +100,7 @@ def simulate(
     """One replicate of one setting; the same arguments give the same outcome anywhere."""
     people = people_of(problem, rounds, seed, replicate)
     guarantee = policy = None
+    remarks: tuple[str, ...] = ()
     if setting.learner in REFERENCES:
         started = time.perf_counter()
         values = people.best_fixed() if setting.learner == BEST_FIXED else people.oracle()
@@ -107,6 +110,7 @@ def simulate(
         learner, values, seconds = play(Seed(seed, replicate), people, make)
         guarantee = learner.guarantee()
         policy = learner.policy() if replicate == 0 else None
+        remarks = people.remarks(values) if replicate == 0 else ()
     at, trace = trace_of(values)
     record = RunRecord(
         study=study,
@@ -124,7 +128,7 @@ def simulate(
         digest=digest,
         rows=None if problem.rows is None else problem.rows.sentence,
     )
-    return Outcome(setting, record, at, trace, guarantee, policy)
+    return Outcome(setting, record, at, trace, guarantee, policy, remarks)
 
 
 def simulate_all(

@@ -91,6 +91,11 @@ class Crowd(ABC):
     def oracle(self) -> FloatArray:
         """(n,) contributions under the best action for each person."""
 
+    def remarks(self, values: FloatArray) -> tuple[str, ...]:
+        """What should be known of a run in which people contributed these values (n,), beside
+        their sum; each one sentence."""
+        return ()
+
     def best_arms(self, contexts: FloatArray) -> IntArray:
         """(n,) the arm that is best in each context (n, d), for maps; -1 where that is not known.
 

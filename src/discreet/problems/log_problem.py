@@ -30,23 +30,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
+import pandas as pd
 from pydantic import Field
 
 from discreet.problems.base import Choices, Chosen, Crowd, Metric, Problem
 from discreet.problems.columns import Column, Positive
 from discreet.problems.log_columns import LoggedAction, LoggedReward, Propensity
 from discreet.problems.log_estimates import estimate
+from discreet.problems.log_values import interval
 from discreet.problems.logs import Log
 from discreet.problems.table_files import Files, read_table
-from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, one_of
 
 Replay = Literal["rejection", "model"]
+Values = TypeVar("Values", FloatArray, BoolArray)
 
 # Logs of fewer rows are replayed by rejection if it serves so many people.
-_SMALL_LOG, _FEWEST_SERVED = 10_000, 200
+_SMALL_LOG, _FEWEST_SERVED = (
+    10_000,
+    200,
+)  # A share of people that is worth a remark, and the resamples behind a run's interval.
+_LEAST_SHARE, _RESAMPLES = 0.01, 500
+
 _NO_ORACLE = (
     "oracle was asked for, but a log knows what followed from one action of each person; the best "
     "action for each context would be fitted to chance. Compare with best_fixed, or remove it."
@@ -118,6 +126,9 @@ class RejectionCrowd(Crowd):
     def value(self, actions: Chosen, start: int) -> FloatArray:
         return self.received(actions, start)
 
+    def remarks(self, values: FloatArray) -> tuple[str, ...]:
+        return _over_people(values, np.arange(len(values)))
+
     def best_fixed(self) -> FloatArray:
         return np.full(self._people, self._best)
 
@@ -129,29 +140,41 @@ class ModelCrowd(Crowd):
     """People of one half of a log, with simulated rewards and doubly robust outcomes.
 
     Args:
-        contexts: (n, d).
+        problem: whose people they are.
+        rows: (n,) rows of the log.
         rewards: (n, K) simulated.
-        outcomes: (n, K) doubly robust.
-        best: the arm that is best for everyone together.
-        ids: (n,) who they are, where people come more than once.
     """
 
-    def __init__(
-        self,
-        contexts: FloatArray,
-        rewards: FloatArray,
-        outcomes: FloatArray,
-        best: int,
-        ids: IntArray | None,
-    ) -> None:
-        self.contexts, self.ids = contexts, ids
-        self._rewards, self._outcomes, self._best = rewards, outcomes, best
+    def __init__(self, problem: LogProblem, rows: IntArray, rewards: FloatArray) -> None:
+        log, estimates = problem.log, problem.estimates
+        self.contexts = log.contexts[rows]
+        if log.ids is not None:
+            # Whoever comes again with the same row stands for somebody else who is like them.
+            again = pd.Series(rows).groupby(rows).cumcount().to_numpy()
+            self.ids = log.ids[rows] + again * (log.ids.max() + 1)
+        self._people = estimates.people[rows]
+        self._outcomes, self._rare = estimates.outcomes[rows], estimates.rare[rows]
+        self._rewards, self._best = rewards, problem.best
+        self._hardly = np.zeros(len(rows), dtype=np.bool_)
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
         return _chosen(self._rewards, actions.arms, start)
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
+        hardly = _chosen(self._rare, actions.arms, start)
+        self._hardly[start : start + len(hardly)] = hardly
         return _chosen(self._outcomes, actions.arms, start)
+
+    def remarks(self, values: FloatArray) -> tuple[str, ...]:
+        texts = _over_people(values, self._people)
+        share = float(self._hardly.mean())
+        if share < _LEAST_SHARE:
+            return texts
+        return (
+            *texts,
+            f"{100.0 * share:.0f}% of people were given what the log hardly gave to people like "
+            "them; what they earned rests on a model.",
+        )
 
     def best_fixed(self) -> FloatArray:
         return self._outcomes[:, self._best].copy()
@@ -160,9 +183,19 @@ class ModelCrowd(Crowd):
         raise InvalidInput(_NO_ORACLE)
 
 
-def _chosen(values: FloatArray, arms: IntArray, start: int) -> FloatArray:
-    chosen: FloatArray = values[np.arange(start, start + len(arms)), arms]
-    return chosen
+def _chosen(values: Values, arms: IntArray, start: int) -> Values:
+    return values[np.arange(start, start + len(arms)), arms]
+
+
+def _over_people(values: FloatArray, people: IntArray) -> tuple[str, ...]:
+    """What a run earned, with an interval that says how much other people could differ."""
+    if len(np.unique(people)) < 2:
+        return ()
+    mean, _, lower, upper = interval(values, people, resamples=_RESAMPLES)
+    return (
+        f"in the first replicate {mean:.4g} per person, with a 95% interval from {lower:.4g} to "
+        f"{upper:.4g} over people of the log, which the ± of the table does not include.",
+    )
 
 
 class LogProblem(Problem):
@@ -234,17 +267,7 @@ class LogProblem(Problem):
         half = np.flatnonzero(self.models.halves == rng.integers(2))
         passes = -(-people // len(half))
         rows = np.concatenate([rng.permutation(half) for _ in range(passes)])[:people]
-        ids = None
-        if self.log.ids is not None:
-            # Whoever comes again in a later pass stands for somebody else who is like them.
-            ids = self.log.ids[rows] + np.arange(people) // len(half) * (self.log.ids.max() + 1)
-        return ModelCrowd(
-            self.log.contexts[rows],
-            self.models.draw(rows, rng),
-            self.estimates.outcomes[rows],
-            self.best,
-            ids,
-        )
+        return ModelCrowd(self, rows, self.models.draw(rows, rng))
 
     def _way(self, replay: Replay | None) -> Replay:
         """How the log is replayed; `InvalidInput` for rejection that is not possible."""

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t
 
 from discreet.validation import (
+    BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
@@ -196,8 +197,13 @@ class Estimates:
 
     def hardly(self, weights: FloatArray) -> float:
         """The share of people who are given what the log hardly gave to people like them."""
-        rare = self.likely < HARDLY / self.likely.shape[1]
-        return float((weights * rare).sum(axis=1).mean())
+        return float((weights * self.rare).sum(axis=1).mean())
+
+    @property
+    def rare(self) -> BoolArray:
+        """(n, K) which arms the log hardly gave to people like each."""
+        rare: BoolArray = self.likely < HARDLY / self.likely.shape[1]
+        return rare
 
 
 def interval(
