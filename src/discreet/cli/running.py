@@ -431,5 +431,5 @@ def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
         trace=np.array(fields["trace"], dtype=np.float64),
         guarantee=None if guarantee is None else Guarantee.from_json(guarantee),
         policy=None if policy is None else decode(policy, Policy),
-        remarks=tuple(fields["remarks"]),
+        remarks=tuple(fields.get("remarks", ())),
     )

@@ -193,8 +193,8 @@ def _over_people(values: FloatArray, people: IntArray) -> tuple[str, ...]:
         return ()
     mean, _, lower, upper = interval(values, people, resamples=_RESAMPLES)
     return (
-        f"in the first replicate {mean:.4g} per person, with a 95% interval from {lower:.4g} to "
-        f"{upper:.4g} over people of the log, which the ± of the table does not include.",
+        f"in the first replicate {mean:.4g} per person; 95% interval over people of the log: "
+        f"{lower:.4g} to {upper:.4g}.",
     )
 
 
