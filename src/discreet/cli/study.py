@@ -98,7 +98,7 @@ def _again(study: Path, *values: object) -> str:
 def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     """The verdict, the result as a table, and what is promised."""
     from discreet.reporting.summary import study_summary
-    from discreet.reporting.words import promise, result_table, verdict
+    from discreet.reporting.words import promise, remarks, result_table, verdict
 
     summary = study_summary(study, outcomes)
     answer = verdict(summary, study.problem)
@@ -119,10 +119,10 @@ def _show(study: Study, outcomes: Sequence[Outcome]) -> None:
     out.print()
     out.print(result_table(summary))
     out.print()
-    remarks = [(each.setting.label, text) for each in outcomes for text in each.remarks]
-    for label, text in remarks:
-        out.say(f"{label}: {text}")
-    if remarks:
+    said = remarks(outcomes)
+    for text in said:
+        out.say(text)
+    if said:
         out.print()
     out.say(promise(summary))
     out.print()

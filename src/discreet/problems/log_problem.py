@@ -230,10 +230,13 @@ class LogProblem(Problem):
         self.best = int(self.estimates.outcomes.mean(axis=0).argmax())
         rejected = self.replay == "rejection"
         self.size = rejection_people(self.estimates.propensities) if rejected else len(log)
-        self.source = f"{log.source} {len(log):,} logged decisions, replayed by {self._how()}."
+        self.source = (
+            f"{log.source} {len(log):,} logged decisions, replayed by {self._how()}; private data, "
+            "so no epsilon covers this simulation."
+        )
         self.warnings = (
-            "The log is private data, and everything shown here is computed from it: no epsilon "
-            "covers that.",
+            "The log is private data, and everything that this simulation shows is computed from "
+            "it: no epsilon covers that.",
             *estimated.warnings,
         )
 
