@@ -29,7 +29,7 @@ from discreet import Box, Local, NonPrivate, Partition, SimulatedNoise
 from discreet.experiments import frame_of, grid, run_learner, run_trials
 from discreet.problems.base import People
 from discreet.problems.log_estimates import estimate
-from discreet.problems.log_problem import LogProblem, ModelCrowd, rejection_people
+from discreet.problems.log_problem import LogProblem, ModelCrowd, RejectionCrowd, rejection_people
 from discreet.problems.logs import Log
 
 DOMAIN = Box((0.0, 0.0), (1.0, 1.0), ("u", "v"))
@@ -167,12 +167,6 @@ def _value_line(name: str, part: pd.DataFrame) -> None:
     )
 
 
-def learner_of(kind: str, people: int, noise: SimulatedNoise) -> Partition:
-    """The learner that is replayed."""
-    budget = NonPrivate() if kind == "non-private" else Local(float(kind))
-    return Partition(DOMAIN, 3, budget, horizon=people, noise=noise)
-
-
 def both_halves(problem: LogProblem, people: int, rng: np.random.Generator) -> ModelCrowd:
     """People of both halves in a random order."""
     order = rng.permutation(len(problem.log))[:people]
@@ -184,51 +178,47 @@ def both_halves(problem: LogProblem, people: int, rng: np.random.Generator) -> M
 
 
 def learner_trial(
-    seed: Any, rows: int, learner: str, world: str, logging: str
+    seed: Any, world: str, logging: str, rows: int, learners: list[str]
 ) -> list[dict[str, Any]]:
-    """What a learner earns per person: in the world, and by either replay of one log."""
+    """What learners earn per person: in the world, and by either replay of one log."""
     crowd, tickets, noise = seed.streams(3)
     rng = np.random.default_rng(crowd)
     log = drawn(rows, world, logging, rng, 1)
     assert log.propensities is not None
     served = rejection_people(log.propensities)
-
-    def earned(people: Any) -> float:
-        source = SimulatedNoise(noise)
-        made = learner_of(learner, len(people), source)
-        return float(run_learner(made, people, np.random.default_rng(tickets), source).mean())
-
-    def online() -> float:
-        contexts = rng.random((served, 2))
-        mean = means(contexts, world)
-        people = People(contexts, (rng.random(mean.shape) < mean).astype(np.float64), mean)
-        made = learner_of(learner, served, source := SimulatedNoise(noise))
-        regret = run_learner(made, people, np.random.default_rng(tickets), source)
-        return float((mean.max(axis=1) - regret).mean())
-
-    by_model, by_rejection = LogProblem(log, "model"), LogProblem(log, "rejection")
-    values = {
-        "world": online(),
-        "rejection": earned(by_rejection.sample(served, rng)),
-        "model": earned(by_model.sample(served, rng)),
-        "both halves": earned(both_halves(by_model, served, rng)),
+    problem = LogProblem(log, "model")
+    contexts = rng.random((served, 2))
+    mean = means(contexts, world)
+    drawn_rewards = (rng.random(mean.shape) < mean).astype(np.float64)
+    ways = {
+        "world": lambda: People(contexts, drawn_rewards, mean),
+        "rejection": lambda: RejectionCrowd(log, served, 0.0, rng),
+        "model": lambda: problem.sample(served, rng),
+        "both halves": lambda: both_halves(problem, served, rng),
     }
-    return [{"way": way, "value": value, "served": served} for way, value in values.items()]
+    lines = []
+    for learner in learners:
+        budget = NonPrivate() if learner == "non-private" else Local(float(learner))
+        for way, people in ways.items():
+            source = SimulatedNoise(noise)
+            serves = Partition(DOMAIN, 3, budget, horizon=served, noise=source)
+            acting = np.random.default_rng(tickets)
+            values = run_learner(serves, people(), acting, source)
+            if way == "world":  # where values are regrets
+                values = mean.max(axis=1) - values
+            lines.append({"learner": learner, "way": way, "value": values.mean(), "served": served})
+    return lines
 
 
-def show_learners(logs: int, jobs: int, seed: int, rows: list[int]) -> None:
+def show_learners(logs: int, jobs: int, seed: int, rows: list[int], learners: list[str]) -> None:
     """What replay says a learner earns, beside what it earns in the world."""
     settings = grid(
-        world=["smooth", "flat"],
-        logging=["even", "uneven"],
-        rows=rows,
-        learner=["non-private", "4"],
+        world=["smooth", "flat"], logging=["even", "uneven"], rows=rows, learners=[learners]
     )
-    results = run_trials(learner_trial, settings, trials=logs, seed=seed, jobs=jobs)
-    frame = frame_of(results, settings)
     print(f"{logs} logs, seed {seed}; per person, mean ± standard error (root mean square error)")
-    keys = ["world", "logging", "rows", "learner"]
-    for key, part in frame.groupby(keys, sort=False):
+    results = run_trials(learner_trial, settings, logs, seed, jobs, "setting by setting")
+    frame = frame_of(results, settings)
+    for key, part in frame.groupby(["world", "logging", "rows", "learner"], sort=False):
         values = part.pivot(index="trial", columns="way", values="value")
         truth = values["world"].mean()
         texts = [f"world {truth:.4f} ± {values['world'].sem():.4f}"]
@@ -248,13 +238,14 @@ def main() -> None:
     parser.add_argument("what", choices=["values", "learners"])
     parser.add_argument("--logs", type=int, default=50, help="logs of each setting")
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 4000, 16000])
+    parser.add_argument("--learners", nargs="+", default=["non-private", "4"], help="epsilons")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     if asked.what == "values":
         show_values(asked.logs, asked.jobs, asked.seed)
     else:
-        show_learners(asked.logs, asked.jobs, asked.seed, asked.rows)
+        show_learners(asked.logs, asked.jobs, asked.seed, asked.rows, asked.learners)
 
 
 if __name__ == "__main__":
