@@ -74,7 +74,8 @@ def _check_taken(log: Log) -> None:
     if rare:
         raise InvalidInput(
             f"the log took {', '.join(rare)}; at least {_FEWEST_TAKEN} times are needed to say "
-            'anything about an action. Leave such actions out of the names, with outside = "drop".'
+            'anything about an action. Leave such actions out of the names, with outside = "drop"; '
+            "propensities must then be those among the actions that are left."
         )
 
 
@@ -118,7 +119,7 @@ def _about_known(log: Log, propensities: FloatArray) -> list[str]:
             texts.append(
                 f"The propensities of {name!r} do not fit how often it was taken: their inverses "
                 f"add up to {weights.mean():.3g} for each row of the log, and should to 1. Are "
-                "they the probabilities of the actions that were taken?"
+                "they the probabilities of the actions that were taken, among the actions named?"
             )
     return texts
 
