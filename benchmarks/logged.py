@@ -145,14 +145,15 @@ VALUES = {
 
 def show_values(logs: int, jobs: int, seed: int) -> None:
     """Coverage and bias, one line a setting and then one a policy."""
-    settings = grid(setting=list(VALUES), logs=[VALUES], truth=[truths("smooth")])
-    results = run_trials(value_trial, settings, trials=logs, seed=seed, jobs=jobs)
-    frame = frame_of(results, settings)
+    truth, frames = truths("smooth"), []
     head = f"{logs} logs, seed {seed}".ljust(34)
-    print(f"{head} {'covered':>15} {'mean error':>18} {'rms error':>10} {'width':>7}")
-    for setting, part in frame.groupby("setting", sort=False):
-        _value_line(str(setting), part)
-    for policy, part in frame.groupby("policy", sort=False):
+    print(f"{head} {'covered':>15} {'mean error':>18} {'rms error':>10} {'width':>7}", flush=True)
+    for setting in VALUES:
+        settings = grid(setting=[setting], logs=[VALUES], truth=[truth])
+        frame = frame_of(run_trials(value_trial, settings, logs, seed, jobs), settings)
+        frames.append(frame)
+        _value_line(setting, frame)
+    for policy, part in pd.concat(frames).groupby("policy", sort=False):
         _value_line(f"  {policy}", part)
 
 
@@ -163,7 +164,8 @@ def _value_line(name: str, part: pd.DataFrame) -> None:
     print(
         f"{name:34} {by_log.covered.mean():7.1%} ± {error.covered:5.1%} "
         f"{by_log.error.mean():+9.4f} ± {error.error:.4f} "
-        f"{np.sqrt((part.error**2).mean()):10.4f} {part.width.mean():7.3f}"
+        f"{np.sqrt((part.error**2).mean()):10.4f} {part.width.mean():7.3f}",
+        flush=True,
     )
 
 
@@ -216,20 +218,22 @@ def show_learners(logs: int, jobs: int, seed: int, rows: list[int], learners: li
         world=["smooth", "flat"], logging=["even", "uneven"], rows=rows, learners=[learners]
     )
     print(f"{logs} logs, seed {seed}; per person, mean ± standard error (root mean square error)")
-    results = run_trials(learner_trial, settings, logs, seed, jobs, "setting by setting")
-    frame = frame_of(results, settings)
-    for key, part in frame.groupby(["world", "logging", "rows", "learner"], sort=False):
-        values = part.pivot(index="trial", columns="way", values="value")
-        truth = values["world"].mean()
-        texts = [f"world {truth:.4f} ± {values['world'].sem():.4f}"]
-        for way in ("rejection", "model", "both halves"):
-            errors = values[way] - truth
-            texts.append(
-                f"{way} {errors.mean():+.4f} ± {errors.sem():.4f} "
-                f"({np.sqrt((errors**2).mean()):.4f})"
-            )
-        served = part["served"].mean()
-        print(f"{', '.join(map(str, key))}, {served:,.0f} served: {'; '.join(texts)}", flush=True)
+    for setting in settings:
+        frame = frame_of(run_trials(learner_trial, [setting], logs, seed, jobs), [setting])
+        for learner, part in frame.groupby("learner", sort=False):
+            facts = (setting["world"], setting["logging"], setting["rows"], learner)
+            _learner_line(", ".join(map(str, facts)), part)
+
+
+def _learner_line(name: str, part: pd.DataFrame) -> None:
+    values = part.pivot(index="trial", columns="way", values="value")
+    truth = values["world"].mean()
+    texts = [f"world {truth:.4f} ± {values['world'].sem():.4f}"]
+    for way in ("rejection", "model", "both halves"):
+        errors = values[way] - truth
+        root = np.sqrt((errors**2).mean())
+        texts.append(f"{way} {errors.mean():+.4f} ± {errors.sem():.4f} ({root:.4f})")
+    print(f"{name}, {part['served'].mean():,.0f} served: {'; '.join(texts)}", flush=True)
 
 
 def main() -> None:
