@@ -212,6 +212,12 @@ class TestModel:
         assert abs(said.mean - truth) < 4.0 * said.standard_error
         assert said.lower < truth < said.upper
 
+    def test_what_a_policy_earns(self, rng: np.random.Generator) -> None:
+        policy = make_learner("uniform", DOMAIN, 3, NonPrivate()).policy()
+        actions, _ = policy.act(even().contexts, rng)
+        said = by_model().estimates.value(actions)
+        assert abs(said.mean - means(even().contexts).mean()) < 4.0 * said.standard_error
+
     def test_remarks_on_a_run(self, rng: np.random.Generator) -> None:
         """An interval over people, and the share who got what the log hardly gave."""
         log = world(1500, 0.0, rng)
