@@ -12,9 +12,9 @@ policies (standard errors over logs).
 
 `learners`: a learner is replayed on logs in both ways, and on the world itself. Shown: what it
 earned per person in the world, and mean and root mean square error of what either replay says, for
-as many people as rejection serves. `both halves` serves
-the people of both halves together, so that the learner has learnt from models that saw the very
-rewards which judge it; the difference is what serving one half guards against.
+as many people as rejection serves. `both halves` serves the people of both halves together, so that
+the learner has learnt from models that saw the very rewards which judge it; the difference is what
+serving one half guards against.
 """
 
 from __future__ import annotations
