@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from discreet.privacy import SecureNoise as SecureNoise
     from discreet.privacy import SimulatedNoise as SimulatedNoise
     from discreet.privacy import Unprotected as Unprotected
+    from discreet.problems.log_problem import LogProblem as LogProblem
+    from discreet.problems.logs import Log as Log
     from discreet.reporting.plan_view import Plan as Plan
     from discreet.reporting.plan_view import plan as plan
     from discreet.results.result import StudyResult as StudyResult
@@ -94,6 +96,8 @@ else:
         "results.run": ("Interrupted", "run_study"),
         "studies": ("Study",),
         "reporting.plan_view": ("Plan", "plan"),
+        "problems.log_problem": ("LogProblem",),
+        "problems.logs": ("Log",),
         "validation": ("InvalidInput",),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}

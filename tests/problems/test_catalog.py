@@ -76,7 +76,7 @@ def table_options(**changes):
 def test_entries_are_complete() -> None:
     names = [entry.name for entry in entries()]
     assert names == [
-        *("exponential", "symmetric", "earnings", "adult", "table"),
+        *("exponential", "symmetric", "earnings", "adult", "table", "log"),
         *("decision_sets", "kernel_grid", "loan_quotes"),
         *("bumps", "dose", "movies", "linear_set", "random_sets"),
         *("camelback", "styblinski_tang", "michalewicz"),

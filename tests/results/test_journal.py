@@ -345,3 +345,36 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(
         open_journal(replace(loaded, replicates=1), resume=False),
     ):
         pass
+
+
+def test_what_is_said_of_a_run_on_a_log_is_resumed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = STUDY.replace('"table"', '"log"').replace("rounds = 300", "rounds = 60")
+    label = 'label = { column = "y", classes = ["a", "b"] }'
+    logged = """
+action = { column = "y", names = ["a", "b"] }
+reward = { column = "paid", lower = 0, upper = 1 }
+propensity = { value = 0.5 }
+"""
+    study = write_study(tmp_path, text.replace(label, logged))
+    header, *rows = (tmp_path / "people.csv").read_text().split()
+    lines = [f"{header},paid", *(f"{row},{i % 2}" for i, row in enumerate(rows))]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    report = tmp_path / "report.html"
+    code, whole, err = invoke("run", study, "--jobs", 1, "--report", report)
+    assert code == 0
+    assert "Warning: The log is private data" in err
+    said = [line for line in whole.splitlines() if "95% interval over people of the log" in line]
+    assert [line.partition(": in the first replicate")[0] for line in said] == [
+        "partition, epsilon 1",
+        "partition, epsilon 2",
+        "uniform",
+    ]
+    page = report.read_text()
+    assert all(line in page for line in said)
+    assert "The log is private data" in page
+    interrupted(study, monkeypatch)
+    code, resumed, _ = invoke("run", study, "--jobs", 1, "--resume")
+    assert code == 0
+    assert [line for line in resumed.splitlines() if line in said] == said

@@ -1,4 +1,4 @@
-"""The command line: `discreet init`, `check`, `run`, `plan`, `audit`, `curate`, `model`, and others.
+"""The command line: `discreet init`, `check`, `run`, `plan`, `audit`, `curate` and others.
 
 Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
 shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).

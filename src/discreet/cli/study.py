@@ -67,7 +67,7 @@ def run(
                 err.print(f"{stop.word} before any replicate was finished; nothing was written.")
                 raise typer.Exit(stop.code)
             result = StudyResult(loaded, tuple(outcomes))
-            show(loaded, result.numbers, result.answer, out)
+            show(loaded, result.numbers, result.answer, result.remarks, out)
             if stop is not None:
                 total = len(loaded.settings) * loaded.replicates
                 done = f"{stop.word}: this is what was finished ({len(outcomes)} of {total} runs)."

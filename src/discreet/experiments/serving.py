@@ -15,13 +15,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from discreet.experiments.engine import Seed
 from discreet.learners.base import Learner
-from discreet.learners.messages import Policy
+from discreet.learners.messages import Actions, Policy
 from discreet.learners.sources import SourceLearner
 from discreet.learners.visits import visit_numbers
 from discreet.privacy import SimulatedNoise
@@ -78,8 +79,8 @@ def run_learner(
         under = under if current is policy else 0
         policy = current
         stop = min(start + max(learner.batch_size - under, 1), len(people))
-        contexts = people.contexts[start:stop]
-        actions, _ = policy.act(contexts, rng)
+        contexts, actions = people.served(start, stop, partial(_acted, policy, rng))
+        stop = start + len(contexts)
         rewards = people.received(actions, start)
         values[start:stop] = people.value(actions, start)
         if silent is not None and silent[start:stop].any():
@@ -94,6 +95,12 @@ def run_learner(
         for call in after:
             call(policy, stop)
     return values
+
+
+def _acted(policy: Policy[Any], rng: np.random.Generator, contexts: FloatArray) -> Actions:
+    """What a policy chooses for people with these contexts."""
+    actions, _ = policy.act(contexts, rng)
+    return actions
 
 
 def check_visits(learner: Learner[Any, Any, Any], beyond: int) -> None:

@@ -79,6 +79,7 @@ class Outcome:
         trace: (points,) the cumulative metric there.
         guarantee: what each person was promised; None for references.
         policy: the last policy; kept for replicate 0 only.
+        remarks: what the problem says of the run (`Crowd.remarks`), in replicate 0 only.
     """
 
     setting: Setting
@@ -87,6 +88,7 @@ class Outcome:
     trace: FloatArray
     guarantee: Guarantee | None = None
     policy: Policy[Any] | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def simulate(
@@ -101,6 +103,7 @@ def simulate(
     """One replicate of one setting; the same arguments give the same outcome anywhere."""
     people = people_of(problem, rounds, seed, replicate)
     guarantee = policy = None
+    remarks: tuple[str, ...] = ()
     if setting.learner in REFERENCES:
         started = time.perf_counter()
         values = people.best_fixed() if setting.learner == BEST_FIXED else people.oracle()
@@ -110,6 +113,7 @@ def simulate(
         learner, values, seconds = play(Seed(seed, replicate), people, make)
         guarantee = learner.guarantee()
         policy = learner.policy() if replicate == 0 else None
+        remarks = people.remarks(values) if replicate == 0 else ()
     at, trace = trace_of(values)
     record = RunRecord(
         study=study,
@@ -127,7 +131,7 @@ def simulate(
         digest=digest,
         rows=None if problem.rows is None else problem.rows.sentence,
     )
-    return Outcome(setting, record, at, trace, guarantee, policy)
+    return Outcome(setting, record, at, trace, guarantee, policy, remarks)
 
 
 def simulate_all(
@@ -245,6 +249,7 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str,
     if setting.learner in REFERENCES:
         if setting.options:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
+        problem.check_reference(setting.learner)
         return ()
     learner = learner_of(problem, setting, rounds, 0, SimulatedNoise(0))
     return (*learner.warnings, *_visit_warnings(problem, learner))

@@ -14,9 +14,10 @@ Only a simulation sees all columns of `rewards`; a learner is shown the one for 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -39,6 +40,10 @@ class Chosen(Protocol):
     def arms(self) -> IntArray: ...
     @property
     def points(self) -> FloatArray | None: ...
+    def __getitem__(self, people: IntArray) -> Self: ...
+
+
+Choices = TypeVar("Choices", bound=Chosen)
 
 
 class Crowd(ABC):
@@ -54,6 +59,18 @@ class Crowd(ABC):
 
     def __len__(self) -> int:
         return len(self.contexts)
+
+    def served(
+        self, start: int, stop: int, act: Callable[[FloatArray], Choices]
+    ) -> tuple[FloatArray, Choices]:
+        """The contexts of the people from `start` to `stop`, or of the first of them, and what
+        `act` chooses for them; nobody is asked about twice.
+
+        Where only those people count for whom the choice has a certain outcome, as with logged
+        decisions, they are looked for here.
+        """
+        contexts = self.contexts[start:stop]
+        return contexts, act(contexts)
 
     @abstractmethod
     def received(self, actions: Chosen, start: int) -> FloatArray:
@@ -73,6 +90,11 @@ class Crowd(ABC):
     @abstractmethod
     def oracle(self) -> FloatArray:
         """(n,) contributions under the best action for each person."""
+
+    def remarks(self, values: FloatArray) -> tuple[str, ...]:
+        """What should be known of a run in which people contributed these values (n,), beside
+        their sum; each one sentence."""
+        return ()
 
     def best_arms(self, contexts: FloatArray) -> IntArray:
         """(n,) the arm that is best in each context (n, d), for maps; -1 where that is not known.
@@ -205,6 +227,10 @@ class Problem(ABC):
         """(n, c, d) what people who are like points (n, d) could be given, where a public rule
         says so; None otherwise."""
         return None
+
+    def check_reference(self, name: str) -> None:
+        """`InvalidInput` where a reference (`best_fixed` or `oracle`) is not known here."""
+        return
 
     @property
     def metric(self) -> Metric:

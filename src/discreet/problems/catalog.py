@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -21,9 +21,6 @@ from discreet.columns import Column, Number
 from discreet.problems.base import Problem
 from discreet.problems.classification import (
     ClassLabels,
-    RewardColumns,
-    TableProblem,
-    bandit_from_table,
     classification_from_table,
 )
 from discreet.problems.decision_sets import (
@@ -42,6 +39,7 @@ from discreet.problems.functions import (
 )
 from discreet.problems.kernel_grid import KernelGridProblem
 from discreet.problems.landscapes import LANDSCAPES
+from discreet.problems.log_problem import problem_of_log
 from discreet.problems.movies import MOVIE_COLUMNS, MOVIE_SOURCE, MovieProblem
 from discreet.problems.real_data import (
     ADULT_CLASSES,
@@ -57,10 +55,10 @@ from discreet.problems.real_data import (
     read_adult,
     read_packaged,
 )
-from discreet.problems.set_tables import sets_from_table
 from discreet.problems.surfaces import SURFACES
 from discreet.problems.synthetic import LAWS, exponential, symmetric
-from discreet.problems.toml_words import One, Place, Positive, Two, checked
+from discreet.problems.toml_words import Place, Positive, Two, checked
+from discreet.problems.user_tables import problem_of_sets, problem_of_table
 from discreet.validation import InvalidInput, Refusals, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one
@@ -259,7 +257,7 @@ def _adult(*, files: Files) -> Problem:
     return problem
 
 
-@named(
+named(
     "table",
     "any CSV or Parquet file, with labels or with one reward column for each arm",
     "The file named by the option path.",
@@ -275,40 +273,29 @@ def _adult(*, files: Files) -> Problem:
     person="the column that says whose row it is, as [people] id does, if people come more than "
     "once",
     radius="the largest Euclidean length of a row, where all columns go from -radius to radius",
-)
-def _table(
-    path: str,
-    columns: Annotated[list[Column], Field(min_length=1)],
-    label: ClassLabels | None = None,
-    rewards: RewardColumns | None = None,
-    person: str | None = None,
-    radius: Positive | None = None,
-    *,
-    files: Files,
-) -> Problem:
-    if (label is None) == (rewards is None):
-        raise InvalidInput(
-            files.place.message(
-                "the problem 'table' needs either label = {...} (arms are classes) or rewards = "
-                "{...} (one column for each arm); give one of the two."
-            )
-        )
-    text = [column.name for column in columns if column.values]
-    text += [label.column] if label is not None and label.classes else []
-    text += [] if person is None else [person]
-    frame, origin = files.read("path", path, text), files.origin(path)
-    problem: TableProblem
-    if label is not None:
-        starts = files.starts(columns, person, label=[label.column])
-        problem = classification_from_table(frame, columns, label, origin, person, radius, starts)
-    else:
-        assert rewards is not None
-        starts = files.starts(columns, person, rewards=rewards.columns)
-        problem = bandit_from_table(frame, columns, rewards, origin, person, radius, starts)
-    return files.mark(problem, path)
+)(problem_of_table)
 
 
-@named(
+named(
+    "log",
+    "logged decisions: what was done with whom, what followed, and how likely it was",
+    "The file named by the option path.",
+    None,
+    (),
+    path="a .csv, .csv.gz or .parquet file with one row for each decision",
+    columns="context columns, as in 'table'",
+    action="{column, names, outside?, missing?}: what was done; names are arms",
+    reward="{column, lower, upper, outside?, missing?}: what followed",
+    propensity="the probability of what was done: {column}, {value} where it was always the same, "
+    "or {estimated = true}",
+    replay='"rejection" or "model" (docs/logs.md); by the size of the log if left out',
+    person="the column that says whose row it is, as [people] id does, if people come more than "
+    "once",
+    radius="as in 'table'",
+)(problem_of_log)
+
+
+named(
     "decision_sets",
     "any table in which every visit has candidates of its own, one row for each",
     "The files named by the options path and candidates_path.",
@@ -323,38 +310,7 @@ def _table(
     candidate="the column that names the candidate; no visit has a candidate twice",
     candidates_path="a second file with one row for each candidate, whose columns all share",
     person="the column that says who comes, as [people] id does, if people come more than once",
-)
-def _decision_sets(
-    path: str,
-    visit: str,
-    columns: Annotated[list[Column], Field(min_length=1)],
-    reward: Column,
-    most: One,
-    candidate: str | None = None,
-    candidates_path: str | None = None,
-    person: str | None = None,
-    *,
-    files: Files,
-) -> Problem:
-    text = [column.name for column in columns if column.values]
-    text += [name for name in (visit, candidate, person) if name is not None]
-    paths = {"path": path} | (
-        {} if candidates_path is None else {"candidates_path": candidates_path}
-    )
-    frame, *shared = (files.read(option, name, text) for option, name in paths.items())
-    problem = sets_from_table(
-        frame,
-        visit,
-        columns,
-        reward,
-        most,
-        files.origin(*paths.values()),
-        candidate,
-        shared[0] if shared else None,
-        person,
-        files.starts(columns, person, reward=[reward.name]),
-    )
-    return files.mark(problem, *paths.values())
+)(problem_of_sets)
 
 
 named(

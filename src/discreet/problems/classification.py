@@ -243,7 +243,7 @@ def classification_from_table(
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
     """
     (outcome,) = label.declared()
-    contexts, classes, rows, ids = _encoded(frame, columns, [outcome], "label", person, starts)
+    contexts, classes, rows, ids = encoded_rows(frame, columns, [outcome], "label", person, starts)
     labels, domain = classes[:, 0].astype(np.int64), Box.of(columns, radius)
     problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows, ids)
     nobody = np.bincount(labels, minlength=problem.arms) == 0
@@ -271,20 +271,20 @@ def bandit_from_table(
     """
     outcomes = rewards.declared()
     kind = "reward of an arm"
-    contexts, paid, rows, ids = _encoded(frame, columns, outcomes, kind, person, starts)
+    contexts, paid, rows, ids = encoded_rows(frame, columns, outcomes, kind, person, starts)
     domain, bounds = Box.of(columns, radius), RewardBounds(rewards.lower, rewards.upper)
     problem = TableProblem(contexts, paid, domain, rewards.columns, bounds, source, rows, ids=ids)
     problem.warnings = rows.warnings
     return problem
 
 
-def _encoded(
+def encoded_rows(
     frame: pd.DataFrame,
     columns: Sequence[Column],
     outcomes: Sequence[Column],
     kind: str,
     person: str | None,
-    starts: Mapping[str, str] | None,
+    starts: Mapping[str, str] | None = None,
 ) -> tuple[FloatArray, FloatArray, RowCounts, IntArray | None]:
     """The contexts and outcomes of the rows that all columns keep, how many rows those are, and
     whose, where a column says so."""

@@ -36,6 +36,7 @@ from discreet.reporting.summary import Line, Summary, summarise, with_best_fixed
 from discreet.reporting.words import (
     has_best_fixed,
     promise,
+    remarks,
     table_note,
     table_rows,
     verdict,
@@ -94,6 +95,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         absent=ABSENT,
         note=table_note(summary),
         promise=promise(summary),
+        remarks=[*study.problem.warnings, *remarks(outcomes)],
         outside=outside(summary),
         single_replicate=all(line.half_width is None for line in summary.lines),
         progress=image(lambda width: progress_figure(outcomes, summary, width)),

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.action_space import DecisionSets, arm_count
-from discreet.experiments import HIGHEST, REFERENCES, UNIFORM
+from discreet.experiments import HIGHEST, REFERENCES, UNIFORM, Outcome
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric, Problem
 from discreet.reporting.numbers import ABSENT, decimals, listed
@@ -397,6 +397,11 @@ def table_note(summary: Summary) -> str:
             "clearly beat uniform choice."
         )
     return note
+
+
+def remarks(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the problem says of the runs of each setting, one sentence each."""
+    return [f"{each.setting.label}: {text}" for each in outcomes for text in each.remarks]
 
 
 def has_best_fixed(summary: Summary) -> bool:

@@ -254,6 +254,7 @@ class Journal:
             "trace": outcome.trace.tolist(),
             "guarantee": None if guarantee is None else guarantee.to_json(),
             "policy": None if policy is None else encode(policy),
+            "remarks": list(outcome.remarks),
         }
         row = (record.label, record.replicate, json.dumps(fields))
         try:
@@ -319,4 +320,5 @@ def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
         trace=np.array(fields["trace"], dtype=np.float64),
         guarantee=None if guarantee is None else Guarantee.from_json(guarantee),
         policy=None if policy is None else decode(policy, Policy),
+        remarks=tuple(fields.get("remarks", ())),
     )

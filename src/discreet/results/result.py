@@ -41,6 +41,7 @@ from discreet.reporting.words import (
     Verdict,
     has_best_fixed,
     promise,
+    remarks,
     table_note,
     table_rows,
     verdict,
@@ -198,6 +199,11 @@ class StudyResult:
         return verdict_text(self.answer)
 
     @property
+    def remarks(self) -> list[str]:
+        """What the problem says of the runs, one sentence each."""
+        return remarks(self.outcomes)
+
+    @property
     def certificate(self) -> Promises:
         """What is promised, as the noise that was drawn holds it."""
         lines = self.numbers.lines
@@ -256,7 +262,7 @@ class StudyResult:
             highlight=False,
             emoji=False,
         )
-        show(self.study, self.numbers, self.answer, screen)
+        show(self.study, self.numbers, self.answer, self.remarks, screen)
         if self.incomplete:
             screen.print(self.incomplete)
         return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())

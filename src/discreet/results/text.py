@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from discreet.reporting.summary import Summary
@@ -30,8 +32,10 @@ def verdict_text(answer: Verdict) -> str:
     return "\n".join(text for text in (answer.headline, *answer.findings, answer.basis) if text)
 
 
-def show(study: Study, summary: Summary, answer: Verdict, screen: Console) -> None:
-    """The verdict, the result as a table, and what is promised."""
+def show(
+    study: Study, summary: Summary, answer: Verdict, said: Sequence[str], screen: Console
+) -> None:
+    """The verdict, the result as a table, what is remarked, and what is promised."""
     title, headline = plain(study.title), plain(answer.headline)
     screen.print()
     screen.print(f"[bold]{title}[/]")
@@ -44,5 +48,9 @@ def show(study: Study, summary: Summary, answer: Verdict, screen: Console) -> No
     screen.print()
     screen.print(result_table(summary))
     screen.print()
+    for text in said:
+        screen.print(plain(text))
+    if said:
+        screen.print()
     screen.print(plain(promise(summary)))
     screen.print()
