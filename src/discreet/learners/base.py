@@ -50,6 +50,7 @@ from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields
 from discreet.learners.terms import Identity
+from discreet.learners.values import Valued
 from discreet.privacy import (
     Adjacency,
     Budget,
@@ -79,7 +80,7 @@ class Common(TypedDict, total=False):
     identity: str | None
 
 
-class Learner(ABC, Generic[P, R, S]):
+class Learner(Valued, ABC, Generic[P, R, S]):
     """Learns from reports and publishes policies (see the module's contract).
 
     Args:

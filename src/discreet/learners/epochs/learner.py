@@ -64,6 +64,7 @@ from discreet.learners.epochs.rows import (
     row_sensitivity,
     whole,
 )
+from discreet.learners.epochs.values import EpochBeliefs
 from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports
 from discreet.privacy import Budget, Local, OnceEach, Release
@@ -130,8 +131,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     saved: ClassVar[tuple[str, ...]] = ("_released", "_length")
     _released: Released
-    # How many people the present policy is for.
-    _length: Annotated[int, Range(0)]
+    _length: Annotated[int, Range(0)]  # how many people the present policy is for
 
     def __init__(
         self,
@@ -405,6 +405,10 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ belief.asked
         doubt: FloatArray = (away * self.chances(offers)[:, None]).T @ away
         return doubt
+
+    def _beliefs(self, contexts: Any) -> EpochBeliefs:
+        belief = believe(self.information(), BOUND, self.length_scales)
+        return EpochBeliefs(belief, self.features, self.domain, contexts)
 
     def row_candidates(self, belief: Belief, chances: FloatArray) -> list[tuple[RowMap, Expected]]:
         """`row_candidates` of rows.py for this learner's features."""
