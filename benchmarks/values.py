@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from discreet.action_space import DecisionSets, arm_count
 from discreet.domain import RewardBounds, unit_cube
@@ -216,17 +217,14 @@ def of_arms(learner: Any, people: People) -> Iterator[tuple[str, Value, float]]:
     gained = best - float(means[:, 0].mean())
     yield "difference", learner.value(against=0), gained
     yield "cut", learner.value(cut), earned(means, cut(contexts))
-    nearest = np.random.default_rng(0).permutation(len(contexts))[:2000]
+    scale = np.asarray(learner.domain.upper) - np.asarray(learner.domain.lower)
+    known = cKDTree(contexts / scale)
 
     def knowing(rows: FloatArray) -> Any:
-        """The best arm of the nearest of some people."""
-        known = contexts[nearest]
-        scale = np.asarray(learner.domain.upper) - np.asarray(learner.domain.lower)
-        away = ((np.asarray(rows)[:, None] - known[None]) / scale) ** 2
-        return means[nearest][away.sum(axis=2).argmin(axis=1)].argmax(axis=1)
+        """The arm that is best for the nearest of the people who judge."""
+        return means[known.query(np.asarray(rows) / scale)[1]].argmax(axis=1)
 
-    some = slice(2000)
-    yield "knowing", learner.value(knowing), earned(means[some], knowing(contexts[some]))
+    yield "knowing", learner.value(knowing), float(means.max(axis=1).mean())
 
 
 def of_sets(learner: Any, people: People) -> Iterator[tuple[str, Value, float]]:

@@ -40,9 +40,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from discreet.cli import STOPPED, Stop, stop_of
 from discreet.cli.console import err
 from discreet.durable import Busy, Damaged, StateFile
-from discreet.experiments import Outcome, Setting, expected_seconds, simulate_all
+from discreet.experiments import (
+    Appraisal,
+    Outcome,
+    Setting,
+    expected_seconds,
+    simulate_all,
+)
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
+from discreet.learners.values import Value
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord
@@ -365,6 +372,7 @@ class Journal:
             "trace": outcome.trace.tolist(),
             "guarantee": None if guarantee is None else guarantee.to_json(),
             "policy": None if policy is None else encode(policy),
+            "appraisal": None if outcome.appraisal is None else asdict(outcome.appraisal),
         }
         row = (record.label, record.replicate, json.dumps(fields))
         try:
@@ -422,7 +430,7 @@ def _outcomes(path: Path | None, state: Connection, study: Study) -> list[Outcom
 
 def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
     record = RunRecord(**fields["record"])
-    guarantee, policy = fields["guarantee"], fields["policy"]
+    guarantee, policy, said = fields["guarantee"], fields["policy"], fields["appraisal"]
     return Outcome(
         setting=settings[record.label],
         record=record,
@@ -430,4 +438,5 @@ def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
         trace=np.array(fields["trace"], dtype=np.float64),
         guarantee=None if guarantee is None else Guarantee.from_json(guarantee),
         policy=None if policy is None else decode(policy, Policy),
+        appraisal=None if said is None else Appraisal(Value(**said["value"]), said["truth"]),
     )

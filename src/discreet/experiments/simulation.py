@@ -21,8 +21,9 @@ from discreet.experiments.serving import check_visits, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import make_learner
+from discreet.learners.values import Value
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
-from discreet.problems.base import Problem
+from discreet.problems.base import Crowd, Problem
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
 
@@ -66,6 +67,20 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Appraisal:
+    """What a learner says that its recommendation earns, and what it would.
+
+    Attributes:
+        value: by the learner, from what it released or was reported to it in private.
+        truth: the mean reward of the people of the simulation, had everybody got what it
+            recommends at the end; nobody but a simulation knows it.
+    """
+
+    value: Value
+    truth: float
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What one replicate of one setting gave.
 
@@ -76,6 +91,7 @@ class Outcome:
         trace: (points,) the cumulative metric there.
         guarantee: what each person was promised; None for references.
         policy: the last policy; kept for replicate 0 only.
+        appraisal: of its recommendation at the end; for replicate 0 only, and where there is one.
     """
 
     setting: Setting
@@ -84,6 +100,7 @@ class Outcome:
     trace: FloatArray
     guarantee: Guarantee | None = None
     policy: Policy[Any] | None = None
+    appraisal: Appraisal | None = None
 
 
 def simulate(
@@ -97,7 +114,7 @@ def simulate(
 ) -> Outcome:
     """One replicate of one setting; the same arguments give the same outcome anywhere."""
     people = people_of(problem, rounds, seed, replicate)
-    guarantee = policy = None
+    guarantee = policy = appraisal = None
     if setting.learner in REFERENCES:
         started = time.perf_counter()
         values = people.best_fixed() if setting.learner == BEST_FIXED else people.oracle()
@@ -106,7 +123,8 @@ def simulate(
         make = partial(_learner, problem, setting, rounds)
         learner, values, seconds = play(Seed(seed, replicate), people, make)
         guarantee = learner.guarantee()
-        policy = learner.policy() if replicate == 0 else None
+        if replicate == 0:
+            policy, appraisal = learner.policy(), appraised(learner, people)
     at, trace = trace_of(values)
     record = RunRecord(
         study=study,
@@ -124,7 +142,19 @@ def simulate(
         digest=digest,
         rows=None if problem.rows is None else problem.rows.sentence,
     )
-    return Outcome(setting, record, at, trace, guarantee, policy)
+    return Outcome(setting, record, at, trace, guarantee, policy, appraisal)
+
+
+def appraised(learner: Learner[Any, Any, Any], people: Crowd) -> Appraisal | None:
+    """What a learner says of its recommendation; None for one that cannot tell, for budgets that
+    promise nothing, and where it would take people's own decision sets to tell."""
+    if not learner.budget.private:
+        return None
+    try:
+        value, chosen = learner.value(), learner.recommend(people.contexts)
+    except InvalidInput:
+        return None
+    return Appraisal(value, people.earned(chosen))
 
 
 def simulate_all(

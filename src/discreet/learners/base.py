@@ -48,7 +48,7 @@ from discreet.domain import Box, RewardBounds
 from discreet.learners.forgetting import kept
 from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.public_randomness import TICKETS
-from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields
+from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields, published_kind
 from discreet.learners.terms import Identity
 from discreet.learners.values import Valued
 from discreet.privacy import (
@@ -398,9 +398,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `secret_fields`, for what a learner with the same options saved."""
-        # Of learners that others wrote, `_publish` may not say what it makes.
-        kind = get_type_hints(self._publish).get("return", Policy)
-        self._target.restore(saved["target"], kind, self._facts_of)
+        self._target.restore(saved["target"], published_kind(type(self)), self._facts_of)
         check_same_fields(saved["own"], self._state())
         self._restore(saved["own"])
 

@@ -17,9 +17,18 @@ a person, so it costs nobody anything.
 *The same people.* Which policy looks best is decided by the same reports that say how good it is,
 and what looks best is partly luck. An average of rewards would then promise too much. A posterior
 does not: it is moved towards the prior by as much as luck is expected to matter, and what is
-believed of f given the reports is the same, whoever chose a policy and why. That holds as far as
-the prior does. So deviations are widened by `WIDER`, and `benchmarks/values.py` counts how many
-intervals hold the truth, for each learner, on functions that nobody drew from a prior.
+believed of f given the reports is the same, whoever chose a policy and why.
+
+*One function.* That holds on average over functions that the prior could have drawn. Of the one
+that there is the prior's pull may be in the same direction everywhere, and does not average out
+over people as noise does: f may be higher than believed wherever an arm is recommended, or wherever
+somebody who knows more than the reports tell chooses one. So half a deviation at every place counts
+as such a pull, beside the deviation of V:
+
+    variance = Var V + (1/2 sum_i w_i sum_k q_k(x_i) deviation of f_k(x_i))^2,
+
+and all is widened by `WIDER`. `benchmarks/values.py` counts how many intervals hold the truth, for
+each learner, on functions that nobody drew from a prior.
 """
 
 from __future__ import annotations
@@ -44,9 +53,10 @@ from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, n
 WIDER = 1.3
 CONFIDENCE = 0.95
 RECOMMENDATION = "the learner's recommendation"
-# A policy of somebody who knows more than the reports tell may be better than they let expect, for
-# all people in the same direction: half of a deviation for each of them on average.
-_KNOWING = 0.5
+# How far a prior pulls, in deviations at each place (see the module), and at how many places
+# deviations are looked at.
+_PULL = 0.5
+_PLACES = 256
 _LEAST, _MOST = 0.5, 0.9999
 
 # Over whom values are averaged.
@@ -100,12 +110,17 @@ class Choice:
     Attributes:
         shares: (n, K), see the module's table.
         whose: the policy, in words.
-        knows: whether it may know of rewards what reports do not tell.
+        away: the share of people to whom it gives what the learner does not recommend.
     """
 
     shares: FloatArray
     whose: str
-    knows: bool
+    away: float
+
+
+def some_of(places: FloatArray | IntArray) -> IntArray:
+    """The numbers of at most so many of n places, evenly taken."""
+    return np.unique(np.linspace(0, len(places) - 1, _PLACES).astype(np.int64))
 
 
 class Beliefs(ABC):
@@ -117,8 +132,16 @@ class Beliefs(ABC):
         expected: see the module's table; -inf for what is not to be had.
         recommended: (n,) the arms that the learner would choose, or (d,) the point.
         where: over whom values are averaged, in words.
+        elsewhere: whether other people than those who reported can be judged.
+        misfit: how far averages may be off, as a deviation on the scale [0, 1], because f is only
+            about what the prior takes it to be: kernels round peaks off, and features leave out.
+        unseen: the same for people who are given what the learner does not recommend, where reports
+            say less of that than a posterior claims.
     """
 
+    elsewhere: bool = True
+    misfit: float = 0.0
+    unseen: float = 0.0
     contexts: Any
     weights: FloatArray
     expected: FloatArray
@@ -132,7 +155,13 @@ class Beliefs(ABC):
     @property
     @abstractmethod
     def deviations(self) -> FloatArray:
-        """(n, K) posterior standard deviations of f."""
+        """(s, K) posterior standard deviations of f at some of the places: `some_of`."""
+
+    def pull(self, weights: FloatArray) -> float:
+        """sum |weights| deviations, of f at all places as at those that are looked at."""
+        looked, total = np.abs(weights[some_of(weights)]), float(np.abs(weights).sum())
+        seen = float(looked.sum())
+        return float((looked * self.deviations).sum()) * total / seen if seen > 0.0 else 0.0
 
     def choice(self, policy: AnyPolicy, given: bool, name: str) -> Choice:
         """What a policy chooses at these places.
@@ -143,7 +172,7 @@ class Beliefs(ABC):
             name: of the argument, for messages.
         """
         people, arms = self.expected.shape
-        knows, chosen = False, cast(Any, policy)
+        chosen = cast(Any, policy)
         if policy is None:
             chosen, whose = self.recommended, RECOMMENDATION
         elif isinstance(policy, Policy):
@@ -155,7 +184,7 @@ class Beliefs(ABC):
         elif isinstance(policy, int | np.integer):
             chosen, whose = np.full(people, policy), f"arm {policy} for everybody"
         elif callable(policy) or given:
-            chosen, whose, knows = policy, "the policy given", True
+            chosen, whose = policy, "the policy given"
             if callable(policy):
                 chosen = policy(self.contexts)
         else:
@@ -168,7 +197,8 @@ class Beliefs(ABC):
             raise InvalidInput(
                 f"{name} chose a candidate that its decision set lacks; choose among those there."
             )
-        return Choice(shares, whose, knows)
+        kept = np.take_along_axis(shares, self.recommended[:, None].astype(np.int64), axis=1)[:, 0]
+        return Choice(shares, whose, away=1.0 - float(self.weights @ kept))
 
 
 class LinearBeliefs(Beliefs):
@@ -180,6 +210,7 @@ class LinearBeliefs(Beliefs):
         phi: (n, K, m).
         mean, root: (m,) and (m, r).
         centre: what f is without features.
+        misfit, unseen: see `Beliefs`.
     """
 
     def __init__(
@@ -191,9 +222,12 @@ class LinearBeliefs(Beliefs):
         mean: FloatArray,
         root: FloatArray,
         centre: float,
+        misfit: float,
+        unseen: float = 0.0,
         present: BoolArray | None = None,
     ) -> None:
         self.contexts, self.weights, self.where = contexts, weights, where
+        self.misfit, self.unseen = misfit, unseen
         self.expected = centre + phi @ mean
         if present is not None:
             self.expected[~present] = -np.inf
@@ -206,8 +240,8 @@ class LinearBeliefs(Beliefs):
 
     @cached_property
     def deviations(self) -> FloatArray:
-        parts = [np.sqrt(np.sum((phi @ self._root) ** 2, axis=-1)) for phi in self._phi]
-        return np.stack(parts)
+        looked = self._phi[some_of(self._phi)]
+        return np.stack([np.sqrt(np.sum((phi @ self._root) ** 2, axis=-1)) for phi in looked])
 
 
 class Valued(ABC):
@@ -256,18 +290,24 @@ class Valued(ABC):
         with self.lock:
             beliefs = self._beliefs(contexts)
         given = contexts is not None
+        if given and not beliefs.elsewhere:
+            raise InvalidInput(
+                f"contexts was given, but no report to {self.name} says where its people are, so "
+                "it does not know what others would earn; leave contexts out, or declare a density "
+                "that is known."
+            )
         asked = beliefs.choice(policy, given, "policy")
-        shares, whose, knows = asked.shares, asked.whose, asked.knows
+        shares, whose, away = asked.shares, asked.whose, asked.away
         least = 0.0
         if against is not None:
             rival = beliefs.choice(against, given, "against")
-            shares, knows, least = shares - rival.shares, knows or rival.knows, -1.0
-            whose = f"{whose} against {rival.whose}"
+            shares, least = shares - rival.shares, -1.0
+            whose, away = f"{whose} against {rival.whose}", max(away, rival.away)
         weights = beliefs.weights[:, None] * shares
         mean = float(np.sum(weights * np.where(np.isinf(beliefs.expected), 0.0, beliefs.expected)))
         variance = max(beliefs.variance(weights), 0.0)
-        if knows:
-            variance += (_KNOWING * float(np.sum(np.abs(weights) * beliefs.deviations))) ** 2
+        variance += beliefs.misfit**2 + (away * beliefs.unseen) ** 2
+        variance += (_PULL * beliefs.pull(weights)) ** 2
         half = NormalDist().inv_cdf(0.5 + 0.5 * level) * WIDER * math.sqrt(variance)
         lower, upper = (min(max(mean + side * half, least), 1.0) for side in (-1.0, 1.0))
         width = self.reward_bounds.upper - self.reward_bounds.lower

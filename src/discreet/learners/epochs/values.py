@@ -15,6 +15,9 @@ from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.rows import CENTRE, Belief
 from discreet.learners.values import LinearBeliefs
 
+# See `Beliefs`.
+_MISFIT = 0.01
+
 
 class EpochBeliefs(LinearBeliefs):
     """Beliefs at the contexts given, or at those that were declared."""
@@ -33,5 +36,5 @@ class EpochBeliefs(LinearBeliefs):
             weights, phi = np.full(len(unit), 1.0 / len(unit)), features.all(unit)
             where = f"the {len(unit)} contexts given"
         super().__init__(
-            domain.from_unit(unit), weights, where, phi, belief.mean, belief.root, CENTRE
+            domain.from_unit(unit), weights, where, phi, belief.mean, belief.root, CENTRE, _MISFIT
         )

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from discreet.learners.glm.policy import ScorePolicy, expected
-from discreet.learners.gp_ucb.values import set_features
-from discreet.learners.values import Beliefs, LinearBeliefs
+from discreet.learners.gp_ucb.values import MISFIT, UNSEEN, set_features
+from discreet.learners.values import Beliefs, LinearBeliefs, some_of
 from discreet.validation import BoolArray, FloatArray
 
 _DRAWS = 400
@@ -30,6 +30,8 @@ class DrawnBeliefs(Beliefs):
         scores: (n, c) by which the best is chosen.
         present: (n, c) which candidates are there.
     """
+
+    misfit, unseen = MISFIT, UNSEEN
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class DrawnBeliefs(Beliefs):
 
     @cached_property
     def deviations(self) -> FloatArray:
-        deviations: FloatArray = self._drawn.std(axis=2, ddof=1)
+        deviations: FloatArray = self._drawn[some_of(self._drawn)].std(axis=2, ddof=1)
         return deviations
 
 
@@ -61,7 +63,7 @@ def score_beliefs(policy: ScorePolicy, sets: Any) -> Beliefs:
     where = f"the {len(people)} decision sets given"
     if policy.link == "linear":
         return LinearBeliefs(
-            sets, weights, where, phi, policy.mean, policy.root, 0.5, people.present
+            sets, weights, where, phi, policy.mean, policy.root, 0.5, MISFIT, UNSEEN, people.present
         )
     rng = np.random.default_rng([policy.public_seed, policy.version])
     normal = rng.standard_normal((policy.root.shape[1], _DRAWS))

@@ -12,6 +12,7 @@ given equally often.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,13 @@ def set_features(
     return people, phi.reshape(count, width, -1)
 
 
+# See `Beliefs`; at the peaks of test functions means were too low by up to twice as much.
+MISFIT = 0.02
+# Axes along which few people were given anything are shrunk away (posterior.py), and what they
+# carry with them: half of a deviation of the prior.
+UNSEEN = 0.15
+
+
 class PointBeliefs(Beliefs):
     """Beliefs about points that everybody can be given.
 
@@ -52,6 +60,8 @@ class PointBeliefs(Beliefs):
         model: that was released.
         point: (d,) the one with the largest mean.
     """
+
+    misfit = MISFIT
 
     def __init__(self, model: KernelModel, point: FloatArray) -> None:
         self._model, self.recommended = model, point
@@ -67,11 +77,14 @@ class PointBeliefs(Beliefs):
         chosen = self.recommended if policy is None else policy
         whose = RECOMMENDATION if policy is None else "the points given"
         phi = self._model.features.transform(np.atleast_2d(chosen)) / self._model.norm
-        return Choice(np.append(1.0, phi.mean(axis=0))[None], whose, knows=False)
+        return Choice(np.append(1.0, phi.mean(axis=0))[None], whose, away=0.0)
 
     def variance(self, weights: FloatArray) -> float:
         along = weights[0] @ self._model.root
         return float(along @ along)
+
+    def pull(self, weights: FloatArray) -> float:
+        return math.sqrt(self.variance(weights))
 
     @property
     def deviations(self) -> FloatArray:
@@ -93,6 +106,8 @@ def model_beliefs(policy: GPPolicy, sets: Any) -> Beliefs:
             model.mean,
             model.root,
             CENTRE,
+            MISFIT,
+            UNSEEN,
             people.present,
         )
     assert isinstance(policy, PublicPolicy)

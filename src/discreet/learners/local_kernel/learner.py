@@ -56,7 +56,7 @@ from discreet.learners.local_kernel.questions import (
     most_cells,
     next_cells,
 )
-from discreet.learners.local_kernel.values import KernelBeliefs, Places, unknown_places
+from discreet.learners.local_kernel.values import KernelBeliefs, Places
 from discreet.learners.messages import Observations, Reports
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
@@ -305,9 +305,10 @@ class LocalKernel(
         density = np.ones(self._size[1]) if known is None else known.shares
         if isinstance(self.budget, NonPrivate):
             density = counted(self._sums.located)
-        elif contexts is not None and self.density == "learned" and (not known or not known.placed):
-            raise unknown_places(self.name)
-        places = Places(self.domain, self.features, self._ranks, density, self.public_seed)
+        sure = (
+            bool(self.density == "uniform" or (known and known.placed)) or not self.budget.private
+        )
+        places = Places(self.domain, self.features, self._ranks, density, sure, self.public_seed)
         own, joint = (
             self._mixed(_MIXED_TO_PREDICT, rng(self.public_seed), alone=a) for a in (True, False)
         )

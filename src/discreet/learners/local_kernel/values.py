@@ -3,6 +3,9 @@
 f_k(x) = (1 + phi(x)' theta_k) / 2, so V is linear in theta, of which mean and covariance are those
 of a mixture over likely hyperparameters. Where people are is their density as learnt from the same
 reports, at the points of integrals (features.py).
+
+Where reports do not say where people are (one cell, no ranks), what is learnt as f is f times their
+density, relative to even. Averages over these very people come out right; over others they do not.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from discreet.domain import Box
 from discreet.learners.local_kernel.cells import Ranks
 from discreet.learners.local_kernel.features import CosineFeatures, grid_of, on_levels
 from discreet.learners.local_kernel.posterior import MixedPosterior
-from discreet.learners.values import AS_REPORTED, Beliefs
-from discreet.validation import FloatArray, InvalidInput
+from discreet.learners.values import AS_REPORTED, Beliefs, some_of
+from discreet.validation import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,7 @@ class Places:
         features: of them.
         ranks: how contexts are measured.
         density: (Z,) of ranks.
+        known: whether that was declared, or reports told it.
         seed: of the points of integrals.
     """
 
@@ -37,6 +41,7 @@ class Places:
     features: CosineFeatures
     ranks: Ranks
     density: FloatArray
+    known: bool
     seed: int
 
     def of_people(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -49,16 +54,6 @@ class Places:
         """The same for contexts (n, d) in the units of the domain."""
         unit = self.domain.people_to_unit(contexts)
         return unit, np.full(len(unit), 1.0 / len(unit)), self.features(self.ranks(unit))
-
-
-def unknown_places(name: str) -> InvalidInput:
-    """Where reports tell what people earn, but not where they are, other people cannot be judged:
-    what is learnt of f is f times the density of those who reported."""
-    return InvalidInput(
-        f"contexts was given, but {name} has no reports that say where its people are, so it does "
-        'not know what others would earn; leave contexts out, or make it with density = "uniform" '
-        "where contexts are known to be so."
-    )
 
 
 class KernelBeliefs(Beliefs):
@@ -80,7 +75,7 @@ class KernelBeliefs(Beliefs):
     ) -> None:
         at = places.of_people() if contexts is None else places.given(contexts)
         unit, self.weights, phi = at
-        self.contexts = places.domain.from_unit(unit)
+        self.contexts, self.elsewhere = places.domain.from_unit(unit), places.known
         self.where = AS_REPORTED if contexts is None else f"the {len(unit)} contexts given"
         self._phi, self._posterior = phi[:, posterior.used], posterior
         self.expected = 0.5 * (1.0 + self._phi @ posterior.mean.T)
@@ -92,4 +87,4 @@ class KernelBeliefs(Beliefs):
 
     @cached_property
     def deviations(self) -> FloatArray:
-        return 0.5 * self._posterior.deviations(self._phi)
+        return 0.5 * self._posterior.deviations(self._phi[some_of(self._phi)])

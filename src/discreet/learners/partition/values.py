@@ -33,7 +33,7 @@ from discreet.domain import Box
 from discreet.learners.partition.posterior import Smoothness, Solution, solved
 from discreet.learners.partition.tree import Masses, Tree, spread_within
 from discreet.learners.sources import Information
-from discreet.learners.values import AS_REPORTED, Beliefs
+from discreet.learners.values import AS_REPORTED, Beliefs, some_of
 from discreet.validation import FloatArray, IntArray
 
 # Contexts by which a rule is judged: so many in all, and at least so many of each leaf.
@@ -146,7 +146,7 @@ class LeafBeliefs(Beliefs):
     def deviations(self) -> FloatArray:
         squares = [part.variances + (part.mean - self._mean) ** 2 for part in self._parts]
         of_leaf = np.sqrt(np.tensordot(self._chances, squares, axes=1))
-        return 0.5 * of_leaf[self.leaf]
+        return 0.5 * of_leaf[self.leaf[some_of(self.leaf)]]
 
     def _selection(self, weights: FloatArray, of_leaf: FloatArray) -> float:
         """How far what a policy picks within leaves may be from their averages."""
