@@ -200,6 +200,20 @@ class Beliefs(ABC):
         kept = np.take_along_axis(shares, self.recommended[:, None].astype(np.int64), axis=1)[:, 0]
         return Choice(shares, whose, away=1.0 - float(self.weights @ kept))
 
+    def worth(self, asked: Choice, rival: Choice | None = None) -> tuple[float, float]:
+        """What a policy is believed to earn, or earn more than a rival, and its deviation as the
+        module has it, on the scale [0, 1]."""
+        shares, away = asked.shares, asked.away
+        if rival is not None:
+            shares, away = shares - rival.shares, max(away, rival.away)
+        weights = self.weights[:, None] * shares
+        mean = float(np.sum(weights * np.where(np.isinf(self.expected), 0.0, self.expected)))
+        variance = max(self.variance(weights), 0.0) + (_PULL * self.pull(weights)) ** 2
+        # What two policies have in common drops out of their difference.
+        moved = min(float(np.abs(weights).sum()), 1.0)
+        variance += moved**2 * (self.misfit**2 + (away * self.unseen) ** 2)
+        return mean, math.sqrt(variance)
+
 
 class LinearBeliefs(Beliefs):
     """f = centre + phi' theta with theta ~ N(mean, root root').
@@ -297,25 +311,18 @@ class Valued(ABC):
                 "that is known."
             )
         asked = beliefs.choice(policy, given, "policy")
-        shares, whose, away = asked.shares, asked.whose, asked.away
-        least = 0.0
-        if against is not None:
-            rival = beliefs.choice(against, given, "against")
-            shares, least = shares - rival.shares, -1.0
-            whose, away = f"{whose} against {rival.whose}", max(away, rival.away)
-        weights = beliefs.weights[:, None] * shares
-        mean = float(np.sum(weights * np.where(np.isinf(beliefs.expected), 0.0, beliefs.expected)))
-        variance = max(beliefs.variance(weights), 0.0)
-        variance += beliefs.misfit**2 + (away * beliefs.unseen) ** 2
-        variance += (_PULL * beliefs.pull(weights)) ** 2
-        half = NormalDist().inv_cdf(0.5 + 0.5 * level) * WIDER * math.sqrt(variance)
-        lower, upper = (min(max(mean + side * half, least), 1.0) for side in (-1.0, 1.0))
+        rival = None if against is None else beliefs.choice(against, given, "against")
+        mean, deviation = beliefs.worth(asked, rival)
+        half = NormalDist().inv_cdf(0.5 + 0.5 * level) * WIDER * deviation
+        least, start = (0.0, self.reward_bounds.lower) if rival is None else (-1.0, 0.0)
         width = self.reward_bounds.upper - self.reward_bounds.lower
-        start = 0.0 if against is not None else self.reward_bounds.lower
+        # A model may promise more than rewards can be; what it then means is as much as they can.
+        mean = min(max(mean, least), 1.0)
+        whose = asked.whose if rival is None else f"{asked.whose} against {rival.whose}"
         return Value(
-            mean=start + width * min(max(mean, lower), upper),
-            lower=start + width * lower,
-            upper=start + width * upper,
+            mean=start + width * mean,
+            lower=start + width * max(mean - half, least),
+            upper=start + width * min(mean + half, 1.0),
             confidence=level,
             about=f"{whose}, averaged over {beliefs.where}{self._lately}",
         )

@@ -21,7 +21,7 @@ from discreet.action_space import Candidates, DecisionSets
 from discreet.domain import Box
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.policy import GPPolicy, KernelModel
-from discreet.learners.gp_ucb.posterior import CENTRE
+from discreet.learners.gp_ucb.posterior import CENTRE, UNIFORM_VARIANCE
 from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.values import RECOMMENDATION, Beliefs, Choice, LinearBeliefs
 from discreet.validation import FloatArray, InvalidInput
@@ -49,8 +49,9 @@ def set_features(
 # See `Beliefs`; at the peaks of test functions means were too low by up to twice as much.
 MISFIT = 0.02
 # Axes along which few people were given anything are shrunk away (posterior.py), and what they
-# carry with them: half of a deviation of the prior.
-UNSEEN = 0.15
+# carry with them: of points that are not recommended next to nothing is known, as before anybody
+# came.
+UNSEEN = math.sqrt(UNIFORM_VARIANCE)
 
 
 class PointBeliefs(Beliefs):

@@ -227,7 +227,7 @@ class Partition(
         best = np.where(now.bins.active, now.posterior(view.joint)[0].mean, -np.inf).argmax(axis=1)
         # Of the target's own reports: that sources share its rewards is a guess.
         said = now.priors, view.target
-        return LeafBeliefs(self.domain, now.bins.tree, view.masses, best, *said, unit)
+        return LeafBeliefs(self.domain, now.ranked, view.masses, best, *said, unit)
 
     def _view(self) -> View:
         now = self._decided.now

@@ -30,8 +30,8 @@ from functools import cached_property
 import numpy as np
 
 from discreet.domain import Box
-from discreet.learners.partition.posterior import Smoothness, Solution, solved
-from discreet.learners.partition.tree import Masses, Tree, spread_within
+from discreet.learners.partition.posterior import Smoothness, Solution, box_roughness, solved
+from discreet.learners.partition.tree import Masses, Ranked, Tree, spread_within
 from discreet.learners.sources import Information
 from discreet.learners.values import AS_REPORTED, Beliefs, some_of
 from discreet.validation import FloatArray, IntArray
@@ -41,6 +41,9 @@ _IN_ALL, _OF_LEAF = 4096, 32
 # The standard deviation of how dense people are within a leaf, relative to evenly: 1 of a density
 # that falls to 0 exponentially.
 _TILT = 1.0
+# Leaves that look alike say little of what is within them: whoever tells people of one leaf apart
+# may do so along this length scale, whatever was learnt.
+_SCALE_WITHIN = 0.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,7 @@ class LeafBeliefs(Beliefs):
 
     Args:
         domain: of contexts.
-        tree: whose leaves they are.
+        ranked: the tree whose leaves they are.
         masses: how people are spread.
         best: (L,) the arm that is recommended in each leaf.
         priors: of likely length scales.
@@ -100,13 +103,14 @@ class LeafBeliefs(Beliefs):
     def __init__(
         self,
         domain: Box,
-        tree: Tree,
+        ranked: Ranked,
         masses: Masses,
         best: IntArray,
         priors: Sequence[Smoothness],
         information: Information,
         unit: FloatArray | None,
     ) -> None:
+        tree = ranked.tree
         self._tree, self._masses, self._given = tree, masses, unit is not None
         self._parts = [LeafPosterior.of(prior, information) for prior in priors]
         evidence = np.array([part.evidence for part in self._parts])
@@ -114,6 +118,9 @@ class LeafBeliefs(Beliefs):
         self._chances = chances / chances.sum()
         self._mean = np.tensordot(self._chances, [part.mean for part in self._parts], axes=1)
         self._roughness = self._chances @ np.stack([prior.roughness for prior in priors])
+        corners = ranked.lower[tree.leaves], ranked.upper[tree.leaves]
+        least = box_roughness(*corners, np.full(tree.dimension, _SCALE_WITHIN))
+        self._within = np.maximum(self._roughness, least)
         if unit is None:
             unit, self.leaf, self.weights = _where_people_are(tree, masses, domain)
             self.where = AS_REPORTED
@@ -155,7 +162,7 @@ class LeafBeliefs(Beliefs):
         np.add.at(squares, self.leaf, weights**2)
         # sum_i w_i r_i <= root(n sum_i (w_i - mean w)^2) x deviation of r.
         apart = np.maximum(count[:, None] * squares - of_leaf**2, 0.0).sum(axis=1)
-        variance = apart * self._roughness
+        variance = apart * self._within
         if not self._given:
             worth = np.sum(weights * self._mean[self.leaf], axis=1)
             sums = (np.bincount(self.leaf, x, minlength=len(count)) for x in (worth**2, worth))
