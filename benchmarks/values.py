@@ -38,6 +38,7 @@ from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.problems.base import Crowd, People, Problem
 from discreet.problems.catalog import load_problem
 from discreet.problems.functions import FunctionCrowd
+from discreet.problems.kernel_grid import GridCrowd
 from discreet.validation import FloatArray
 
 Truth = Callable[[Any], float]
@@ -148,6 +149,9 @@ def parted(crowd: Crowd, served: int) -> tuple[Crowd, Crowd]:
     """Those who are served, and those who judge."""
     if isinstance(crowd, FunctionCrowd):
         return crowd, crowd
+    if isinstance(crowd, GridCrowd):
+        means = crowd.function[crowd.cells]
+        crowd = People(crowd.contexts, means + crowd.draws[:, None], means)
     assert isinstance(crowd, People)
     assert crowd.means is not None
     return (

@@ -13,6 +13,7 @@ given equally often.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,7 @@ def model_beliefs(policy: GPPolicy, sets: Any) -> Beliefs:
     return PointBeliefs(model, best_point(policy))
 
 
+@lru_cache(maxsize=8)  # policies are equal to themselves alone
 def best_point(policy: PublicPolicy) -> FloatArray:
     """(d,) the public point with the largest mean; groups of columns add up, so each for itself."""
     domain = policy.domain
