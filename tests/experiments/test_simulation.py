@@ -17,6 +17,7 @@ from discreet.experiments import (
     Outcome,
     Setting,
     expected_seconds,
+    people_of,
     simulate,
     simulate_all,
 )
@@ -133,6 +134,24 @@ def test_traces_end_at_the_total() -> None:
 def test_policies_are_kept_for_the_first_replicate_only() -> None:
     assert simulate(exponential(), PARTITION, 300, 1, 0).policy is not None
     assert simulate(exponential(), PARTITION, 300, 1, 1).policy is None
+
+
+def test_what_a_recommendation_earns_is_known_to_the_simulation() -> None:
+    """Once, of private learners that can tell; the truth is that of the people of the replicate."""
+    outcome = simulate(exponential(), PARTITION, 300, 1, 0)
+    assert outcome.appraisal is not None
+    value, truth = outcome.appraisal.value, outcome.appraisal.truth
+    assert value.lower <= truth <= value.upper
+    people = people_of(exponential(), 300, 1, 0)
+    assert isinstance(people, People)
+    assert people.means is not None
+    assert people.earned(np.full(300, 2)) == people.means[:, 2].mean()
+    assert people.means.min() <= truth <= people.means.max()
+    assert simulate(exponential(), PARTITION, 300, 1, 1).appraisal is None
+    for other in (UNIFORM, replace(PARTITION, budget=NonPrivate()), Setting(ORACLE, ORACLE)):
+        assert simulate(exponential(), other, 300, 1, 0).appraisal is None
+    drawn = table().sample(30, np.random.default_rng(0))
+    assert drawn.earned(np.zeros(30)) == drawn.rewards[:, 0].mean()
 
 
 @pytest.mark.parametrize(("name", "value"), [(BEST_FIXED, 14.0), (ORACLE, 26.0)])
