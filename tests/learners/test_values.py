@@ -17,7 +17,7 @@ from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.posterior import SHARED_VARIANCE, NodeInformation
 from discreet.learners.partition.values import LeafPosterior
 from discreet.learners.registry import make_learner
-from discreet.learners.values import WIDER, LinearBeliefs, Value
+from discreet.learners.values import WIDER, LinearBeliefs, Value, some_of
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.problems.base import People
 from discreet.problems.synthetic import exponential
@@ -71,7 +71,7 @@ def test_a_value_says_itself_in_words() -> None:
     value = Value(0.7123, 0.65, 0.7746, 0.95, "the learner's recommendation, averaged over people")
     assert value.half_width == pytest.approx(0.0623)
     assert str(value) == (
-        "0.7123 per person (95% interval 0.6500 to 0.7746): the learner's recommendation, averaged "
+        "0.712 per person (95% interval 0.650 to 0.775): the learner's recommendation, averaged "
         "over people."
     )
 
@@ -127,6 +127,12 @@ def test_a_linear_value_is_that_of_its_mean_and_root() -> None:
     pull = 0.1 * np.linalg.norm(phi[:, [0, 2]], axis=2).mean(axis=0).sum()
     assert deviation == pytest.approx(np.hypot(own, 0.5 * pull))
     assert beliefs.worth(asked, asked) == (0.0, 0.0)
+    # One place that is not among those whose deviations are looked at counts as the least known.
+    many = np.repeat(phi, 200, axis=0)
+    wide = LinearBeliefs(None, np.full(1000, 1e-3), "here", many, mean, 0.1 * root, 0.5, 0.0)
+    lonely = np.zeros((1000, 3))
+    lonely[np.setdiff1d(np.arange(1000), some_of(many))[0], 0] = 1e-3
+    assert wide.pull(lonely) == pytest.approx(1e-4 * np.linalg.norm(phi, axis=2).max())
 
 
 def test_the_same_policy_in_other_words_has_the_same_value(bins: Any) -> None:

@@ -76,8 +76,8 @@ class Value:
     Attributes:
         mean: the estimate.
         lower, upper: the interval, within what rewards allow.
-        confidence: in how many of 100 such cases, as a share, the interval should hold the truth.
-        about: whose value it is, over whom it is averaged and what it rests on.
+        confidence: the share of cases in which such an interval should hold the truth.
+        about: whose value it is, and over whom it is averaged.
     """
 
     mean: float
@@ -94,7 +94,8 @@ class Value:
     @property
     def sentence(self) -> str:
         """In words."""
-        digits = max(0, min(6, 2 - int(np.floor(np.log10(max(self.half_width, 1e-6))))))
+        # Two digits of the half width.
+        digits = max(0, min(6, 1 - math.floor(math.log10(max(self.half_width, 1e-6)))))
         mean, lower, upper = (f"{x:,.{digits}f}" for x in (self.mean, self.lower, self.upper))
         share = f"{100.0 * self.confidence:g}%"
         return f"{mean} per person ({share} interval {lower} to {upper}): {self.about}."
@@ -158,10 +159,13 @@ class Beliefs(ABC):
         """(s, K) posterior standard deviations of f at some of the places: `some_of`."""
 
     def pull(self, weights: FloatArray) -> float:
-        """sum |weights| deviations, of f at all places as at those that are looked at."""
+        """sum |weights| deviations, of f at all places as at those that are looked at; where none
+        of these has a weight, as at the least known of them."""
         looked, total = np.abs(weights[some_of(weights)]), float(np.abs(weights).sum())
         seen = float(looked.sum())
-        return float((looked * self.deviations).sum()) * total / seen if seen > 0.0 else 0.0
+        if seen == 0.0:
+            return total * float(self.deviations.max())
+        return float((looked * self.deviations).sum()) * total / seen
 
     def choice(self, policy: AnyPolicy, given: bool, name: str) -> Choice:
         """What a policy chooses at these places.
