@@ -17,7 +17,7 @@ from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.posterior import SHARED_VARIANCE, NodeInformation
 from discreet.learners.partition.values import LeafPosterior
 from discreet.learners.registry import make_learner
-from discreet.learners.values import WIDER, LinearBeliefs, Value, some_of
+from discreet.learners.values import WIDER, LinearBeliefs, Value, fineness, some_of
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.problems.base import People
 from discreet.problems.synthetic import exponential
@@ -135,8 +135,33 @@ def test_a_linear_value_is_that_of_its_mean_and_root() -> None:
     assert wide.pull(lonely) == pytest.approx(1e-4 * np.linalg.norm(phi, axis=2).max())
 
 
+def test_a_rule_is_as_fine_as_waves_leave_of_it() -> None:
+    rng = np.random.default_rng(3)
+    contexts, weights = 40.0 * rng.random((3000, 2)) - 7.0, np.full(3000, 1.0 / 3000)
+    place = (contexts + 7.0) / 40.0
+
+    def fine(first: Any) -> float:
+        return fineness(contexts, weights, np.stack([first, 1.0 - first], axis=1))
+
+    checker = (np.floor(4.0 * place).sum(axis=1) % 2).astype(float)
+    assert fine(np.ones(3000)) == pytest.approx(0.0, abs=1e-9)
+    assert fine(0.5 + 0.5 * np.cos(np.pi * place[:, 1])) < 0.02
+    assert 0.1 < fine((place[:, 0] > 0.5).astype(float)) < 0.3
+    # Nothing of it is left to waves, and of either arm it has the variance 1/4.
+    assert 0.65 < fine(checker) < np.sqrt(0.5)
+    assert fineness(np.ones((5, 1)), np.full(5, 0.2), np.eye(5)[:, :2]) > 0.0
+
+
+def test_a_fine_rule_of_ones_own_is_wider_where_reports_see_no_such_thing(epochs: Any) -> None:
+    def checker(contexts: Any) -> Any:
+        return np.floor(8.0 * contexts).sum(axis=1).astype(int) % 2
+
+    fine, coarse = epochs.value(checker), epochs.value(lambda x: (x[:, 0] > 0.5).astype(int))
+    assert fine.half_width > 1.1 * coarse.half_width
+
+
 def test_the_same_policy_in_other_words_has_the_same_value(bins: Any) -> None:
-    named = bins.value(1)
+    named = bins.value(1)  # bins have no other term for rules: `hidden` is 0
     for other in (
         lambda contexts: np.ones(len(contexts)),
         lambda contexts: np.tile([0.0, 1.0, 0.0], (len(contexts), 1)),

@@ -39,6 +39,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any, ClassVar, cast
 
@@ -58,6 +59,10 @@ RECOMMENDATION = "the learner's recommendation"
 _PULL = 0.5
 _PLACES = 256
 _LEAST, _MOST = 0.5, 0.9999
+# Half waves of a column that are not fine (`fineness`); and the deviation of f that learners of
+# functions take for granted, of which any part may be finer than they see.
+_WAVES = 3
+HIDDEN = 0.27
 
 # Over whom values are averaged.
 AS_REPORTED = "people as their reports say they are spread"
@@ -112,11 +117,13 @@ class Choice:
         shares: (n, K), see the module's table.
         whose: the policy, in words.
         away: the share of people to whom it gives what the learner does not recommend.
+        rule: whether somebody else says who gets what.
     """
 
     shares: FloatArray
     whose: str
     away: float
+    rule: bool
 
 
 def some_of(places: FloatArray | IntArray) -> IntArray:
@@ -136,12 +143,15 @@ class Beliefs(ABC):
         elsewhere: whether other people than those who reported can be judged.
         misfit: how far averages may be off, as a deviation on the scale [0, 1], because f is only
             about what the prior takes it to be: kernels round peaks off, and features leave out.
-        unseen: the same for people who are given what the learner does not recommend, where reports
-            say less of that than a posterior claims.
+        hidden: the deviation of what f may do on a finer scale than it is believed to vary on; it
+            adds up for a rule that tells people apart as finely (`fineness`).
+        unseen: as misfit, for people who are given what the learner does not recommend, where
+            reports say less of that than a posterior claims.
     """
 
     elsewhere: bool = True
     misfit: float = 0.0
+    hidden: float = 0.0
     unseen: float = 0.0
     contexts: Any
     weights: FloatArray
@@ -176,7 +186,7 @@ class Beliefs(ABC):
             name: of the argument, for messages.
         """
         people, arms = self.expected.shape
-        chosen = cast(Any, policy)
+        chosen, rule = cast(Any, policy), False
         if policy is None:
             chosen, whose = self.recommended, RECOMMENDATION
         elif isinstance(policy, Policy):
@@ -188,7 +198,7 @@ class Beliefs(ABC):
         elif isinstance(policy, int | np.integer):
             chosen, whose = np.full(people, policy), f"arm {policy} for everybody"
         elif callable(policy) or given:
-            chosen, whose = policy, "the policy given"
+            chosen, whose, rule = policy, "the policy given", True
             if callable(policy):
                 chosen = policy(self.contexts)
         else:
@@ -202,7 +212,7 @@ class Beliefs(ABC):
                 f"{name} chose a candidate that its decision set lacks; choose among those there."
             )
         kept = np.take_along_axis(shares, self.recommended[:, None].astype(np.int64), axis=1)[:, 0]
-        return Choice(shares, whose, away=1.0 - float(self.weights @ kept))
+        return Choice(shares, whose, 1.0 - float(self.weights @ kept), rule)
 
     def worth(self, asked: Choice, rival: Choice | None = None) -> tuple[float, float]:
         """What a policy is believed to earn, or earn more than a rival, and its deviation as the
@@ -216,7 +226,23 @@ class Beliefs(ABC):
         # What two policies have in common drops out of their difference.
         moved = min(float(np.abs(weights).sum()), 1.0)
         variance += moved**2 * (self.misfit**2 + (away * self.unseen) ** 2)
+        if self.hidden and (asked.rule or (rival is not None and rival.rule)):
+            finer = fineness(np.asarray(self.contexts), self.weights, shares)
+            variance += (self.hidden * finer) ** 2
         return mean, math.sqrt(variance)
+
+
+def fineness(contexts: FloatArray, weights: FloatArray, shares: FloatArray) -> float:
+    """How much of a policy (n, K) is finer than waves of two thirds of each column and products of
+    its widest ones: the root of what a fit by these leaves of it, over people and arms."""
+    low, high = contexts.min(axis=0), contexts.max(axis=0)
+    place = (contexts - low) / np.where(high > low, high - low, 1.0)
+    waves = [np.cos(math.pi * order * place) for order in range(1, _WAVES + 1)]
+    pairs = [waves[0][:, [a]] * waves[0][:, [b]] for a, b in combinations(range(place.shape[1]), 2)]
+    basis = np.sqrt(weights)[:, None] * np.hstack([np.ones((len(place), 1)), *waves, *pairs])
+    wanted = np.sqrt(weights)[:, None] * shares
+    fitted = basis @ np.linalg.lstsq(basis, wanted, rcond=None)[0]
+    return float(np.sqrt(np.sum((wanted - fitted) ** 2)))
 
 
 class LinearBeliefs(Beliefs):
@@ -228,7 +254,7 @@ class LinearBeliefs(Beliefs):
         phi: (n, K, m).
         mean, root: (m,) and (m, r).
         centre: what f is without features.
-        misfit, unseen: see `Beliefs`.
+        misfit, hidden, unseen: see `Beliefs`.
     """
 
     def __init__(
@@ -241,11 +267,12 @@ class LinearBeliefs(Beliefs):
         root: FloatArray,
         centre: float,
         misfit: float,
+        hidden: float = 0.0,
         unseen: float = 0.0,
         present: BoolArray | None = None,
     ) -> None:
         self.contexts, self.weights, self.where = contexts, weights, where
-        self.misfit, self.unseen = misfit, unseen
+        self.misfit, self.hidden, self.unseen = misfit, hidden, unseen
         self.expected = centre + phi @ mean
         if present is not None:
             self.expected[~present] = -np.inf

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.domain import Box
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.rows import CENTRE, Belief
-from discreet.learners.values import LinearBeliefs
+from discreet.learners.values import HIDDEN, LinearBeliefs
 
 # See `Beliefs`.
 _MISFIT = 0.01
@@ -36,5 +36,13 @@ class EpochBeliefs(LinearBeliefs):
             weights, phi = np.full(len(unit), 1.0 / len(unit)), features.all(unit)
             where = f"the {len(unit)} contexts given"
         super().__init__(
-            domain.from_unit(unit), weights, where, phi, belief.mean, belief.root, CENTRE, _MISFIT
+            domain.from_unit(unit),
+            weights,
+            where,
+            phi,
+            belief.mean,
+            belief.root,
+            CENTRE,
+            _MISFIT,
+            hidden=HIDDEN,
         )

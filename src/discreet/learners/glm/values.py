@@ -63,7 +63,16 @@ def score_beliefs(policy: ScorePolicy, sets: Any) -> Beliefs:
     where = f"the {len(people)} decision sets given"
     if policy.link == "linear":
         return LinearBeliefs(
-            sets, weights, where, phi, policy.mean, policy.root, 0.5, MISFIT, UNSEEN, people.present
+            sets,
+            weights,
+            where,
+            phi,
+            policy.mean,
+            policy.root,
+            0.5,
+            MISFIT,
+            unseen=UNSEEN,
+            present=people.present,
         )
     rng = np.random.default_rng([policy.public_seed, policy.version])
     normal = rng.standard_normal((policy.root.shape[1], _DRAWS))

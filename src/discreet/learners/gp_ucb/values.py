@@ -67,7 +67,11 @@ class PointBeliefs(Beliefs):
 
     def __init__(self, model: KernelModel, point: FloatArray) -> None:
         self._model, self.recommended = model, point
-        self.contexts, self.weights, self.where = None, np.ones(1), "everybody"
+        self.contexts, self.weights, self.where = (
+            None,
+            np.ones(1),
+            "everybody, who can be given the same points",
+        )
         self.expected = model.mean[None] + CENTRE * np.eye(1, len(model.mean))
 
     def choice(self, policy: Any, given: bool, name: str) -> Choice:
@@ -79,7 +83,7 @@ class PointBeliefs(Beliefs):
         chosen = self.recommended if policy is None else policy
         whose = RECOMMENDATION if policy is None else "the points given"
         phi = self._model.features.transform(np.atleast_2d(chosen)) / self._model.norm
-        return Choice(np.append(1.0, phi.mean(axis=0))[None], whose, away=0.0)
+        return Choice(np.append(1.0, phi.mean(axis=0))[None], whose, away=0.0, rule=False)
 
     def variance(self, weights: FloatArray) -> float:
         along = weights[0] @ self._model.root
@@ -109,8 +113,8 @@ def model_beliefs(policy: GPPolicy, sets: Any) -> Beliefs:
             model.root,
             CENTRE,
             MISFIT,
-            UNSEEN,
-            people.present,
+            unseen=UNSEEN,
+            present=people.present,
         )
     assert isinstance(policy, PublicPolicy)
     return PointBeliefs(model, best_point(policy))

@@ -20,7 +20,7 @@ from discreet.domain import Box
 from discreet.learners.local_kernel.cells import Ranks
 from discreet.learners.local_kernel.features import CosineFeatures, grid_of, on_levels
 from discreet.learners.local_kernel.posterior import MixedPosterior
-from discreet.learners.values import AS_REPORTED, Beliefs, some_of
+from discreet.learners.values import AS_REPORTED, HIDDEN, Beliefs, some_of
 from discreet.validation import FloatArray
 
 
@@ -65,6 +65,8 @@ class KernelBeliefs(Beliefs):
         posterior: of theta, by the target's reports.
         joint: the same by those of sources too; what is recommended follows from it.
     """
+
+    hidden = HIDDEN
 
     def __init__(
         self,
