@@ -43,7 +43,7 @@ _IN_ALL, _OF_LEAF = 4096, 32
 _TILT = 1.0
 # Leaves that look alike say little of what is within them: whoever tells people of one leaf apart
 # may do so along this length scale, whatever was learnt.
-_SCALE_WITHIN = 0.4
+_SCALE_WITHIN = 0.15
 
 
 @dataclass(frozen=True, eq=False)
