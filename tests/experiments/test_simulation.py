@@ -23,7 +23,9 @@ from discreet.experiments import (
 )
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.problems.base import People, Problem
+from discreet.problems.catalog import load_problem
 from discreet.problems.classification import ClassificationProblem
+from discreet.problems.kernel_grid import GridCrowd
 from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
@@ -185,3 +187,16 @@ def test_bad_settings_are_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         simulate_all(problem, [UNIFORM, setting], rounds, 1, 0)
+
+
+def test_crowds_know_what_everybody_would_earn() -> None:
+    """Of a function of public points, and of a grid of contexts."""
+    points = load_problem("camelback", {})
+    crowd, point = points.sample(5, np.random.default_rng(0)), np.array([0.1, -0.7])
+    truth = points.truth(point[None])
+    assert truth is not None
+    assert crowd.earned(point) == truth[0]
+    grid = load_problem("kernel_grid", {}).sample(50, np.random.default_rng(0))
+    assert isinstance(grid, GridCrowd)
+    best = grid.best_arms(grid.contexts)
+    assert grid.earned(best) == pytest.approx(grid.function.max(axis=1)[grid.cells].mean())
