@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -164,9 +164,9 @@ def trial(seed: Seed, line: Line) -> list[Row]:
     """A row for each policy that is asked about."""
     problem = line.load()
     rng = np.random.default_rng(seed.streams(1)[0])
-    points = problem.domain.dimension and isinstance(problem.space, DecisionSets)
-    judges = 1000 if points else _JUDGES
-    if arm_count(problem.space) is None and not points:
+    sets = isinstance(problem.space, DecisionSets)
+    judges = 1000 if sets else _JUDGES
+    if arm_count(problem.space) is None and not sets:
         judges = 0
     served, judging = parted(problem.sample(line.people + judges, rng), line.people)
 
@@ -188,7 +188,7 @@ def trial(seed: Seed, line: Line) -> list[Row]:
         asked = of_points(learner, judging.function)
     else:
         assert isinstance(judging, People)
-        asked = of_sets(learner, judging) if points else of_arms(learner, judging)
+        asked = of_sets(learner, judging) if sets else of_arms(learner, judging)
     width = problem.reward_bounds.upper - problem.reward_bounds.lower
     return [
         {
@@ -264,11 +264,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the people, for a try")
     given = parser.parse_args()
     print(f"{'problem':14} {'learner':18} {'budget':10} {'policy':13} covered  off by  half width")
-    for line in lines():
-        if given.only not in line.label:
-            continue
-        if given.quick:
-            line = Line(line.problem, line.learner, line.budget, line.people // 10, line.options)
+    chosen = [line for line in lines() if given.only in line.label]
+    if given.quick:
+        chosen = [replace(line, people=line.people // 10) for line in chosen]
+    for line in chosen:
         done = run_trials(trial, [{"line": line}], given.replicates, given.seed, given.jobs)
         frame = frame_of(done)
         for policy, rows in frame.groupby("policy", sort=False):
