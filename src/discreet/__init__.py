@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from discreet.learners.schema import decode as decode
     from discreet.learners.schema import encode as encode
     from discreet.learners.terms import Terms as Terms
+    from discreet.learners.values import Value as Value
     from discreet.learners.visits import VisitCounter as VisitCounter
     from discreet.outsourcing.curator import Curator as Curator
     from discreet.outsourcing.exchange import ReleasedTable as ReleasedTable
@@ -77,6 +78,7 @@ else:
         "learners.saving": ("load", "save"),
         "learners.schema": ("decode", "encode"),
         "learners.terms": ("Terms",),
+        "learners.values": ("Value",),
         "learners.visits": ("VisitCounter",),
         "outsourcing.curator": ("Curator",),
         "outsourcing.modeler": ("Modeler",),

@@ -17,12 +17,15 @@ from discreet.experiments import (
     Outcome,
     Setting,
     expected_seconds,
+    people_of,
     simulate,
     simulate_all,
 )
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.problems.base import People, Problem
+from discreet.problems.catalog import load_problem
 from discreet.problems.classification import ClassificationProblem
+from discreet.problems.kernel_grid import GridCrowd
 from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
@@ -142,6 +145,24 @@ def test_policies_are_kept_for_the_first_replicate_only() -> None:
     assert simulate(exponential(), PARTITION, 300, 1, 1).policy is None
 
 
+def test_what_a_recommendation_earns_is_known_to_the_simulation() -> None:
+    """Once, of private learners that can tell; the truth is that of the people of the replicate."""
+    outcome = simulate(exponential(), PARTITION, 300, 1, 0)
+    assert outcome.appraisal is not None
+    value, truth = outcome.appraisal.value, outcome.appraisal.truth
+    assert value.lower <= truth <= value.upper
+    people = people_of(exponential(), 300, 1, 0)
+    assert isinstance(people, People)
+    assert people.means is not None
+    assert people.earned(np.full(300, 2)) == people.means[:, 2].mean()
+    assert people.means.min() <= truth <= people.means.max()
+    assert simulate(exponential(), PARTITION, 300, 1, 1).appraisal is None
+    for other in (UNIFORM, replace(PARTITION, budget=NonPrivate()), Setting(ORACLE, ORACLE)):
+        assert simulate(exponential(), other, 300, 1, 0).appraisal is None
+    drawn = table().sample(30, np.random.default_rng(0))
+    assert drawn.earned(np.zeros(30)) == drawn.rewards[:, 0].mean()
+
+
 @pytest.mark.parametrize(("name", "value"), [(BEST_FIXED, 14.0), (ORACLE, 26.0)])
 def test_references_on_a_table(name: str, value: float) -> None:
     assert simulate(table(), Setting(name, name), 30, 1, 0).record.value == value
@@ -173,3 +194,16 @@ def test_bad_settings_are_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         simulate_all(problem, [UNIFORM, setting], rounds, 1, 0)
+
+
+def test_crowds_know_what_everybody_would_earn() -> None:
+    """Of a function of public points, and of a grid of contexts."""
+    points = load_problem("camelback", {})
+    crowd, point = points.sample(5, np.random.default_rng(0)), np.array([0.1, -0.7])
+    truth = points.truth(point[None])
+    assert truth is not None
+    assert crowd.earned(point) == truth[0]
+    grid = load_problem("kernel_grid", {}).sample(50, np.random.default_rng(0))
+    assert isinstance(grid, GridCrowd)
+    best = grid.best_arms(grid.contexts)
+    assert grid.earned(best) == pytest.approx(grid.function.max(axis=1)[grid.cells].mean())

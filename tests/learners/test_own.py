@@ -19,7 +19,7 @@ from discreet.learners import registry
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.saving import load, save
-from discreet.privacy import NonPrivate
+from discreet.privacy import Local, NonPrivate
 from discreet.validation import InvalidInput
 
 from .contract import ARMS, BOUNDS, DOMAIN, LearnerContract, Row
@@ -33,21 +33,21 @@ CODE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[0]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where discreet is started, with the file beside the study."""
     folder = tmp_path_factory.mktemp("own")
-    (folder / "halves.py").write_text(CODE)
+    (folder / "greedy.py").write_text(CODE)
     (folder / "study.toml").write_text(dedent(STUDY))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "path", [*sys.path])
         yield folder
-        sys.modules.pop("halves", None)
+        sys.modules.pop("greedy", None)
 
 
 def own(identity: str | None = "own") -> Learner[Any, Any, Any]:
     return make_learner(
-        "halves:Halves",
+        "greedy:Greedy",
         DOMAIN,
         ARMS,
-        NonPrivate(),
+        Local(1.0),
         reward_bounds=BOUNDS,
         public_seed=11,
         identity=identity,
@@ -64,7 +64,44 @@ def test_it_runs_in_a_study() -> None:
     # Processes that earlier tests started stand in other folders.
     done = CliRunner().invoke(app, ["run", "study.toml", "--jobs", "1"])
     assert done.exit_code == 0, done.output
-    assert "halves:Halves" in done.output
+    assert "greedy:Greedy" in done.output
+
+
+def audited(*more: str) -> Any:
+    return CliRunner().invoke(app, ["audit", "study.toml", "--trials", "0", "--jobs", "1", *more])
+
+
+def test_its_promise_is_replayed_in_the_audit_of_a_study() -> None:
+    done = audited()
+    assert done.exit_code == 0, done.output
+    assert "greedy:Greedy, epsilon 1" in done.output
+    assert "2 of 2 promises withstood their attack" in done.output
+
+
+@pytest.mark.parametrize(
+    ("honest", "broken"),
+    [
+        ("response(self.means.size, self.epsilon)", "response(self.means.size, 2 * self.epsilon)"),
+        # The group goes along in the clear.
+        (
+            "        return self.hidden(",
+            "        tickets = tickets - tickets % np.uint64(8) + places.astype(np.uint64)\n@",
+        ),
+    ],
+)
+def test_what_breaks_it_is_caught(
+    honest: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert honest in CODE
+    changed = CODE.replace(honest, broken.replace("@", honest))
+    (tmp_path / "other_greedy.py").write_text(changed.replace("greedy-policy", "other-policy"))
+    study = dedent(STUDY).replace("greedy:", "other_greedy:").replace("[1, 4]", "[1]")
+    (tmp_path / "study.toml").write_text(study)
+    monkeypatch.chdir(tmp_path)
+    done = audited()
+    sys.modules.pop("other_greedy", None)
+    assert done.exit_code == 1, done.output
+    assert "0 of 1 promises withstood their attack, 1 BROKEN" in done.output
 
 
 def test_it_is_saved_by_the_name_by_which_it_is_found(tmp_path: Path) -> None:
@@ -72,25 +109,50 @@ def test_it_is_saved_by_the_name_by_which_it_is_found(tmp_path: Path) -> None:
     learner.policy()
     save(learner, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")
-    assert type(again) is type(learner) is import_module("halves").Halves
+    assert type(again) is type(learner) is import_module("greedy").Greedy
     assert again.secret_fields() == learner.secret_fields()
 
 
+@pytest.mark.parametrize(
+    "annotation", ["", " -> Any", " -> Nobody", " -> LocalArmPolicy", " -> GreedyPolicy | None"]
+)
+def test_a_learner_that_does_not_say_what_it_publishes_is_refused(
+    annotation: str, folder: Path
+) -> None:
+    changed = CODE.replace(" -> GreedyPolicy:", f"{annotation}:").replace("greedy-p", "unsaid-p")
+    future = "from __future__ import annotations\n\nfrom typing import Any\n\n"
+    (folder / "unsaid.py").write_text(future + changed)
+    try:
+        with pytest.raises(InvalidInput, match=r"Greedy\._publish is annotated .* -> MyPolicy"):
+            learner_class("unsaid:Greedy")
+    finally:
+        sys.modules.pop("unsaid", None)
+
+
+def test_a_file_with_policies_of_another_kind_is_refused(tmp_path: Path) -> None:
+    learner, other = own(), make_learner("uniform", DOMAIN, ARMS, NonPrivate(), identity="own")
+    fields = learner.secret_fields()
+    other.policy()
+    fields["target"]["policies"] = other.secret_fields()["target"]["policies"]
+    with pytest.raises(InvalidInput, match="one that this learner publishes"):
+        own().restore_fields(fields)
+
+
 def test_installed_packages_announce_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("halves", "halves:Halves", registry.GROUP)
+    entry = EntryPoint("greedy", "greedy:Greedy", registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
-    assert learner_class("halves") is learner_class("halves:Halves")
-    with pytest.raises(InvalidInput, match=r"known are .*halves.*Did you mean 'halves'"):
-        learner_class("halfes")
+    assert learner_class("greedy") is learner_class("greedy:Greedy")
+    with pytest.raises(InvalidInput, match=r"known are .*greedy.*Did you mean 'greedy'"):
+        learner_class("gredy")
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("nobody", "is unknown; known are"),
-        ("nowhere_at_all:Halves", "cannot be imported"),
-        ("halves:Quarters", "cannot be imported"),
-        ("halves:HalvesPolicy", "must be a subclass of Learner"),
+        ("nowhere_at_all:Greedy", "cannot be imported"),
+        ("greedy:Generous", "cannot be imported"),
+        ("greedy:GreedyPolicy", "must be a subclass of Learner"),
         (":", "cannot be imported"),
     ],
 )

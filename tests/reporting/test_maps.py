@@ -71,7 +71,7 @@ def line_cuts(problem: Problem, **report: Any) -> tuple[Cut, ...]:
 class Nobody(Crowd):
     """People of whom nothing is known."""
 
-    received = value = best_fixed = oracle = None  # type: ignore[assignment]
+    received = value = best_fixed = oracle = earned = None  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])

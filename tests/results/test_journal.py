@@ -133,13 +133,14 @@ def of(study: Path) -> tuple[Study, list[Outcome]]:
 
 def test_outcomes_are_read_back_to_the_last_bit(study: Path) -> None:
     loaded, outcomes = of(study)
+    assert any(outcome.appraisal is not None for outcome in outcomes)
     with open_journal(loaded, resume=False) as journal:
         for outcome in outcomes:
             journal.add(outcome)
     with open_journal(loaded, resume=True) as journal:
         for was, now in zip(outcomes, journal.outcomes, strict=True):
-            assert (now.setting, now.record, now.guarantee) == (
-                was.setting, was.record, was.guarantee,
+            assert (now.setting, now.record, now.guarantee, now.appraisal) == (
+                was.setting, was.record, was.guarantee, was.appraisal,
             )  # fmt: skip
             assert np.array_equal(now.rounds, was.rounds)
             assert np.array_equal(now.trace, was.trace)

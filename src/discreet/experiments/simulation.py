@@ -21,8 +21,9 @@ from discreet.experiments.serving import check_visits, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import make_learner
+from discreet.learners.values import Value
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
-from discreet.problems.base import Problem
+from discreet.problems.base import Crowd, Problem
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
 
@@ -69,6 +70,20 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Appraisal:
+    """What a learner says that its recommendation earns, and what it would.
+
+    Attributes:
+        value: by the learner, from what it released or was reported to it in private.
+        truth: the mean reward of the people of the simulation, had everybody got what it
+            recommends at the end; nobody but a simulation knows it.
+    """
+
+    value: Value
+    truth: float
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What one replicate of one setting gave.
 
@@ -80,6 +95,7 @@ class Outcome:
         guarantee: what each person was promised; None for references.
         policy: the last policy; kept for replicate 0 only.
         remarks: what the problem says of the run (`Crowd.remarks`), in replicate 0 only.
+        appraisal: of its recommendation at the end; for replicate 0 only, and where there is one.
     """
 
     setting: Setting
@@ -89,6 +105,7 @@ class Outcome:
     guarantee: Guarantee | None = None
     policy: Policy[Any] | None = None
     remarks: tuple[str, ...] = ()
+    appraisal: Appraisal | None = None
 
 
 def simulate(
@@ -102,7 +119,7 @@ def simulate(
 ) -> Outcome:
     """One replicate of one setting; the same arguments give the same outcome anywhere."""
     people = people_of(problem, rounds, seed, replicate)
-    guarantee = policy = None
+    guarantee = policy = appraisal = None
     remarks: tuple[str, ...] = ()
     if setting.learner in REFERENCES:
         started = time.perf_counter()
@@ -112,8 +129,9 @@ def simulate(
         make = partial(learner_of, problem, setting, rounds)
         learner, values, seconds = play(Seed(seed, replicate), people, make)
         guarantee = learner.guarantee()
-        policy = learner.policy() if replicate == 0 else None
-        remarks = people.remarks(values) if replicate == 0 else ()
+        if replicate == 0:
+            policy, appraisal = learner.policy(), appraised(learner, people)
+            remarks = people.remarks(values)
     at, trace = trace_of(values)
     record = RunRecord(
         study=study,
@@ -131,7 +149,18 @@ def simulate(
         digest=digest,
         rows=None if problem.rows is None else problem.rows.sentence,
     )
-    return Outcome(setting, record, at, trace, guarantee, policy, remarks)
+    return Outcome(setting, record, at, trace, guarantee, policy, remarks, appraisal)
+
+
+def appraised(learner: Learner[Any, Any, Any], people: Crowd) -> Appraisal | None:
+    """What a learner says of its recommendation; None for one that cannot tell, for budgets that
+    promise nothing, and where the truth is not known or would take people's own decision sets."""
+    if not learner.budget.private:
+        return None
+    try:
+        return Appraisal(learner.value(), people.earned(learner.recommend(people.contexts)))
+    except InvalidInput:
+        return None
 
 
 def simulate_all(

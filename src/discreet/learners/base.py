@@ -37,7 +37,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, get_type_hints
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -49,8 +49,9 @@ from discreet.learners.forgetting import kept
 from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.options import hints_of, keywords
 from discreet.learners.public_randomness import TICKETS
-from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields
+from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields, published_kind
 from discreet.learners.terms import Identity
+from discreet.learners.values import Valued
 from discreet.privacy import (
     Adjacency,
     Budget,
@@ -81,7 +82,7 @@ class Common(TypedDict, total=False):
     identity: str | None
 
 
-class Learner(ABC, Generic[P, R, S]):
+class Learner(Valued, ABC, Generic[P, R, S]):
     """Learns from reports and publishes policies (see the module's contract).
 
     Args:
@@ -420,9 +421,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `secret_fields`, for what a learner with the same options saved."""
-        # Of learners that others wrote, `_publish` may not say what it makes.
-        kind = get_type_hints(self._publish).get("return", Policy)
-        self._target.restore(saved["target"], kind, self._facts_of)
+        self._target.restore(saved["target"], published_kind(type(self)), self._facts_of)
         check_same_fields(saved["own"], self._state())
         self._restore(saved["own"])
 

@@ -19,6 +19,7 @@ from typing import Any, Unpack
 from discreet.action_space import ActionSpace, Arms
 from discreet.domain import Box
 from discreet.learners.base import Common, Learner
+from discreet.learners.stream import published_kind
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, nearest
 
@@ -122,6 +123,7 @@ def _imported(home: str) -> type[Learner[Any, Any, Any]]:
         ) from error
     if not isinstance(kind, type) or not issubclass(kind, Learner):
         raise InvalidInput(f"{home} is {kind!r:.80}; it must be a subclass of Learner.")
+    published_kind(kind)
     return kind
 
 

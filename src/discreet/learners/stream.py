@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
 from discreet.codec import from_json, to_json
-from discreet.learners.messages import Reports, Statistics
+from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.terms import Offer
 from discreet.learners.visits import Visitors, read_ids
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
@@ -31,6 +31,8 @@ S = TypeVar("S", bound=Statistics)
 _LOG = logger(__name__)
 # How files, feeders and messages call the stream whose actions the learner chooses.
 TARGET_NAME = "target"
+# Where policies are that others are made of.
+_GENERAL = ("discreet.learners.messages", "discreet.learners.points")
 _DAMAGED = "The file is damaged; load one as save() wrote it."
 
 
@@ -306,6 +308,28 @@ def _reports_in(given: object) -> int:
         return len(given)
     batches = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
     return sum(len(batch) for batch in batches if isinstance(batch, Reports))
+
+
+def published_kind(learner: type[Any]) -> Any:
+    """The class of policies that a learner publishes, or a union of such: what its `_publish` is
+    annotated to return. A file may hold no others.
+
+    Raises:
+        InvalidInput: for a learner that does not say, or says no more than that it is a policy.
+    """
+    try:
+        kind = get_type_hints(learner._publish).get("return")
+    except NameError as error:
+        kind = str(error)
+    for each in get_args(kind) or (kind,):
+        own = isinstance(each, type) and issubclass(each, Policy)
+        if not own or each.__module__ in _GENERAL:
+            raise InvalidInput(
+                f"{learner.__qualname__}._publish is annotated to return {each!r:.80}; name the "
+                "class of the policies that it makes, as in `def _publish(self) -> MyPolicy:`, "
+                "because saved files may hold policies of that class alone."
+            )
+    return kind
 
 
 def check_same_fields(saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -96,6 +96,11 @@ class Crowd(ABC):
         their sum; each one sentence."""
         return ()
 
+    @abstractmethod
+    def earned(self, chosen: IntArray | FloatArray) -> float:
+        """The mean reward of all people, had they been given these arms (n,), or this point (d,);
+        of rewards without noise where these are known."""
+
     def best_arms(self, contexts: FloatArray) -> IntArray:
         """(n,) the arm that is best in each context (n, d), for maps; -1 where that is not known.
 
@@ -136,6 +141,10 @@ class People(Crowd):
         block = self.means[start : start + len(arms)]
         regret: FloatArray = block.max(axis=1) - block[np.arange(len(arms)), arms]
         return regret
+
+    def earned(self, chosen: IntArray | FloatArray) -> float:
+        values = self.rewards if self.means is None else self.means
+        return float(values[np.arange(len(self)), chosen.astype(np.int64)].mean())
 
     def best_fixed(self) -> FloatArray:
         if self.contexts.ndim == 3:

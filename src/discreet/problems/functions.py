@@ -27,7 +27,7 @@ from discreet.action_space import PublicBox, PublicSet
 from discreet.domain import Box
 from discreet.problems.base import Chosen, Crowd, Problem
 from discreet.problems.toml_words import One, Two
-from discreet.validation import FloatArray, InvalidInput, number_from, whole_number
+from discreet.validation import FloatArray, IntArray, InvalidInput, number_from, whole_number
 
 Function = Callable[[FloatArray], FloatArray]
 
@@ -77,6 +77,9 @@ class FunctionCrowd(Crowd):
         spread = 0.02 + 0.28 * values if self.noise == UNEVEN else self.noise
         rewards: FloatArray = np.clip(values + spread * draws, 0.0, 1.0)
         return rewards
+
+    def earned(self, chosen: IntArray | FloatArray) -> float:
+        return float(self.function(np.atleast_2d(chosen))[0])
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
         """The regret best - f(point), where f is without noise."""

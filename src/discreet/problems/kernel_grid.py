@@ -98,6 +98,9 @@ class GridCrowd(Crowd):
         """The regret max over arms of f - f(arm) in the person's context, without noise."""
         return self._regret(actions.arms, start)
 
+    def earned(self, chosen: IntArray | FloatArray) -> float:
+        return float(self.function[self.cells, chosen.astype(np.int64)].mean())
+
     def best_fixed(self) -> FloatArray:
         met = np.bincount(self.cells, minlength=len(self.grid))
         best = int((met @ self.function).argmax())

@@ -69,7 +69,18 @@ def rejection_people(propensities: FloatArray) -> int:
     return max(math.floor(count * least - 3.0 * math.sqrt(count * least * (1.0 - least))), 0)
 
 
-class RejectionCrowd(Crowd):
+class LogCrowd(Crowd):
+    """People of a log, of whom it says what followed from one action alone."""
+
+    def earned(self, chosen: IntArray | FloatArray) -> float:
+        """Refused: `Estimates.value` estimates it, with an interval."""
+        raise InvalidInput(
+            "what everybody would have earned was asked for, which no log says; see the estimates "
+            "of the problem for an interval."
+        )
+
+
+class RejectionCrowd(LogCrowd):
     """People of a log who count where the learner chooses what the log chose.
 
     Args:
@@ -137,7 +148,7 @@ class RejectionCrowd(Crowd):
         raise InvalidInput(_NO_ORACLE)
 
 
-class ModelCrowd(Crowd):
+class ModelCrowd(LogCrowd):
     """People of one half of a log, with simulated rewards and doubly robust outcomes.
 
     Args:

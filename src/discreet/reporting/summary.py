@@ -30,7 +30,15 @@ import numpy as np
 import pandas as pd
 
 from discreet.action_space import arm_count
-from discreet.experiments import BEST_FIXED, HIGHEST, UNIFORM, Outcome, Setting, simulate
+from discreet.experiments import (
+    BEST_FIXED,
+    HIGHEST,
+    UNIFORM,
+    Appraisal,
+    Outcome,
+    Setting,
+    simulate,
+)
 from discreet.experiments.means import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.privacy import Guarantee
 from discreet.problems.base import Metric
@@ -78,6 +86,7 @@ class Line:
         guarantee: the weakest promise of any replicate; None for references.
         share_kept: see the module; None where it cannot be computed.
         over: the differences from its rivals, as far as they ran.
+        appraisal: what the learner says of its recommendation after the first replicate.
     """
 
     setting: Setting
@@ -88,6 +97,7 @@ class Line:
     guarantee: Guarantee | None
     share_kept: float | None
     over: dict[Rival, Difference]
+    appraisal: Appraisal | None = None
 
     @property
     def label(self) -> str:
@@ -248,6 +258,7 @@ def _line(
             for rival, label in rivals.items()
             if (difference := _difference(gains, setting.label, label)) is not None
         },
+        appraisal=next((o.appraisal for o in outcomes if o.appraisal is not None), None),
     )
 
 

@@ -75,6 +75,7 @@ def verdict(summary: Summary, problem: Problem) -> Verdict:
     ]
     if rival == "fixed":
         findings.append(_no_better_than_chance(summary))
+    findings += [_appraised(family, lines) for family, lines in summary.families.items()]
     return Verdict(
         _headline(summary, rival),
         tuple(text for text in findings if text),
@@ -162,6 +163,33 @@ def _item(line: Line, difference: Difference, summary: Summary, first: bool) -> 
         interval = f"{amount(low)} {worse} to {amount(high)} {better}"
     chance = "; may be chance" if difference.sign == 0 else ""
     return f"{text} ({'95% interval ' if first else ''}{interval}{chance})"
+
+
+def _appraised(family: str, lines: Sequence[Line]) -> str:
+    """What a learner says itself of what its recommendation earns, beside the truth."""
+    said = [(line, line.appraisal) for line in lines if line.appraisal is not None]
+    if not said:
+        return ""
+    digits = max(decimals(each.value.half_width, 2) for _, each in said)
+    items = []
+    for line, each in said:
+        mean, lower, upper, truth = (
+            f"{x:,.{digits}f}"
+            for x in (each.value.mean, each.value.lower, each.value.upper, each.truth)
+        )
+        start, knows = ("95% interval ", "the simulation knows that it is ")
+        if line is not said[0][0]:
+            start, knows = "", "it is "
+        items.append(
+            f"{mean} at epsilon = {line.epsilon:g} ({start}{lower} to {upper}; {knows}{truth})"
+        )
+    local = said[0][0].setting.budget.protects_reports
+    source = "From its private reports alone" if local else "From what it released alone"
+    where = said[0][1].value.about.partition(", averaged ")[2]
+    return (
+        f"{source}, {family} estimates that what it recommends at the end of the first repetition "
+        f"earns, per person, {listed(items)}: averages {where}."
+    )
 
 
 def _no_better_than_chance(summary: Summary) -> str:

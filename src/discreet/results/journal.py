@@ -31,9 +31,10 @@ from typing import Any
 import numpy as np
 
 from discreet.durable import Busy, Damaged, StateFile
-from discreet.experiments import Outcome, Setting
+from discreet.experiments import Appraisal, Outcome, Setting
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
+from discreet.learners.values import Value
 from discreet.privacy import Guarantee
 from discreet.problems.catalog import find_entry
 from discreet.records import RunRecord
@@ -255,6 +256,7 @@ class Journal:
             "guarantee": None if guarantee is None else guarantee.to_json(),
             "policy": None if policy is None else encode(policy),
             "remarks": list(outcome.remarks),
+            "appraisal": None if outcome.appraisal is None else asdict(outcome.appraisal),
         }
         row = (record.label, record.replicate, json.dumps(fields))
         try:
@@ -312,7 +314,7 @@ def _outcomes(path: Path | None, state: Connection, study: Study) -> list[Outcom
 
 def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
     record = RunRecord(**fields["record"])
-    guarantee, policy = fields["guarantee"], fields["policy"]
+    guarantee, policy, said = fields["guarantee"], fields["policy"], fields.get("appraisal")
     return Outcome(
         setting=settings[record.label],
         record=record,
@@ -321,4 +323,5 @@ def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
         guarantee=None if guarantee is None else Guarantee.from_json(guarantee),
         policy=None if policy is None else decode(policy, Policy),
         remarks=tuple(fields.get("remarks", ())),
+        appraisal=None if said is None else Appraisal(Value(**said["value"]), said["truth"]),
     )

@@ -354,3 +354,13 @@ class TestRanks:
     def test_knots_that_do_not_increase_are_refused(self, knots: list[list[float]]) -> None:
         with pytest.raises(InvalidInput, match="knots"):
             Ranks(np.array(knots), 0, np.zeros(0, dtype=np.int64))
+
+
+def test_ranks_are_turned_back() -> None:
+    rng = np.random.default_rng(4)
+    knots = np.sort(np.column_stack([np.zeros(2), rng.random((2, 63)), np.ones(2)]), axis=1)
+    ranks = Ranks(knots, 1, np.zeros(0, dtype=np.int64))
+    contexts = rng.random((50, 2))
+    np.testing.assert_allclose(ranks.inverse(ranks(contexts)), contexts, atol=1e-12)
+    plain = Ranks.plain(2)
+    np.testing.assert_allclose(plain.inverse(contexts), contexts, atol=1e-12)

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from discreet.codec import from_json, to_json
 from discreet.learners.partition.rules import ScaledBins
-from discreet.learners.partition.tree import Bins, Ranked, Tree, same_boxes, splittable, trimmed
+from discreet.learners.partition.tree import (
+    Bins,
+    Ranked,
+    Tree,
+    same_boxes,
+    splittable,
+    spread_within,
+    trimmed,
+)
 from discreet.validation import InvalidInput
 
 from .scene import random_tree, three_leaves
@@ -30,6 +38,28 @@ def test_leaves_partition_the_cube(splits: int, dimension: int, seed: int) -> No
     inside = (tree.lower[:, None] <= tree.lower[tree.leaves]).all(-1)
     inside &= (tree.upper[:, None] >= tree.upper[tree.leaves]).all(-1)
     assert np.array_equal(tree.within, inside)
+
+
+@given(st.integers(0, 8), st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_contexts_spread_within_leaves_are_there_and_can_be(splits: int, seed: int) -> None:
+    """Evenly along columns of any values, and on the levels of the others."""
+    levels, tree = (None, 5), Tree.root(2)
+    rng = np.random.default_rng(seed)
+    for _ in range(splits):
+        allowed = splittable(tree, tree.leaves, levels)
+        leaf = int(rng.integers(tree.leaf_count))
+        axes = np.flatnonzero(allowed[leaf])
+        tree = tree.split(tree.leaves[leaf : leaf + 1], rng.choice(axes, 1))
+    points = spread_within(tree, 64, levels)
+    assert points.shape == (tree.leaf_count, 64, 2)
+    own = np.repeat(tree.leaves, 64)
+    assert np.array_equal(tree.locate(points.reshape(-1, 2)), own)
+    assert np.allclose(points[..., 1] * 4, np.round(points[..., 1] * 4))
+    share = (points[..., 0] - tree.lower[tree.leaves, :1]) / (
+        tree.upper[tree.leaves, :1] - tree.lower[tree.leaves, :1]
+    )
+    assert np.abs(share.mean(axis=1) - 0.5).max() < 0.03
 
 
 @given(st.integers(0, 12), st.integers(1, 3), st.integers(0, 10**6))

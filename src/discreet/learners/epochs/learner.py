@@ -64,6 +64,7 @@ from discreet.learners.epochs.rows import (
     row_sensitivity,
     whole,
 )
+from discreet.learners.epochs.values import EpochBeliefs
 from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports
 from discreet.privacy import Budget, Local, OnceEach, Release
@@ -115,9 +116,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         calibrations: the family of calibrations that it takes, if any.
         learns_length_scales: whether shorter length scales than the kernel's are thought possible,
             unless privacy is local.
-
-    Raises:
-        InvalidInput: for options that are not allowed.
     """
 
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
@@ -130,8 +128,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     saved: ClassVar[tuple[str, ...]] = ("_released", "_length")
     _released: Released
-    # How many people the present policy is for.
-    _length: Annotated[int, Range(0)]
+    _length: Annotated[int, Range(0)]  # how many people the present policy is for
 
     def __init__(
         self,
@@ -407,6 +404,10 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ belief.asked
         doubt: FloatArray = (away * self.chances(offers)[:, None]).T @ away
         return doubt
+
+    def _beliefs(self, contexts: Any) -> EpochBeliefs:
+        belief = believe(self.information(), BOUND, self.length_scales)
+        return EpochBeliefs(belief, self.features, self.domain, contexts)
 
     def row_candidates(self, belief: Belief, chances: FloatArray) -> list[tuple[RowMap, Expected]]:
         """`row_candidates` of rows.py for this learner's features."""

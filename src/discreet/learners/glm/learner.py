@@ -56,7 +56,9 @@ from discreet.learners.glm.policy import (
     ScoreReports,
     ScoreStatistics,
 )
+from discreet.learners.glm.values import score_beliefs
 from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
+from discreet.learners.values import Beliefs
 from discreet.privacy import Adjacency, Local
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import FloatArray, InvalidInput, one_of
@@ -159,6 +161,9 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
             squares=0.0,
             checks=0,
         )
+
+    def _beliefs(self, contexts: Any) -> Beliefs:
+        return score_beliefs(self._latest_policy, contexts)
 
     def _statistics(self, policy: ScorePolicy, reports: ScoreReports) -> ScoreStatistics:
         return policy.sums(reports)

@@ -62,7 +62,9 @@ from discreet.learners.gp_ucb.policy import (
 )
 from discreet.learners.gp_ucb.posterior import Evidence
 from discreet.learners.gp_ucb.public_points import PublicPoints
+from discreet.learners.gp_ucb.values import model_beliefs
 from discreet.learners.messages import Reports
+from discreet.learners.values import Beliefs
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.prefix_sums import (
     FadingEpochs,
@@ -217,6 +219,9 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     def model(self) -> KernelModel:
         """What is believed at present, as a public object that predicts anywhere."""
         return self.policy().model
+
+    def _beliefs(self, contexts: Any) -> Beliefs:
+        return model_beliefs(self._latest_policy, contexts)
 
     def _statistics(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
         wanted = NoisyRows if self.mode.local else PointObservations

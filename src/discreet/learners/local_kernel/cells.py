@@ -226,6 +226,12 @@ class Ranks(Coded):
             ranks[:, axis] = (place + beyond) / last
         return ranks
 
+    def inverse(self, ranks: FloatArray) -> FloatArray:
+        """(n, d) the contexts in [0, 1]^d that have these ranks."""
+        even = np.linspace(0.0, 1.0, self.knots.shape[1])
+        columns = zip(ranks.T, self.knots, strict=True)
+        return np.stack([np.interp(rank, even, knots) for rank, knots in columns], axis=1)
+
     def settled(self) -> Ranks:
         """The same, without further questions."""
         return replace(self, asked=np.zeros(0, dtype=np.int64))

@@ -56,6 +56,7 @@ from discreet.learners.local_kernel.questions import (
     most_cells,
     next_cells,
 )
+from discreet.learners.local_kernel.values import KernelBeliefs, Places
 from discreet.learners.messages import Observations, Reports
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
@@ -198,11 +199,13 @@ class LocalKernel(
         information = self._own if alone else self._joint
         return KernelPosterior.of(self.features, smooth.prior(self.features), information)
 
-    def _mixed(self, count: int, rng: np.random.Generator, doubt: float = 0.0) -> MixedPosterior:
+    def _mixed(
+        self, count: int, rng: np.random.Generator, doubt: float = 0.0, *, alone: bool = False
+    ) -> MixedPosterior:
         """Posteriors under at most so many likely hyperparameters; with the probability `doubt`
         that the sources do not share the target's functions, from the target's reports alone."""
         smooths, shares = self._likely.draw(count, rng)
-        parts = [self._posterior(smooth) for smooth in smooths]
+        parts = [self._posterior(smooth, alone=alone) for smooth in smooths]
         if doubt > _LEAST_DOUBT:
             parts += [self._posterior(smooth, alone=True) for smooth in smooths]
             shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
@@ -297,6 +300,20 @@ class LocalKernel(
         width = self.reward_bounds.upper - self.reward_bounds.lower
         mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
         return mean, 0.5 * width * posterior.deviations(phi)
+
+    def _beliefs(self, contexts: Any) -> KernelBeliefs:
+        rng, known = np.random.default_rng, self._densities.get(self._target.name)
+        density = np.ones(self._size[1]) if known is None else known.shares
+        if isinstance(self.budget, NonPrivate):
+            density = counted(self._sums.located)
+        sure = (
+            bool(self.density == "uniform" or (known and known.placed)) or not self.budget.private
+        )
+        places = Places(self.domain, self.features, self._ranks, density, sure, self.public_seed)
+        own, joint = (
+            self._mixed(_MIXED_TO_PREDICT, rng(self.public_seed), alone=a) for a in (True, False)
+        )
+        return KernelBeliefs(places, contexts, own, joint)
 
     @property
     def length_scales(self) -> tuple[float, ...]:

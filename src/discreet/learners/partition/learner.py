@@ -57,12 +57,14 @@ from discreet.learners.partition.rules import (
 from discreet.learners.partition.tree import (
     NEARLY_ALL,
     Bins,
+    Masses,
     Tree,
     overlaps,
     same_boxes,
     splittable,
     trimmed,
 )
+from discreet.learners.partition.values import LeafBeliefs
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
@@ -86,18 +88,26 @@ class View:
     """What all reports so far say about the target's present leaves.
 
     Attributes:
-        mass: (N,) the share of the target's people in every node.
-        deviation: (N,) its standard deviation.
+        masses: how the target's people are spread.
         target: what the target's reports say.
         joint: the same with all sources that are believed.
         belief: how far sources share the target's reward functions.
     """
 
-    mass: FloatArray
-    deviation: FloatArray
+    masses: Masses
     target: Information
     joint: Information
     belief: Belief
+
+    @property
+    def mass(self) -> FloatArray:
+        """(N,) the share of the target's people in every node."""
+        return self.masses.mass
+
+    @property
+    def deviation(self) -> FloatArray:
+        """(N,) its standard deviation."""
+        return self.masses.deviation
 
 
 class Partition(
@@ -225,6 +235,14 @@ class Partition(
     def _belief(self) -> Belief:
         return self._view().belief
 
+    def _beliefs(self, contexts: Any) -> LeafBeliefs:
+        unit = None if contexts is None else self.domain.people_to_unit(contexts)
+        now, view = self._decided.now, self._view()
+        best = np.where(now.bins.active, now.posterior(view.joint)[0].mean, -np.inf).argmax(axis=1)
+        # Of the target's own reports: that sources share its rewards is a guess.
+        said = now.priors, view.target
+        return LeafBeliefs(self.domain, now.ranked, view.masses, best, *said, unit)
+
     def _view(self) -> View:
         now = self._decided.now
         tree = now.tree
@@ -249,7 +267,7 @@ class Partition(
         belief = believe(target, sources, now.evidence)
         believed = [sources[name] for name in belief.used]
         joint = target + reduce(add, believed) if believed else target
-        return View(masses.mass, masses.deviation, target, joint, belief)
+        return View(masses, target, joint, belief)
 
     def _of_sources(self) -> dict[str, Information]:
         """What each source that is heard says about the leaves of the sources' tree."""

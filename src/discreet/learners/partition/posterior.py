@@ -387,7 +387,7 @@ class TreePosterior:
 
 
 @dataclass(frozen=True, eq=False)
-class _Solution:
+class Solution:
     """What follows from information (A, t) for prior covariance C C' of each arm.
 
     Attributes:
@@ -411,7 +411,7 @@ class _Solution:
     evidence: float
 
     @classmethod
-    def of(cls, prior: Smoothness, information: Information) -> _Solution:
+    def of(cls, prior: Smoothness, information: Information) -> Solution:
         root, precision = prior.root, information.precision
         if isinstance(information, NodeInformation):
             root = information.shares @ root
@@ -419,7 +419,7 @@ class _Solution:
         else:
             inner, ones = root.T @ precision @ root, precision.sum(axis=2)
         factor = np.linalg.cholesky(inner + np.eye(root.shape[1])).astype(np.float64, copy=False)
-        seen = _solved(factor, np.stack([information.weighted @ root, ones @ root], axis=2))
+        seen = solved(factor, np.stack([information.weighted @ root, ones @ root], axis=2))
         explained = np.einsum("kri,krj->ij", seen, seen)
         slope = float(information.weighted.sum() - explained[0, 1])
         variance = 1.0 / (float(ones.sum() - explained[1, 1]) + 1.0 / SHARED_VARIANCE)
@@ -429,7 +429,7 @@ class _Solution:
         return cls(factor, seen, slope * variance, variance, evidence)
 
 
-def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
+def solved(factor: FloatArray, right: FloatArray) -> FloatArray:
     """R^-1 B for lower triangular R (K, r, r) and B (K, r, M)."""
     if factor.shape[1] <= _FEW_LEAVES:
         solved: FloatArray = np.linalg.solve(factor, right).astype(np.float64, copy=False)
@@ -440,18 +440,18 @@ def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
 
 def log_evidence(prior: Smoothness, information: Information) -> float:
     """How likely the observations are under the prior, up to a constant that all priors share."""
-    return _Solution.of(prior, information).evidence
+    return Solution.of(prior, information).evidence
 
 
 def condition(prior: Smoothness, information: Information) -> tuple[FloatArray, FloatArray, float]:
     """Posterior mean (L, K) and variance (L, K), and the log evidence of the prior.
 
     Given the mean m that arms share, with H = R^-1 C' the posterior covariance is H' H, and the
-    mean is H' R^-1 C' t + m g, g = 1 - H' R^-1 C' A 1 (see `_Solution`).
+    mean is H' R^-1 C' t + m g, g = 1 - H' R^-1 C' A 1 (see `Solution`).
     """
-    known = _Solution.of(prior, information)
+    known = Solution.of(prior, information)
     shape = (len(known.factor), *prior.root.T.shape)
-    halves = _solved(known.factor, np.broadcast_to(prior.root.T, shape))
+    halves = solved(known.factor, np.broadcast_to(prior.root.T, shape))
     own, ones = np.moveaxis(known.seen.transpose(0, 2, 1) @ halves, 1, 0)  # (K, L) each
     mean = own + known.level * (1.0 - ones)
     variance = (halves**2).sum(axis=1) + known.level_variance * (1.0 - ones) ** 2

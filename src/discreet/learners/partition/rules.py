@@ -18,6 +18,7 @@ from scipy.special import ndtr
 
 from discreet.codec import Coded, Range, Shape
 from discreet.learners.partition.posterior import (
+    Smoothness,
     TreePosterior,
     average,
     box_roughness,
@@ -143,6 +144,11 @@ class ScaledBins:
         shift = np.abs(changed.ranked.upper - self.ranked.upper).max()
         return changed if shift > _RANK_SHIFT else self
 
+    @property
+    def priors(self) -> list[Smoothness]:
+        """Those of the likely length scales."""
+        return [smoothness(self.ranked, scales) for scales in self.length_scales]
+
     def roughness(self, ranked: Ranked) -> FloatArray:
         """(N,) that of all nodes of a tree, under the likeliest length scales."""
         return box_roughness(ranked.lower, ranked.upper, np.array(self.length_scales[0]))
@@ -153,8 +159,7 @@ class ScaledBins:
 
     def posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
         """The posterior averaged over likely length scales, and their (d,) geometric mean."""
-        priors = [smoothness(self.ranked, scales) for scales in self.length_scales]
-        state, weights = average(priors, information)
+        state, weights = average(self.priors, information)
         return state, np.exp(weights @ np.log(np.array(self.length_scales)))
 
     def learnt(self, information: Information) -> Self:

@@ -421,3 +421,20 @@ def _first_level(edge: FloatArray, count: int) -> FloatArray:
     level = np.ceil(edge * (count - 1) - 1.0)  # one too low at most, whatever the rounding
     first: FloatArray = level + (level / (count - 1) < edge)
     return first
+
+
+def spread_within(tree: Tree, count: int, levels: tuple[int | None, ...]) -> FloatArray:
+    """(L, count, d) contexts spread evenly over each leaf, on the levels of its columns."""
+    from scipy.stats.qmc import Halton  # not on devices: it loads slowly
+
+    low, high = tree.lower[tree.leaves], tree.upper[tree.leaves]
+    even = Halton(tree.dimension, scramble=False).random(count + 1)[1:]  # without the corner
+    points = low[:, None] + even * (high - low)[:, None]
+    for axis, steps in enumerate(levels):
+        if steps is None:
+            continue
+        first = _first_level(low[:, axis], steps)
+        last = np.where(high[:, axis] >= 1.0, steps, _first_level(high[:, axis], steps))
+        along = np.floor(even[:, axis] * (last - first)[:, None])
+        points[..., axis] = (first[:, None] + along) / (steps - 1)
+    return np.asarray(points)
