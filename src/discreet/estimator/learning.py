@@ -108,11 +108,12 @@ class Learning:
                 f"learner was {name!r:.80}, which does not choose among arms; leave it out for the "
                 "usual one."
             )
-        named = all(isinstance(arm, str) for arm in self.arms)
+        names = list(map(str, self.arms.tolist()))
+        named = len(set(names)) == len(names) and all(0 < len(name) <= 100 for name in names)
         self.learner: Learner[Any, Any, Any] = make_learner(
             name,
             self.domain,
-            self.arms.tolist() if named else len(self.arms),
+            names if named else len(self.arms),
             budget,
             options=wished.options,
             horizon=wished.horizon,
@@ -203,7 +204,9 @@ class Learning:
         chances = self._chances(propensities, order)
         actions, _ = policy.act(rows, self.rng)
         counts = np.where(actions.arms == arms, (rewards - self._middle) / chances, 0.0)
-        learner.update(policy.report(rows, actions, self._middle + counts, Unprotected()))
+        # Rounding must not carry what counts beyond its bounds, where it would be refused.
+        counted = learner.reward_bounds.clip(self._middle + counts)
+        learner.update(policy.report(rows, actions, counted, Unprotected()))
         learner.policy()
 
     def _no_log(self) -> str:
