@@ -202,6 +202,14 @@ class TestPredictions:
         assert actions.names.tolist() == [str(arm) for arm in numbered.arms_[actions.arms]]
         assert list(numbered.predict_expectations([{"age": 30, "smoker": True}])[0]) == [0, 10, 20]
 
+    def test_arms_may_be_tuples(self) -> None:
+        arms, crowd = [("call", 1), ("call", 2)], people(30, 1)
+        paired = PrivateBandit(arms, 4.0, bounds=BOUNDS, learner="partition", noise="simulated")
+        paired.fit([arms[1]] * 30, np.ones(30), crowd)
+        assert set(paired.predict(crowd)) <= set(arms)
+        with pytest.raises(InvalidInput, match=r"decisions was \{\} in row 0"):
+            paired.partial_fit([{}] * 30, np.ones(30), crowd)
+
     def test_those_who_do_not_expect_say_so(self) -> None:
         plain = bandit(learner="cell_response")
         crowd = people(20, 1)
@@ -240,6 +248,19 @@ class TestPromise:
         bounds = joint.learner_.reward_bounds
         assert bounds.upper - bounds.lower == pytest.approx((rewards[1] - rewards[0]) / least)
         assert joint.learner_.people == 60
+
+    @pytest.mark.parametrize("model", [JOINT, {"learner": "partition"}])
+    def test_nobody_who_was_served_is_learnt_from_twice(self, model: dict[str, Any]) -> None:
+        served, crowd = bandit(**model), people(20, 5)
+        actions, _ = served.act(crowd)
+        with pytest.raises(InvalidInput, match="held 1 of 2 actions a second time"):
+            served.partial_fit(actions[np.array([3, 3])], np.ones(2), crowd.iloc[[3, 3]])
+        served.partial_fit(actions[:10], np.ones(10), crowd[:10])
+        with pytest.raises(InvalidInput, match="held 10 of 20 actions a second time"):
+            served.partial_fit(decode(encode(actions), Actions), np.ones(20), crowd)
+        assert served.learner_.people == 10
+        served.partial_fit(actions[10:], np.ones(10), crowd[10:])
+        assert served.learner_.people == 20
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
     def test_who_is_interrupted_is_told_who_would_pay_twice(
