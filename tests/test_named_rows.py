@@ -139,6 +139,10 @@ class TestRefused:
         with pytest.raises(InvalidInput, match="a list in row 1, among dictionaries"):
             BOX.to_unit([ROWS[0], PEOPLE[1]])
 
+    def test_a_number_of_thousands_of_digits_in_place_of_a_label(self) -> None:
+        with pytest.raises(InvalidInput, match="had a number of thousands of digits in column"):
+            BOX.to_unit({**ROWS[0], "region": 10**5000})
+
 
 class TestReportsThatArePrivate:
     """Nothing of a person is refused, because silence is not private."""
@@ -146,6 +150,10 @@ class TestReportsThatArePrivate:
     @pytest.mark.parametrize("odd", ["west", None, 7, [1], math.nan])
     def test_an_odd_value_counts_as_missing(self, odd: Any) -> None:
         unit = BOX.nearest_unit({**ROWS[0], "region": odd})
+        assert unit[0].tolist() == BOX.nearest_unit([[47.0, math.nan, 1.0, 2.0]])[0].tolist()
+
+    def test_so_does_a_number_that_has_no_text(self) -> None:
+        unit = BOX.nearest_unit({**ROWS[0], "region": 10**5000})
         assert unit[0].tolist() == BOX.nearest_unit([[47.0, math.nan, 1.0, 2.0]])[0].tolist()
 
     def test_so_does_a_key_that_is_not_there(self) -> None:

@@ -145,8 +145,11 @@ def _numbers(values: Objects, column: Column, lenient: bool, name: str) -> Float
     if _is_missing(given):
         shown = "no value"
     else:
-        shown = f"{given!r:.80}"
-        similar = nearest(label_text(given), column.values) if column.values else ""
+        try:
+            shown = f"{given!r:.80}"
+            similar = nearest(label_text(given), column.values) if column.values else ""
+        except ValueError:  # as in `_codes`
+            shown = "a number of thousands of digits"
     raise InvalidInput(
         f"{name} had {shown} in column {column.name!r}, row {row}{others}; it takes "
         f"{_allowed(column)}.{similar}"
@@ -177,7 +180,8 @@ def _codes(values: Objects, column: Column) -> FloatArray:
             if (type(value), value) not in kinds:
                 kinds[type(value), value] = places_of.get(same_label(label_text(value)), math.nan)
             return kinds[type(value), value]
-        except TypeError:  # a list or the like, which is no label
+        # A list or the like is no label, and whole numbers of thousands of digits have no text.
+        except (TypeError, ValueError):
             return math.nan
 
     return np.array([place_of(value) for value in values], dtype=np.float64)

@@ -196,7 +196,19 @@ class TestPredictions:
             [0, 10, 20], 4.0, bounds=BOUNDS, learner="partition", noise="simulated"
         ).fit(numbers, rewards, crowd)
         assert set(numbered.predict(crowd).tolist()) <= {0, 10, 20}
+        # A number is its own name, not its place.
+        assert numbered.learner_.arm_names == ("0", "10", "20")
+        actions, _ = numbered.act(crowd)
+        assert actions.names.tolist() == [str(arm) for arm in numbered.arms_[actions.arms]]
         assert list(numbered.predict_expectations([{"age": 30, "smoker": True}])[0]) == [0, 10, 20]
+
+    def test_arms_may_be_tuples(self) -> None:
+        arms, crowd = [("call", 1), ("call", 2)], people(30, 1)
+        paired = PrivateBandit(arms, 4.0, bounds=BOUNDS, learner="partition", noise="simulated")
+        paired.fit([arms[1]] * 30, np.ones(30), crowd)
+        assert set(paired.predict(crowd)) <= set(arms)
+        with pytest.raises(InvalidInput, match=r"decisions was \{\} in row 0"):
+            paired.partial_fit([{}] * 30, np.ones(30), crowd)
 
     def test_those_who_do_not_expect_say_so(self) -> None:
         plain = bandit(learner="cell_response")
@@ -224,6 +236,50 @@ class TestPromise:
         with pytest.raises(InvalidInput, match="they would pay twice"):
             pickle.dumps(joint)
         assert clone(joint).get_params()["least_propensity"] == 0.3
+
+    @pytest.mark.parametrize("rewards", [(0.1, 0.7), (-0.3, 0.9), (0.0, 1.0)])
+    @pytest.mark.parametrize("below", [0.0, 0.5e-9])
+    def test_rounding_refuses_no_log(self, rewards: tuple[float, float], below: float) -> None:
+        """Rewards at their bounds whose decisions were as improbable as any."""
+        decisions, _, crowd, _ = log(60)
+        given, least = np.tile(rewards, 30), 0.1
+        joint = bandit(**JOINT, least_propensity=least, rewards=rewards)
+        joint.fit(decisions, given, crowd, np.full(60, least * (1.0 - below)))
+        bounds = joint.learner_.reward_bounds
+        assert bounds.upper - bounds.lower == pytest.approx((rewards[1] - rewards[0]) / least)
+        assert joint.learner_.people == 60
+
+    @pytest.mark.parametrize("model", [JOINT, {"learner": "partition"}])
+    def test_nobody_who_was_served_is_learnt_from_twice(self, model: dict[str, Any]) -> None:
+        served, crowd = bandit(**model), people(20, 5)
+        actions, _ = served.act(crowd)
+        with pytest.raises(InvalidInput, match="held 1 of 2 actions a second time"):
+            served.partial_fit(actions[np.array([3, 3])], np.ones(2), crowd.iloc[[3, 3]])
+        served.partial_fit(actions[:10], np.ones(10), crowd[:10])
+        with pytest.raises(InvalidInput, match="held 10 of 20 actions a second time"):
+            served.partial_fit(decode(encode(actions), Actions), np.ones(20), crowd)
+        assert served.learner_.people == 10
+        served.partial_fit(actions[10:], np.ones(10), crowd[10:])
+        assert served.learner_.people == 20
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+    def test_who_is_interrupted_is_told_who_would_pay_twice(
+        self, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        decisions, rewards, crowd, chances = log(30)
+        joint = bandit(**JOINT, least_propensity=0.3).fit(decisions, rewards, crowd, chances)
+        learner, publish = joint.learner_, joint.learner_.policy
+
+        def interrupted() -> Any:
+            if learner.people == 60:
+                raise error
+            return publish()
+
+        monkeypatch.setattr(learner, "policy", interrupted)
+        with pytest.raises(error) as raised:
+            joint.partial_fit(decisions, rewards, crowd, chances)
+        assert learner.people == 60
+        assert any("Do not pass them again" in note for note in raised.value.__notes__)
 
     def test_a_local_one_is(self, fitted: PrivateBandit) -> None:
         again = pickle.loads(pickle.dumps(fitted))

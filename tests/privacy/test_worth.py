@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from discreet.privacy import Joint
 from discreet.privacy.accounting import GaussianEvent, PureEvent
@@ -64,13 +65,13 @@ def test_randomised_response_tells_as_much(epsilon: float) -> None:
     assert sign.contrast**2 == pytest.approx(share(epsilon), rel=1e-6)
 
 
-@pytest.mark.parametrize("scale", [0.3, 1.0, 8.0])
+@pytest.mark.parametrize("scale", [0.05, 0.22, 0.3, 1.0, 8.0])
 def test_gaussian_reports(scale: float) -> None:
     """Two values with Gaussian noise, integrated on a grid."""
     x = np.linspace(-12.0 * scale, 12.0 * scale + 1.0, 200_001)
     p, q = (np.exp(-0.5 * ((x - value) / scale) ** 2) for value in (0.0, 1.0))
     told = 0.5 * ((p - q) ** 2 / (p + q)).sum() / p.sum()
-    assert worth_of_reports(GaussianEvent(scale), 1.0) == pytest.approx(told, rel=1e-6)
+    assert worth_of_reports(GaussianEvent(scale), 1.0) == pytest.approx(told, rel=1e-9)
 
 
 @pytest.mark.parametrize("visits", [1, 4])
@@ -79,11 +80,34 @@ def test_released_sums(visits: int) -> None:
     multiplier, people = Joint(1.0, 1e-6, visits=visits).noise_multiplier, 1000.0
     without = 0.25 / people
     released = (0.25 * people + multiplier**2) / people**2
-    assert worth_of_sums(multiplier, people) == pytest.approx(people * without / released)
+    normal = people * without / released
+    assert worth_of_sums(multiplier, people) == pytest.approx(normal, rel=1e-4)
+    assert worth_of_sums(multiplier, people) >= normal
     # Neither noise on each reward nor on sums over parts of the people tells more.
     for parts in (10.0, 1000.0):
         each = people / parts
         assert parts * each**2 / (0.25 * each + multiplier**2) <= 1.0 / released
+
+
+@pytest.mark.parametrize("people", [1, 2, 5, 30])
+@pytest.mark.parametrize("multiplier", [0.1, 0.3, 0.5, 1.0, 4.0])
+def test_sums_of_rewards_of_0_and_1(people: int, multiplier: float) -> None:
+    """Their steps show through little noise, so they tell more than normal rewards would."""
+    worth = worth_of_sums(multiplier, people)
+    normal = people / (1.0 + 4.0 * multiplier**2 / people)
+    assert normal <= worth <= normal + 0.2
+    x = np.arange(-9.0 * multiplier, people + 9.0 * multiplier, multiplier / 25.0)
+    values = np.arange(people + 1)
+    density = np.exp(-0.5 * ((x - values[:, None]) / multiplier) ** 2)
+    density /= math.sqrt(2.0 * math.pi) * multiplier
+    for mean in (0.5, 0.3, 0.1, 0.01):
+        law = binom.pmf(values, people, mean)
+        score = (values - people * mean) / math.sqrt(mean * (1.0 - mean))
+        shown, passed = law @ density, (law * score) @ density
+        told = float((passed**2 / np.maximum(shown, 1e-300)).sum() * multiplier / 25.0)
+        assert told <= worth * (1.0 + 1e-9)
+    # Nor does noise on each reward tell more.
+    assert people * worth_of_reports(GaussianEvent(multiplier), 1.0) <= worth * (1.0 + 1e-9)
 
 
 def test_more_noise_is_worth_less() -> None:

@@ -120,6 +120,16 @@ def test_a_map_has_its_ruler_and_a_legend_that_is_read_row_by_row() -> None:
     assert figure.legends[0].get_window_extent().y0 >= box.y1
 
 
+def test_names_in_a_legend_start_no_formula() -> None:
+    """A legend is measured before all else; half a formula would end the run."""
+    figure, [[axes]] = sheet(width=NARROW)
+    names = ["$\\frac{a$", "from $10 to $20"]
+    legend_above(figure, [Patch(facecolor=BLUE, label=name) for name in names], "$\\sqrt$")
+    finish(figure, 1.0)
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == set(names)
+    assert axes.get_window_extent().height > 0
+
+
 def test_a_title_without_a_legend_stands_above() -> None:
     figure, _ = sheet(width=NARROW)
     legend_above(figure, [], "a title that is longer than a telephone is wide, surely")

@@ -223,3 +223,13 @@ def test_what_is_wrong_is_numbered_where_there_are_several_things() -> None:
 def test_facts_are_written_and_read_again(tmp_path: Path) -> None:
     for facts in (outlook(tmp_path), Outlook("s.toml", (Trouble(None, "wrong"),))):
         assert decode(encode(facts), Outlook) == facts
+
+
+def test_predictions_that_are_drawn_one_by_one_have_no_such_bound(tmp_path: Path) -> None:
+    """An exponential mechanism tells more about few people than a Gaussian sum may."""
+    text = STUDY.replace('name = "capri"', 'name = "usca"')
+    sums = outlook(tmp_path, text).lines[3]
+    assert sums.worth is not None
+    drawn = text.replace("delta = 1e-6", "delta = 1e-6\noptions = { predictions = 3 }")
+    line = outlook(tmp_path, drawn).lines[3]
+    assert (line.learner, line.worth, line.worth_of_arm) == ("usca", None, None)

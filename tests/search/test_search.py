@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +186,24 @@ class TestFile:
             Search.load(path)
         with pytest.raises(InvalidInput, match=r"the folder of .* does not exist"):
             search().save(tmp_path / "none" / "search.json")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_joint_one_is_not_copied(copied: Any) -> None:
+    """Two copies that wait for a release would both make it, with noise of their own."""
+    waiting = search(trials=100)
+    waiting.tell(waiting.ask(), 1.0)
+    with pytest.raises(InvalidInput, match="people would pay twice"):
+        copied(waiting)
+    assert waiting.told == 1
+
+
+@pytest.mark.parametrize("budget", [NonPrivate(), Local(1.0)])
+def test_others_are(budget: Any) -> None:
+    asked = run(search(budget, trials=20), 20)
+    assert pickle.loads(pickle.dumps(asked)).best() == asked.best()
+
+
+def test_visits_that_nobody_counts_are_refused_at_once() -> None:
+    with pytest.raises(InvalidInput, match="visits was 2; a search is not told whose a value is"):
+        search(Joint(1.0, 1e-6, visits=2))

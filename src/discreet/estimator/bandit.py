@@ -36,6 +36,11 @@ from discreet.learners.messages import Actions
 from discreet.privacy import Guarantee
 from discreet.validation import FloatArray, InvalidInput
 
+_INTERRUPTED = (
+    "partial_fit was interrupted: some of these people may have been learnt from already, and "
+    "would pay twice. Do not pass them again; go on with others."
+)
+
 
 class PrivateBandit(BaseEstimator):  # type: ignore[misc]
     """A private contextual bandit with scikit-learn's conventions.
@@ -129,10 +134,19 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
             propensities: (n,) see the module; where a learner needs none they are not used.
 
         Raises:
-            InvalidInput: for what no person can have had; then nothing has changed.
+            InvalidInput: for what no person can have had; then nothing has changed. After anything
+                else that ends it, such as Ctrl-C, some of these people may have been learnt from,
+                as a note at the exception says: do not pass them again.
         """
         learning = self._learning if hasattr(self, "learner_") else Learning(self)
-        learning.hear(decisions, rewards, contexts, propensities)
+        try:
+            learning.hear(decisions, rewards, contexts, propensities)
+        except InvalidInput:
+            raise
+        except BaseException as error:
+            # Called again, as a cell of a notebook is, it would count them twice.
+            error.add_note(_INTERRUPTED)
+            raise
         self._keep(learning)
         return self
 

@@ -63,6 +63,8 @@ LOG = "log"
 _GROWTH = 0.1
 NOISES = ("secure", "simulated")
 TRUST_MODELS = ("local", "joint", "none")
+# Arms that an array holds as they are.
+_PLAIN = {bool, int, float, str}
 # Without a number of people, the usual learner is chosen as for so many.
 _USUAL_PEOPLE = 10_000
 
@@ -108,11 +110,12 @@ class Learning:
                 f"learner was {name!r:.80}, which does not choose among arms; leave it out for the "
                 "usual one."
             )
-        named = all(isinstance(arm, str) for arm in self.arms)
+        names = list(map(str, self.arms.tolist()))
+        named = len(set(names)) == len(names) and all(0 < len(name) <= 100 for name in names)
         self.learner: Learner[Any, Any, Any] = make_learner(
             name,
             self.domain,
-            self.arms.tolist() if named else len(self.arms),
+            names if named else len(self.arms),
             budget,
             options=wished.options,
             horizon=wished.horizon,
@@ -122,6 +125,8 @@ class Learning:
         )
         self._copy: Any = None  # of the learner, with the policy that it would publish now
         self._acted = False
+        # Of the people served who were learnt from: who comes twice pays twice.
+        self._tickets: set[int] = set()
 
     def _widened(self) -> RewardBounds:
         """Bounds of what counts as a reward, of people of a log too."""
@@ -152,7 +157,9 @@ class Learning:
 
     def _places(self, decisions: Any, people: int) -> IntArray:
         """(n,) the numbers of arms that are given by their names."""
-        given = list(decisions) if np.ndim(decisions) == 1 else None
+        # A list as it is: an array would take arms that are tuples apart.
+        one_each = isinstance(decisions, list) or np.ndim(decisions) == 1
+        given = list(decisions) if one_each else None
         if given is None or len(given) != people:
             raise InvalidInput(
                 f"decisions was {decisions!r:.80}; give one arm for each of {people} people."
@@ -161,7 +168,7 @@ class Learning:
         numbers = np.empty(people, dtype=np.int64)
         for row, arm in enumerate(given):
             plain = arm.item() if isinstance(arm, np.generic) else arm
-            if plain not in places:
+            if not isinstance(plain, Hashable) or plain not in places:
                 raise InvalidInput(
                     f"decisions was {plain!r:.80} in row {row}; the arms are "
                     f"{', '.join(map(str, places))}.{nearest(str(plain), map(str, places))}"
@@ -177,7 +184,16 @@ class Learning:
                 f"decisions had {len(actions)} actions for {len(rows)} people; pass what act() "
                 "returned for them."
             )
-        self.learner.update(policy.report(rows, actions, rewards, *self._reporting()))
+        reports = policy.report(rows, actions, rewards, *self._reporting())
+        tickets = {int(ticket) for ticket in actions.tickets}
+        twice = len(rows) - len(tickets - self._tickets)
+        if twice:
+            raise InvalidInput(
+                f"decisions held {twice} of {len(rows)} actions a second time; who is learnt from "
+                "twice pays twice. Pass what each act() returned once."
+            )
+        self.learner.update(reports)
+        self._tickets |= tickets
         self.learner.policy()
 
     def _others(
@@ -203,7 +219,9 @@ class Learning:
         chances = self._chances(propensities, order)
         actions, _ = policy.act(rows, self.rng)
         counts = np.where(actions.arms == arms, (rewards - self._middle) / chances, 0.0)
-        learner.update(policy.report(rows, actions, self._middle + counts, Unprotected()))
+        # Rounding must not carry what counts beyond its bounds, where it would be refused.
+        counted = learner.reward_bounds.clip(self._middle + counts)
+        learner.update(policy.report(rows, actions, counted, Unprotected()))
         learner.policy()
 
     def _no_log(self) -> str:
@@ -332,7 +350,9 @@ def _arms_of(arms: Any) -> NDArray[Any]:
         raise InvalidInput(
             f'arms was {arms!r:.80}; give at least two different ones, such as ["call", "visit"].'
         )
-    return np.array(plain) if len({type(arm) for arm in plain}) == 1 else _objects(plain)
+    kinds = {type(arm) for arm in plain}
+    # An array of tuples would have two axes.
+    return np.array(plain) if len(kinds) == 1 and kinds <= _PLAIN else _objects(plain)
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:

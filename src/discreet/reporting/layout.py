@@ -234,23 +234,25 @@ def legend_above(figure: Figure, handles: Sequence[Artist], title: str = "") -> 
 
 
 def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str) -> Legend:
-    return figure.legend(
-        handles=handles,
-        loc="outside upper left",
-        title=title or None,
-        title_fontproperties={"size": BODY, "weight": "bold"},
-        alignment="left",
-        ncols=columns,
-        fontsize=SMALL,
-        labelcolor=INK,
-        frameon=False,
-        borderpad=0.2,
-        handlelength=1.2,
-        handleheight=0.9,
-        handletextpad=0.5,
-        columnspacing=1.3,
-        labelspacing=0.45,
-    )
+    # Legends are measured before the figure is finished: see there.
+    with rc_context({"text.parse_math": False}):
+        return figure.legend(
+            handles=handles,
+            loc="outside upper left",
+            title=title or None,
+            title_fontproperties={"size": BODY, "weight": "bold"},
+            alignment="left",
+            ncols=columns,
+            fontsize=SMALL,
+            labelcolor=INK,
+            frameon=False,
+            borderpad=0.2,
+            handlelength=1.2,
+            handleheight=0.9,
+            handletextpad=0.5,
+            columnspacing=1.3,
+            labelspacing=0.45,
+        )
 
 
 def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str = "") -> Figure:

@@ -237,7 +237,9 @@ def _line(study: Study, setting: Setting, seconds: float) -> LineOutlook:
             return people
         if event is not None:
             return worth_of_reports(event, people)
-        if budget.trust_model == "joint" and budget.delta > 0.0:
+        # Predictions are drawn one by one, from no Gaussian sum, and have no such bound.
+        gaussian = budget.delta > 0.0 and "predictions" not in setting.options
+        if budget.trust_model == "joint" and gaussian:
             return worth_of_sums(budget.noise_multiplier, people)
         return None
 

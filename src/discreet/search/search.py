@@ -125,6 +125,12 @@ class Search:
         given = RewardBounds(low, high)
         turned = given if self._sign > 0 else RewardBounds(-given.upper, -given.lower)
         self._noise = _source(budget, noise)
+        if budget.protects_releases and budget.visits > 1:
+            raise InvalidInput(
+                f"visits was {budget.visits}; a search is not told whose a value is, so it cannot "
+                "count visits under joint privacy. Leave visits out, and take one value of each "
+                "person."
+            )
         self.learner = GPUCB(
             self.space.domain,
             self.space.offered,
@@ -347,6 +353,16 @@ class Search:
                 f"{learner.people}; load a file as save() wrote it."
             )
         return search
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A joint search is not copied: of two copies each would release the same values again."""
+        if self.learner.budget.protects_releases:
+            raise InvalidInput(
+                "a search under joint privacy was to be copied or pickled; each copy would release "
+                "the same values with noise of its own, and people would pay twice. Keep it with "
+                "save(path), a file that says that it is secret."
+            )
+        return vars(self)
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.space.columns)
