@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,3 +96,23 @@ def test_a_plan_in_python(tmp_path: Path) -> None:
     assert isinstance(plan, discreet.Plan)
     assert plan.answer.startswith("At epsilon = 8 with 200 people, the loss is")
     assert plan.people_for(epsilon=8, keep=0.5).least == plan.horizons[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epsilons": None}, "epsilons was None; it must be a list of numbers"),
+        ({"learners": 3}, "learners was 3; it must be a list of names"),
+        ({"learners": "nosuch"}, "the learner 'nosuch' is unknown"),
+        ({"epsilons": "abc"}, "epsilons was 'abc'; it must be a list of numbers"),
+        ({"epsilons": 40}, "an epsilon was 40"),
+        ({"table": 3}, "table was a int; give the path of a table"),
+        ({"data_dir": 3}, "data_dir was a int; give the path of a folder"),
+        ({"study": {}}, "study was a dict; give a study file, or a Study"),
+        ({"people": 10**20}, "1e[+]20, which is more people than are alive"),
+    ],
+)
+def test_refusals_in_python(tmp_path: Path, given: dict[str, Any], message: str) -> None:
+    usual = {"study": write_study(tmp_path, SMOOTH, 100)}
+    with pytest.raises(InvalidInput, match=message):
+        discreet.plan(**{**usual, **given})

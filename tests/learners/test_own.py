@@ -154,8 +154,25 @@ def test_installed_packages_announce_theirs(monkeypatch: pytest.MonkeyPatch) -> 
         ("greedy:Generous", "cannot be imported"),
         ("greedy:GreedyPolicy", "must be a subclass of Learner"),
         (":", "cannot be imported"),
+        ("..greedy:Greedy", "begins with a dot; name the module in full"),
     ],
 )
 def test_what_is_no_learner_is_refused(name: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         learner_class(name)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("class (", "SyntaxError"),
+        ("raise RuntimeError('[no] licence')", r"RuntimeError: \[no\] licence"),
+    ],
+)
+def test_a_module_that_fails_is_named(
+    code: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_learner.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidInput, match=rf"'failing_learner:Mine'.*{message}.*mend it"):
+        learner_class("failing_learner:Mine")

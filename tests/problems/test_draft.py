@@ -194,3 +194,13 @@ def test_a_draft_is_untouched_until_somebody_changes_it(table: TableSketch, tmp_
     assert is_untouched(text)
     for changed in ("", text + "\n", text.replace("?", "18", 1), "# " + text, text[2:]):
         assert not is_untouched(changed)
+
+
+def test_where_no_column_is_left_each_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    lines = [f"{row % 50},{row % 9},,{'ab'[row % 2]}" for row in range(60)]
+    path.write_text("\n".join(["age,age,gone,won", *lines]))
+    with pytest.raises(InvalidInput) as refusal:
+        first_draft(sketch_table(path), "won")
+    assert "age: 2 columns have this name" in str(refusal.value)
+    assert "gone: nothing" in str(refusal.value)

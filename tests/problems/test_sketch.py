@@ -176,3 +176,10 @@ def test_a_sketch_names_no_lowest_or_highest_value(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="not a file that exists"):
         sketch_table(tmp_path / "none.csv")
+
+
+def test_fields_that_hold_several_values_are_left_out(tmp_path: Path) -> None:
+    columns = {"several": [[1, 2]] * 30, "parts": [{"a": 1}] * 30, "one": [1.5, 2.5, 4.0] * 10}
+    table = sketch_table(written(tmp_path, columns, "people.parquet"))
+    assert [each.kind for each in table.columns] == ["left out", "left out", "numbers"]
+    assert [each.holds for each in table.columns[:2]] == ["several values in a field"] * 2

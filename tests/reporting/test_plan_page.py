@@ -86,3 +86,10 @@ def test_a_notebook_shows_words_and_numbers(made: Plan) -> None:
 def test_a_folder_that_is_not_there_is_refused(made: Plan, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         made.report(tmp_path / "nowhere" / "plan.html")
+
+
+def test_a_prior_or_an_epsilon_that_is_not_there_is_refused(made: Plan) -> None:
+    with pytest.raises(InvalidInput, match="prior was 5; it must be one of 0, 1"):
+        made.plot.odds(prior=5)
+    with pytest.raises(InvalidInput, match="epsilon was nan"):
+        made.line(float("nan"))

@@ -112,6 +112,11 @@ def registered_name(kind: type[Learner[Any, Any, Any]]) -> str:
 def _imported(home: str) -> type[Learner[Any, Any, Any]]:
     """The class at `module:Class`."""
     module, _, attribute = home.partition(":")
+    if module.startswith("."):
+        raise InvalidInput(
+            f"the learner {home!r:.80} cannot be imported, as its module begins with a dot; name "
+            "the module in full, such as mine:Learner or package.mine:Learner."
+        )
     if "" not in sys.path:
         sys.path.append("")  # as for python -m: modules beside a study file
     try:
@@ -120,6 +125,11 @@ def _imported(home: str) -> type[Learner[Any, Any, Any]]:
         raise InvalidInput(
             f"the learner {home!r:.80} cannot be imported ({error}); start discreet in the folder "
             "of its module, or install its package."
+        ) from error
+    except Exception as error:  # whatever a module of somebody's own may raise
+        raise InvalidInput(
+            f"the learner {home!r:.80} cannot be imported ({type(error).__name__}: "
+            f"{error!s:.200}); its module fails when it is imported: mend it."
         ) from error
     if not isinstance(kind, type) or not issubclass(kind, Learner):
         raise InvalidInput(f"{home} is {kind!r:.80}; it must be a subclass of Learner.")

@@ -144,6 +144,7 @@ class Forecast:
         Raises:
             InvalidInput: for another one.
         """
+        epsilon = number_from(epsilon, "epsilon", 0.0)
         for line in self.private:
             if math.isclose(line.setting.budget.epsilon, epsilon):
                 return line

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Metric = Literal["regret", "reward"]
 
+MOST_PEOPLE = 10_000_000_000
+"""More than are alive: what a study of invented people may ask for."""
 _ENOUGH = 20  # people of one context that tell which arm was best for them
 
 
@@ -254,6 +256,11 @@ class Problem(ABC):
         """Refuse a number of people that the problem does not have."""
         if people < 1:
             raise InvalidInput(f"rounds was {people}; it must be at least 1.")
+        if self.size is None and people > MOST_PEOPLE:
+            raise InvalidInput(
+                f"rounds was {people:.3g}, which is more people than are alive; it must be at most "
+                f"{MOST_PEOPLE:,}. Ask for fewer."
+            )
         if self.size is not None and people > self.size:
             raise InvalidInput(
                 f"rounds was {people}, but this table has "

@@ -16,6 +16,7 @@ from discreet.problems.toml_words import UNSTATED
 from discreet.validation import InvalidInput, distinct, nearest, positive_number
 
 EPSILONS = (1.0, 2.0, 4.0)
+_NAMED = 8  # columns of which it is said why they are left out
 
 Bounds = tuple[float, float]
 
@@ -181,9 +182,15 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
         if each.kind != "left out" and each.name not in taken and not table.mostly_lacks(each)
     )
     if not columns:
+        spare = [each for each in table.columns if each.name not in taken][:_NAMED]
+        why = "; ".join(
+            f"{each.name or 'unnamed'}: {each.holds}"
+            + (", and most rows lack it" if table.mostly_lacks(each) else "")
+            for each in spare
+        )
         raise InvalidInput(
             f"no column of {str(table.path)!r} is left that a learner could know of a person "
-            "(numbers or labels); give a table with some."
+            f"({why or 'the table has no other column'}); give a table with numbers or labels."
         )
     return Draft(table, columns, outcome)
 

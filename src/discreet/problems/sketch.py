@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_hashable
 
 from discreet.columns import Label, label_text
 from discreet.problems.table_files import read_table
@@ -140,6 +141,9 @@ def _sketch(name: str, series: pd.Series[Any], written: pd.Series[Any]) -> Sketc
         return _left_out(name, DATES, looks_like("2000-01-01")[1], missing)
     if present.map(type).isin((bool, np.bool_)).all():
         return replace(_of_texts(name, present, missing), holds="true and false")
+    if not present.map(is_hashable).all():  # Parquet has lists and tables within a field
+        advice = "write each part into a column of its own to use it"
+        return _left_out(name, "several values in a field", advice, missing)
     marks = sorted({value.strip() for value in series[absent] if isinstance(value, str)} - {""})
     try:
         numbers = numbers_of(series, "drop")[~absent]

@@ -14,7 +14,7 @@ from discreet.experiments import BEST_FIXED
 from discreet.planning.curves import interval
 from discreet.planning.facts import PlanLine, student
 from discreet.planning.forecast import KEEP, Forecast
-from discreet.planning.odds import Explanation, out_of_100
+from discreet.planning.odds import PRIORS, Explanation, out_of_100
 from discreet.reporting.figures import Axis, lines, number_axis
 from discreet.reporting.layout import (
     BLUE,
@@ -36,7 +36,7 @@ from discreet.reporting.layout import (
     sheet,
     tints,
 )
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, one_of
 
 _BEYOND = "#f3f3f5"  # behind what is extrapolated
 _FREE = Stroke(shade(BLUE, 0.6), (0, (5, 2)))
@@ -157,7 +157,8 @@ def odds_figure(
         width: of the figure.
     """
     columns = 3 if width <= NARROW else max(4, min(6, 1 + len(explanations)))
-    odds = [each.odds[prior] for each in explanations.values()]
+    place = one_of(prior, "prior", range(len(PRIORS)))
+    odds = [each.odds[place] for each in explanations.values()]
     first = out_of_100(odds[0].prior)
     panels = [("you do not take part", first, first)]
     for epsilon, moved in zip(explanations, odds, strict=True):

@@ -8,11 +8,13 @@ plan.report("plan.html")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from html import escape
+from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -40,6 +42,7 @@ from discreet.reporting.plan_words import (
     rival,
 )
 from discreet.studies import Study
+from discreet.validation import InvalidInput, refused
 
 
 class Plots:
@@ -146,22 +149,39 @@ def plan(
     Raises:
         InvalidInput: before anything is simulated, for a study or a wish that cannot be had.
     """
+    if not isinstance(study, Study):
+        study = _path(study, "study", "a study file, or a Study such as Study.from_dict(..) makes")
+    stands_in = None if table is None else _path(table, "table", "the path of a table")
+    folder = None if data_dir is None else _path(data_dir, "data_dir", "the path of a folder")
     wish = Wish(
         people=people,
         lose_at_most=lose_at_most,
         epsilon=epsilon,
-        epsilons=tuple(epsilons),
-        learners=tuple(learners),
+        epsilons=_several(epsilons, Real, "epsilons", "a list of numbers, such as [0.5, 1, 2]"),
+        learners=_several(learners, str, "learners", "a list of names"),
         trust_model=trust_model,
         replicates=replicates,
         seconds=seconds,
         jobs=jobs,
     )
-    stands_in = None if table is None else Path(table)
-    folder = None if data_dir is None else Path(data_dir)
     loaded, wished, data = study_for(study, people, stands_in, synthetic, contrast, folder)
     forecast = make_forecast(loaded, wished, data, wish, progress)
     return Plan(**{each.name: getattr(forecast, each.name) for each in fields(forecast)})
+
+
+def _path(given: object, name: str, wanted: str) -> Path:
+    if not isinstance(given, str | Path):
+        raise InvalidInput(f"{name} was a {type(given).__name__}; give {wanted}.")
+    return Path(given)
+
+
+def _several(given: object, kind: type, name: str, wanted: str) -> tuple[Any, ...]:
+    """The entries of a list; a single entry, of a kind, is a list of itself."""
+    if isinstance(given, kind):
+        return (given,)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise refused(given, name, wanted)
+    return tuple(given)
 
 
 def render_plan(plan: Plan) -> str:

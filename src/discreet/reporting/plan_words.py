@@ -295,9 +295,10 @@ def basis(forecast: Forecast) -> Iterator[str]:
             f"{_learners(alone)} may plan for the number of people, so each number "
             f"({listed([f'{people:,}' for people in forecast.horizons])}) was simulated by itself."
         )
+    noun = "person" if forecast.people == 1 else "people"
     yield (
-        f"Beyond {forecast.people:,} people, up to {REACH} times as many, regret goes on "
-        "growing as over the last doubling, which promises too little; intervals reach up to "
+        f"Beyond {forecast.people:,} {noun}, up to {REACH} times as many, regret goes on growing "
+        "as over the last doubling, which promises too little; intervals reach up to "
         "missing no more than without privacy."
     )
     yield from forecast.left_out
