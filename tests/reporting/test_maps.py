@@ -188,7 +188,7 @@ def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float
 
 def test_large_numbers_are_easy_to_read_where_other_columns_stand() -> None:
     domain = Box.of({"age": (18, 90), "region": ["a", "b"], "income": (0, 3_000_000)})
-    shown = cut_note(domain, ReportEntry(axes=("age", "region")))
+    shown = cut_note(domain, ReportEntry(axes=["age", "region"]))
     assert shown is not None
     assert shown.middle == "income = 1,500,000"
 
