@@ -222,6 +222,17 @@ class TestSentence:
         assert "at most 73.2% sure" in sentence  # e / (1 + e) = 0.7311, rounded up
         assert "one report by a person; two make it epsilon = 2." in sentence
 
+    @pytest.mark.parametrize(
+        ("epsilon", "factor", "certainty"),
+        [(4.0, "54.6", "98.3%"), (8.0, "2,981", "99.97%"), (12.0, "162,800", "99.9994%")],
+    )
+    def test_no_certainty_is_rounded_up_to_100(
+        self, epsilon: float, factor: str, certainty: str
+    ) -> None:
+        sentence = local(epsilon).sentence
+        assert f"more than {factor} times as likely" in sentence
+        assert f"at most {certainty} sure" in sentence
+
     def test_after_three_reports(self) -> None:
         sentence = local(0.5).repeated(3).sentence
         assert "epsilon = 1.5;" in sentence

@@ -186,6 +186,13 @@ def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float
     assert "an arbitrary choice, near the middle, as the study file makes none" in words
 
 
+def test_large_numbers_are_easy_to_read_where_other_columns_stand() -> None:
+    domain = Box.of({"age": (18, 90), "region": ["a", "b"], "income": (0, 3_000_000)})
+    shown = cut_note(domain, ReportEntry(axes=["age", "region"]))
+    assert shown is not None
+    assert shown.middle == "income = 1,500,000"
+
+
 def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> None:
     write_table(tmp_path)
     report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"

@@ -30,7 +30,7 @@ def test_tables_hold_every_line() -> None:
     assert all(row.loss.endswith("%") for row in rows[:3])
     cells = {row.epsilon: row.cells for row in people_rows(made)}
     assert cells["4"][0][0] == "≤ 250"
-    assert cells["1"][-1] == ("> 16,000", "")
+    assert cells["1"][-1] == (">16,000", "")
     assert cells["4"][2][0].endswith("*")  # keeps 80%: extrapolated
     console = Console(width=80, record=True, file=StringIO())
     for table in (loss_table(made), people_table(made), odds_table(made)):

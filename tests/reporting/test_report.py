@@ -77,8 +77,8 @@ def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     spoken = verdict(summarise(outcomes, study.settings), study.problem)
     places = [words.index(part) for part in (spoken.headline, *spoken.findings, spoken.basis)]
     assert places == sorted(places)
-    assert places[-1] < words.index("Rows left out. 300 of 320 rows used; 20 lack age.")
-    assert words.index("Rows left out.") < words.index("Result")
+    assert places[-1] < words.index("Rows that take part. 300 of 320 rows used; 20 lack age.")
+    assert words.index("Rows that take part.") < words.index("Result")
     assert "over best fixed" in words
     intervals = "95% intervals of the mean over replicates (Student's t), as ± in the table"
     assert words.count(f"Bands: {intervals}") == words.count(f"Bars: {intervals}") == 1
@@ -134,7 +134,7 @@ def test_the_report_says_where_the_run_left_its_file(tmp_path: Path) -> None:
     assert "instead of" not in render_report(study, outcomes)
     less = load_study(tmp_path / "study.toml", replicates=1)
     words = words_of(render_report(less, outcomes[:5]))
-    assert "Rows left out." not in words
+    assert "Rows that take part." not in words
     assert "This run had replicates = 1 instead of 2." in words
     assert words.index("This run had") < words.index("Result")
 

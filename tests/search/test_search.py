@@ -207,3 +207,18 @@ def test_others_are(budget: Any) -> None:
 def test_visits_that_nobody_counts_are_refused_at_once() -> None:
     with pytest.raises(InvalidInput, match="visits was 2; a search is not told whose a value is"):
         search(Joint(1.0, 1e-6, visits=2))
+
+
+def test_nobody_tries_a_setting_whose_value_could_not_be_told() -> None:
+    noise = SimulatedNoise(1)
+    search = Search({"x": [0, 1, 2]}, Joint(2.0, 1e-6), trials=2, noise=noise)
+    for _ in range(2):
+        search.tell(search.ask(), 1.0)
+    with pytest.raises(InvalidInput, match=r"2 values were told, .* declared for 2 trials"):
+        search.ask()
+    assert search.told == 2
+    assert not search.open_trials
+    free = Search({"x": [0, 1, 2]}, Local(2.0), trials=2, noise=noise)
+    for _ in range(3):  # a horizon that is expected, not a limit
+        free.tell(free.ask(), 1.0)
+    assert free.told == 3

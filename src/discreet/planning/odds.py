@@ -192,9 +192,7 @@ def _part(guarantee: Guarantee) -> str:
             f"{guarantee.adjacency.radius:g} of each other."
         )
     if guarantee.adjacency.unit == "visit":
-        return (
-            "Taking part means one visit: who comes more often is protected less, without a limit."
-        )
+        return "This counts one visit: whoever comes more often is protected less, without a limit."
     count = guarantee.reports_per_person
     often = "once" if count == 1 else f"up to {count} times"
-    return f"Taking part means {often}."
+    return f"This holds for those who take part {often}."

@@ -453,11 +453,17 @@ def rounded_up(value: float) -> str:
 def _factor(epsilon: float) -> str:
     """e^epsilon, rounded up."""
     if epsilon < 13.0:
-        return rounded_up(math.exp(epsilon))
+        text = rounded_up(math.exp(epsilon))
+        return text if epsilon < math.log(1000.0) else f"{float(text):,.0f}"
     return f"10^{math.ceil(epsilon / math.log(10.0))}"
 
 
 def _certainty(epsilon: float) -> str:
-    """The posterior of a fair coin after evidence of ratio e^epsilon, in per cent, rounded up."""
-    sure = 1.0 / (1.0 + math.exp(-min(epsilon, 700.0)))
-    return f"{math.ceil(1000.0 * sure - 1e-9) / 10.0:g}%"
+    """The posterior of a fair coin after evidence of ratio e^epsilon, in per cent, rounded up.
+
+    It has as many decimals as it takes to stay below 100%, which would be no limit: up to six.
+    """
+    doubt = 100.0 / (1.0 + math.exp(min(epsilon, 700.0)))
+    decimals = next((d for d in range(1, 6) if doubt * 10.0**d >= 1.0), 6)
+    kept = math.floor(doubt * 10.0**decimals + 1e-9) / 10.0**decimals
+    return f"{100.0 - kept:.{decimals}f}".rstrip("0").rstrip(".") + "%"

@@ -140,7 +140,7 @@ def cut_note(domain: Box, report: ReportEntry) -> CutNote | None:
     places = domain.from_unit(panels[0].point[None])[0]
 
     def stand(columns: Sequence[int]) -> str:
-        return ", ".join(f"{domain.names[c]} = {domain.text(c, float(places[c]))}" for c in columns)
+        return ", ".join(_stands(domain, c, float(places[c])) for c in columns)
 
     return CutNote(
         shown=" and ".join(domain.names[column] for column in panels[0].axes),
@@ -222,6 +222,13 @@ def _place(domain: Box, column: int, at: dict[str, float]) -> float:
     return low + (high - low) * ((levels - 1) // 2) / (levels - 1)
 
 
+def _stands(domain: Box, column: int, value: float) -> str:
+    """Where a column stands, in words: "smoker = no", "income = 100,000"."""
+    long = not domain.categories[column] and abs(value) >= 10_000.0
+    text = f"{value:,.0f}" if long else domain.text(column, value)
+    return f"{domain.names[column]} = {text}"
+
+
 def _cut(domain: Box, axes: tuple[int, ...], others: Sequence[int], values: Sequence[float]) -> Cut:
-    title = ", ".join(f"{domain.names[c]} = {domain.text(c, values[c])}" for c in others)
+    title = ", ".join(_stands(domain, c, values[c]) for c in others)
     return Cut(axes, domain.to_unit(np.array([values]))[0], title)

@@ -141,7 +141,9 @@ class ArmMap(Map):
                 np.stack([np.stack(corner, axis=1) for corner in corners], axis=1),  # type: ignore[arg-type]
                 facecolors=fills,
                 edgecolors="white" if self.edges else fills,
-                linewidths=0.7 if self.edges else 0.2,
+                # Without borders neighbours meet exactly, and smoothed edges would leave seams.
+                linewidths=0.7 if self.edges else 0.0,
+                antialiaseds=self.edges,
                 rasterized=not self.edges,
             )
         )

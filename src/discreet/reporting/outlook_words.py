@@ -96,7 +96,7 @@ def arm_table(outlook: Outlook) -> Table | None:
     table = terminal_table(("arm", "right for", "share", "hidden by noise at epsilon"))
     for arm in arms:
         share = share_text((arm.people or 0) / total)
-        hidden = listed([f"{epsilon:g}" for epsilon in arm.hidden_at]) if arm.hidden_at else ""
+        hidden = listed([f"{epsilon:g}" for epsilon in arm.hidden_at]) if arm.hidden_at else "none"
         table.add_row(Text(arm.name), f"{arm.people or 0:,}", share, hidden)
     return table
 

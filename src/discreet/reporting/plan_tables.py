@@ -109,7 +109,7 @@ def _cell(answer: Answer) -> tuple[str, str]:
     if answer.value <= answer.least:
         start = f"≤ {answer.least:,.0f}"
     elif not answer.reached:
-        start = f"> {answer.most:,.0f}"
+        start = f">{answer.most:,.0f}"
     else:
         start = number_text(answer.value, 2) + (_MARK if answer.extrapolated else "")
     ends = ends_text(answer).replace(" or fewer", "").replace("more than ", ">")
@@ -171,7 +171,7 @@ def odds_table(forecast: Forecast) -> Table:
 
 
 def _short(chance: float) -> str:
-    return str(out_of_100(chance)) if chance <= 0.99 else "> 99"
+    return str(out_of_100(chance)) if chance <= 0.99 else ">99"
 
 
 def loss_note(forecast: Forecast) -> str:

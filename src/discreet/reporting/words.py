@@ -225,10 +225,12 @@ def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
     replicates = max(line.replicates for line in summary.private)
     if replicates == 1:
         return [choice, "There is one repetition, so there are no intervals."]
+    count = summary.comparisons
+    compared = "both comparisons" if count == 2 else f"all {count} comparisons"
     chance = (
         f"Settings are compared within each of {replicates} repetitions, in which they meet the "
         "same people in the same order; intervals are those of Student's t, each by itself. What "
-        f"is called chance allows for all {summary.comparisons} comparisons of private learners "
+        f"is called chance allows for {compared} of private learners "
         "together (Holm's method at 5%), so an interval without 0 may not be enough."
     )
     people = (

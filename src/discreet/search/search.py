@@ -166,9 +166,21 @@ class Search:
         return self._asked - len(self._open)
 
     def ask(self) -> Trial:
-        """The next setting to try; any number of them may wait for their values."""
+        """The next setting to try; any number of them may wait for their values.
+
+        Raises:
+            InvalidInput: under joint privacy once `trials` values were told, because nobody should
+                try a setting whose value could not be told.
+        """
         with self.learner.lock:
             number = self._asked
+            told, most = number - len(self._open), self.learner.horizon
+            joint = self.learner.budget.trust_model == "joint"
+            if joint and most is not None and told >= most:
+                raise InvalidInput(
+                    f"{told} values were told, and the search was declared for {most} trials. "
+                    "Read best(), or start another search with more trials."
+                )
             rng = np.random.default_rng([self.learner.public_seed, number])
             self._open[number] = self.learner.policy().act(1, rng)[0]
             self._asked += 1
