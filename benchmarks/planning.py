@@ -214,9 +214,11 @@ def people_until(plan: Forecast, truth: Forecast, epsilon: float) -> dict[str, A
         "half": [each.people_for(epsilon, KEEP) for each in (plan, truth)],
     }
     right = all(agree(*answers, least, most) for answers in asked.values())
+    inside = any(least < (truth.value or 0.0) < most for _, truth in asked.values())
     return {
         **{name: [_finite(each) for each in answers] for name, answers in asked.items()},
         "people right": right,
+        "inside": inside,
     }
 
 
@@ -283,9 +285,9 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         print(_line(row), flush=True)
     for name, share, error, count in shares(rows):
-        asked = _ASKED[name]
+        asked = f" (asked: {_ASKED[name]})" if name in _ASKED else ""
         around = "" if math.isnan(error) else f" +- {error:.0%}"
-        print(f"{name:10} {share:.0%}{around} of {count} (asked: {asked})")
+        print(f"{name:10} {share:.0%}{around} of {count}{asked}")
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -316,6 +318,10 @@ def shares(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, floa
     for name, key in (("learner", "learner"), ("people", "people right")):
         share, error = mean_and_error([float(row[key]) for row in rows])
         yield name, share, error, len(rows)
+    inside = [float(row["people right"]) for row in rows if row["inside"]]
+    if inside:
+        share, error = mean_and_error(inside)
+        yield "inside", share, error, len(inside)
     held, of = (np.array([row[key] for row in rows], dtype=float) for key in ("held", "of"))
     if of.sum() > 0.0:
         share = float(held.sum() / of.sum())
