@@ -79,7 +79,7 @@ class Case:
     """
 
     problem: str
-    epsilon: float = 4.0
+    epsilon: float = 2.0
     people: int = 4000
     learners: tuple[str, ...] = ARMS
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -107,14 +107,14 @@ CASES = (
     Case("exponential"),
     Case("symmetric"),
     Case("diagonal"),
-    Case("strip"),
+    Case("strip", epsilon=8.0, people=8000),
     Case("three_points"),
     Case("dominating_arm"),
     Case("faint_contexts"),
     Case("few_columns"),
     Case("checker", epsilon=10.0, people=8000),
     Case("lognormal"),
-    Case("earnings", people=8000),
+    Case("earnings", epsilon=4.0, people=8000),
     Case("loan_quotes", epsilon=8.0, learners=("released_thompson", "capri")),
 )
 

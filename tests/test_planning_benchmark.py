@@ -89,7 +89,7 @@ def test_regret_is_what_a_run_loses(bench: Any) -> None:
     assert lost == {"partition": runs}
     earnings = bench.regret(Seed(5, 0), bench.Case("earnings"), 300, "partition")
     problem = load_problem("earnings", {})
-    reward = simulate(problem, Setting("partition", "x", Local(4.0)), 300, 5, 0).record.value
+    reward = simulate(problem, Setting("partition", "x", Local(2.0)), 300, 5, 0).record.value
     best = simulate(problem, Setting("oracle", "oracle"), 300, 5, 0).record.value
     assert earnings == best - reward > 0.0
 
