@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import discreet
+import discreet.reporting.plan_view
 from discreet.cli.plan import numbers_in, share_of
 from discreet.records import PLANNED, holds_records
 from discreet.validation import InvalidInput
@@ -54,6 +55,25 @@ def test_invented_people_need_no_table(tmp_path: Path) -> None:
     code, out, err = invoke("plan", path, *arguments)
     assert code == 0, err
     assert "Planning used nobody's data" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seconds"), [((), 75.0), (("--seconds", 9), 9.0), (("--seconds", 0), None)]
+)
+def test_a_plan_has_a_limit_on_time(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[object, ...],
+    seconds: float | None,
+) -> None:
+    def plan(study: Path, **wishes: object) -> None:
+        asked.append(wishes["seconds"])
+        raise InvalidInput("that was all.")
+
+    asked: list[object] = []
+    monkeypatch.setattr(discreet.reporting.plan_view, "plan", plan)
+    code, _, _ = invoke("plan", write_study(tmp_path, SMOOTH, 100), *arguments)
+    assert (code, asked) == (2, [seconds])
 
 
 @pytest.mark.parametrize(

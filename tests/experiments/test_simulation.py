@@ -110,6 +110,22 @@ def test_expected_seconds_grow_as_those_of_short_runs(
     assert max(met) == 200_000 // 25
 
 
+def test_epsilons_share_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(problem: Problem, setting: Setting, people: int, *others: object) -> Outcome:
+        met.append((setting.label, people))
+        record = simulate(problem, setting, 5, 1, 0).record
+        return Outcome(setting, replace(record, seconds=1.0), np.arange(1), np.ones(1))
+
+    met: list[tuple[str, int]] = []
+    alike = [Setting("partition", f"epsilon {e:g}", Local(e)) for e in (1.0, 2.0, 4.0)]
+    free = Setting("partition", "free")
+    other = Setting("partition", "fewer", Local(1.0), {"drift": 50.0})
+    monkeypatch.setattr(discreet.experiments.simulation, "simulate", timed)
+    expected = expected_seconds(exponential(), [*alike, free, other], 5000, 1)
+    assert expected == {each.label: 1.0 for each in (*alike, free, other)}
+    assert met == [(name, n) for n in (2000, 500) for name in ("epsilon 4", "free", "fewer")]
+
+
 def test_records_say_what_ran() -> None:
     record = simulate(exponential(), PARTITION, 500, 1, 4, "mine", "0123").record
     assert asdict(record) == {

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import discreet.planning.planner
 from discreet.experiments import Setting, simulate
 from discreet.planning.forecast import Forecast
 from discreet.planning.planner import Wish, make_forecast
@@ -107,6 +108,11 @@ def test_time_is_expected_from_what_was_measured() -> None:
     results.timed("p", 100, 2.0)
     assert 4.0 < results.expected(Run(setting, 300, (300,), 0)) < 6.0
     assert results.expected(Run(setting, 50, (50,), 0)) == 2.0
+    # A second number of people says how time grows.
+    results.timed("p", 400, 4.0)
+    assert results.expected(Run(setting, 1600, (1600,), 0)) == pytest.approx(8.0)
+    results.timed("p", 6400, 1.0)  # chance
+    assert results.expected(Run(setting, 12_800, (12_800,), 0)) == 1.0
 
 
 def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
@@ -158,6 +164,21 @@ def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
     assert plan.replicates >= 3
     assert np.isfinite(plan.frame["gain"]).all()
     assert "simulations with 40 and 160 people" in plan.left_out[0]
+
+
+def test_two_horizons_are_left_before_there_are_fewer_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run takes a second, and each horizon a run: 3 epsilons and no privacy at 3 horizons, in
+    3 replicates, are 36 of them, and at 2 horizons 24."""
+    monkeypatch.setattr(discreet.planning.planner, "depends_on_horizon", lambda *_: (True, 1.0))
+    monkeypatch.setattr(Clock, "elapsed", 0.0)
+    monkeypatch.setattr(Results, "expected", lambda self, run: 1.0)
+    path = write_study(tmp_path, SMOOTH, 320)
+    plan = planned(path, seconds=35.0, replicates=3)
+    assert plan.horizons == (80, 320)
+    assert plan.epsilons == (0.5, 2.0, 8.0)
+    assert np.isfinite(plan.frame["gain"]).all()
 
 
 def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:

@@ -54,7 +54,10 @@ def plan(
         int | None, typer.Option(min=2, help="Replicates on which all numbers rest; 8 if left out.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="A limit on time, within which a smaller plan is made.")
+        float | None,
+        typer.Option(
+            help="A limit on time, within which a smaller plan is made: 75 if left out, 0 for none."
+        ),
     ] = None,
     table: Annotated[
         Path | None,
@@ -79,7 +82,7 @@ def plan(
 
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """
-    from discreet.planning.planner import REPLICATES
+    from discreet.planning.planner import REPLICATES, SECONDS
     from discreet.planning.stage import EPSILONS
     from discreet.problems.stand_in import CONTRAST
 
@@ -113,7 +116,7 @@ def plan(
                 learners=() if learners is None else names_in(learners),
                 trust_model=trust_model,
                 replicates=replicates or REPLICATES,
-                seconds=seconds,
+                seconds=(SECONDS if seconds is None else seconds) or None,
                 jobs=jobs or cores(),
                 table=table,
                 synthetic=synthetic,

@@ -230,26 +230,33 @@ def expected_seconds(
     Two short runs say with which power of the number of people the time grows: most learners think
     anew ever more seldom, so that a hundred times as many people take a few times as long. In
     small studies only choices that need no learning are known to be quick: they have 0, all others
-    infinity.
+    infinity. Settings that differ in their epsilon alone take about as long: only the last of them
+    is tried.
     """
     if rounds < _SMALL_STUDY:
         quick = (*REFERENCES, UNIFORM, HIGHEST)
         return {each.label: 0.0 if each.learner in quick else math.inf for each in settings}
     fewer = max(rounds // _PILOT_SHARE, _PILOT_PEOPLE)
     more = _PILOT_GROWTH * fewer
+    tried = {_but_for_epsilon(each): each for each in settings}
     # The longer ones first: what a process does once only is then not taken for growth.
     trials = (
         joblib.delayed(_pilot)(problem, setting, people, seed)
         for people in (more, fewer)
-        for setting in settings
+        for setting in tried.values()
     )
     seconds = {(label, people): taken for label, people, taken in in_parallel(trials, jobs)}
+    pilots = {each.label: tried[_but_for_epsilon(each)].label for each in settings}
     return {
-        each.label: _extrapolated(
-            seconds[each.label, fewer], seconds[each.label, more], rounds / more
-        )
-        for each in settings
+        label: _extrapolated(seconds[pilot, fewer], seconds[pilot, more], rounds / more)
+        for label, pilot in pilots.items()
     }
+
+
+def _but_for_epsilon(setting: Setting) -> str:
+    """What two settings share that differ in nothing but their label and epsilon."""
+    budget = setting.budget.at(1.0) if setting.private else setting.budget
+    return repr((setting.learner, budget, dict(setting.options)))
 
 
 def _pilot(problem: Problem, setting: Setting, people: int, seed: int) -> tuple[str, int, float]:

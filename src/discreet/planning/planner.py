@@ -4,20 +4,21 @@ The order is that in which a plan can be cut short. Learners are first tried for
 they do depend on the horizon, and how long do they take? Then they race (race.py), and the winners
 are measured, replicate by replicate, with all lines in each, so that whatever is finished can be
 compared. Where a limit on time does not allow for the fewest replicates, the plan is made smaller:
-first fewer horizons, then fewer epsilons, then fewer people. What was left out is said.
+first fewer horizons, then fewer epsilons, then two horizons alone, then fewer people. What was left
+out is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from discreet.experiments import BEST_FIXED, UNIFORM, Setting
 from discreet.planning.facts import Asked, Kind, PlanLine
 from discreet.planning.forecast import LOSE_AT_MOST, Forecast
-from discreet.planning.race import SHARE, Standing, first_rung, race
-from discreet.planning.results import Clock, Ran, Results, Run, depends_on_horizon
+from discreet.planning.race import FIRST_REPLICATE, SHARE, Standing, first_rung, race
+from discreet.planning.results import TRIED, Clock, Ran, Results, Run, depends_on_horizon
 from discreet.planning.stage import EPSILONS, Stage, make_stage
 from discreet.studies import Study
 from discreet.validation import Refusals, number_from, positive_number, whole_number
@@ -26,6 +27,10 @@ REPLICATES = 8
 _FEWEST = 3  # replicates that an interval takes
 _LEAST_HORIZONS = 3
 _LEAST_EPSILONS = 3
+# How many times as many people are timed as were tried.
+_GROWN = 4
+SECONDS = 75.0
+"""The limit on time of a plan on the command line, where none is given."""
 
 # The setting that each epsilon got, and no privacy.
 Winners = Mapping[float | None, Setting]
@@ -128,7 +133,7 @@ def make_forecast(
         )
     results = Results(stage.problem, stage.seed, wish.jobs)
     say = progress or (lambda *_: None)
-    _try_out(results, stage, say)
+    _try_out(results, stage, say, clock)
     stage = _within(results, stage, wish, clock, left_out)
     standings = _choose(results, stage, wish, clock, left_out, say)
     winners = {each.epsilon: each.setting for each in standings if each.won}
@@ -160,7 +165,7 @@ def make_forecast(
     )
 
 
-def _try_out(results: Results, stage: Stage, say: Progress) -> None:
+def _try_out(results: Results, stage: Stage, say: Progress, clock: Clock) -> None:
     """Which learners may be read along their trace, and about how long all of them take."""
     middle = stage.epsilons[len(stage.epsilons) // 2]
     tried = [(each, middle, stage.epsilons) for each in stage.private]
@@ -177,8 +182,31 @@ def _try_out(results: Results, stage: Stage, say: Progress) -> None:
             if not depends:
                 results.traced.add(each.label)
             if seconds:
-                results.timed(each.label, min(first, 1000), seconds)
+                results.timed(each.label, min(first, TRIED), seconds)
     results.traced.update(each.label for each in stage.references if each.learner == UNIFORM)
+    if clock.limit is not None:
+        alike_of = {setting.label: alike for alike, setting in settings}
+        _time_longer(results, stage, [setting for _, setting in settings], alike_of)
+
+
+def _time_longer(
+    results: Results,
+    stage: Stage,
+    settings: Sequence[Setting],
+    alike_of: Mapping[str, Sequence[Setting]],
+) -> None:
+    """Time a second number of people: it shows how time grows, with most learners slowly."""
+    people = _GROWN * min(stage.horizons[0], TRIED)
+    if 2 * people > stage.people:
+        return  # there is little to foretell
+
+    def keep(ran: Ran) -> None:
+        for each in alike_of[ran.run.setting.label]:
+            if each.label != ran.run.setting.label:
+                results.timed(each.label, people, ran.seconds)
+
+    runs = [Run(setting, people, (people,), FIRST_REPLICATE) for setting in settings]
+    results.carry_out(runs, keep)
 
 
 def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: list[str]) -> Stage:
@@ -219,6 +247,9 @@ def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
         kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
         stage = stage.with_epsilons(sorted(set(kept)))
         yield stage
+    if len(horizons) > _LEAST_HORIZONS:
+        # What learners need for few people is often most of what they need for many.
+        yield stage.with_horizons(stage.horizons[-2:])
     for cut in range(1, len(horizons) - _LEAST_HORIZONS + 1):
         yield stage.with_horizons(horizons[:-cut][-_LEAST_HORIZONS:])
 

@@ -34,9 +34,10 @@ from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.problems.base import Crowd, Problem
 from discreet.validation import FloatArray, InvalidInput
 
-# People on whom a learner is tried under two horizons.
-_TRIED = 1000
-# Time grows a little less than in proportion to people, as some of it does not depend on them.
+TRIED = 1000
+"""People on whom a learner is tried under two horizons."""
+# Where a single number of people was timed, time is taken to grow a little less than in proportion
+# to people, as some of it does not depend on them.
 _GROWTH = 0.8
 
 
@@ -95,7 +96,7 @@ def depends_on_horizon(
     Returns:
         What was seen, and the seconds that a run took.
     """
-    short = min(people, _TRIED)
+    short = min(people, TRIED)
     crowd = people_of(problem, short, seed, 0)
     started = time.perf_counter()
     try:
@@ -222,9 +223,18 @@ class Results:
         known = {people for name, people in self._seconds if name == label}
         if not known:
             return math.inf
-        nearest = min(known, key=lambda people: abs(np.log(people / run.people)))
+        nearest, *others = sorted(known, key=lambda people: abs(np.log(people / run.people)))
         seconds = fmean(self._seconds[label, nearest])
-        return seconds * float(max(1.0, run.people / nearest) ** _GROWTH)
+        return seconds * float(
+            max(1.0, run.people / nearest) ** self._power(label, nearest, others)
+        )
+
+    def _power(self, label: str, nearest: int, others: Sequence[int]) -> float:
+        """With which power of people time grows, as far as two numbers of people show."""
+        if not others:
+            return _GROWTH
+        times = [fmean(self._seconds[label, people]) for people in (nearest, others[0])]
+        return min(max(math.log(times[0] / times[1]) / math.log(nearest / others[0]), 0.0), 1.0)
 
     def total(self, runs: Sequence[Run]) -> float:
         """About how many seconds all processes together take for runs; those of which nothing is
