@@ -18,17 +18,18 @@ from discreet import (
     encode,
 )
 
-DOMAIN = Box(lower=(18.0,), upper=(90.0,), names=("age",))  # public bounds
-TERMS = Terms(DOMAIN, arms=2, most_epsilon=2.0)  # what the people behind the devices agreed to
+DOMAIN = Box.of({"age": (18, 90)})  # public bounds
+ARMS = ["letter", "visit"]
+TERMS = Terms(DOMAIN, ARMS, most_epsilon=2.0)  # what the people behind the devices agreed to
 
 
 def device(policy_text: str, age: float, rng: np.random.Generator) -> str:
     """One person: act, see what happens, send one private report."""
     policy = decode(policy_text, Policy)
-    context = [[age]]
+    context = {"age": age}
     actions, _ = policy.act(context, rng, TERMS)  # terms are checked before any data is looked at
     pending = encode(actions)  # kept on the device, with the policy, until the reward comes
-    chance = 0.8 if (actions.arms[0] == 1) == (age > 50) else 0.2  # arm 1 is for the older
+    chance = 0.8 if (actions.names[0] == "visit") == (age > 50) else 0.2  # visit the older
     reward = [float(rng.random() < chance)]
     actions = decode(pending, Actions)
     return encode(policy.report(context, actions, reward, SecureNoise(), TERMS))
@@ -37,14 +38,14 @@ def device(policy_text: str, age: float, rng: np.random.Generator) -> str:
 def main() -> None:
     """Two thousand people, one after another."""
     rng = np.random.default_rng(1)
-    server = Partition(DOMAIN, arms=2, budget=Local(2.0))
+    server = Partition(DOMAIN, ARMS, budget=Local(2.0))
     for _ in range(10):
         policy_text = encode(server.policy())
         people = [device(policy_text, age, rng) for age in rng.uniform(18, 90, 200)]
         server.update([decode(text, Reports) for text in people])
     for age in (30.0, 70.0):
-        chance = server.policy().probabilities([[age]])[0, 1]
-        print(f"age {age:g}: arm 1 with probability {chance:.2f}")
+        chance = server.policy().probabilities({"age": age})[0, 1]
+        print(f"age {age:g}: a visit with probability {chance:.2f}")
     print(server.guarantee().sentence)
 
 

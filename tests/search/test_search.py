@@ -136,6 +136,14 @@ class TestRefused:
         assert searched.open_trials == (asked,)
         searched.tell(0, 0.5)
 
+    @pytest.mark.parametrize("value", [-3.0, 7, float("nan"), float("inf")])
+    def test_no_value_where_it_is_private_when_it_is_told(self, value: float) -> None:
+        searched = search(Local(1.0))
+        searched.tell(searched.ask(), value)
+        assert searched.told == 1
+        with pytest.raises(InvalidInput, match="value was 'x'"):
+            searched.tell(searched.ask(), "x")  # type: ignore[arg-type]
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [

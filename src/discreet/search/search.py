@@ -196,7 +196,7 @@ class Search:
 
         Args:
             trial: what `ask` returned, or its number.
-            value: within `bounds`.
+            value: within `bounds`; under local privacy another one counts as the nearest within.
 
         Raises:
             InvalidInput: for a trial that was never asked for or was told already, or a value that
@@ -215,18 +215,27 @@ class Search:
                     f"trial {number} was told already; a second value would be a second person's, "
                     "so ask() for another trial."
                 )
-            reward = self._sign * finite_number(value, "value")
-            low, high = self.bounds
-            if not low <= self._sign * reward <= high:
-                raise InvalidInput(
-                    f"value was {value:g}; the declared bounds are [{low:g}, {high:g}]. Declare "
-                    "wider bounds, or cut values by a rule that is public."
-                )
+            reward = self._reward(value)
             actions = self._open[number]
             policy = actions.policy
             assert isinstance(policy, GPPolicy)
             self.learner.update(policy.report(1, actions, [reward], *self._reporting()))
             del self._open[number]
+
+    def _reward(self, value: Any) -> float:
+        """What a value is to the learner. Where it is private when it is told, none is refused for
+        what it is, because silence is not private; there it counts as the nearest that is allowed.
+        """
+        low, high = self.bounds
+        if self.learner.budget.protects_reports and isinstance(value, float | np.floating):
+            return self._sign * float(value)
+        number = finite_number(value, "value")
+        if not low <= number <= high and not self.learner.budget.protects_reports:
+            raise InvalidInput(
+                f"value was {value:g}; the declared bounds are [{low:g}, {high:g}]. Declare wider "
+                "bounds, or cut values by a rule that is public."
+            )
+        return self._sign * number
 
     def _reporting(self) -> tuple[NoiseSource, Terms | None]:
         """What a person's side reports with."""
