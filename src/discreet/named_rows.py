@@ -127,8 +127,8 @@ def _check_names(given: list[Any], known: list[str], extra: Extra, name: str, wh
         refusals.add(f"{name} lacked the column {key!r}; {names}.{nearest(key, map(str, more))}")
     if more and extra == "refuse" and not missing:
         refusals.add(
-            f"{name} had the column {more[0]!r}, which the domain lacks; {names}. Leave it out, or "
-            'pass domain.in_order(contexts, extra="ignore").'
+            f"{name} had the column {more[0]!r}, which the domain lacks; {names}. Leave it "
+            f"out, as {name}[{known}] does in pandas."
         )
     refusals.raise_if_any()
 

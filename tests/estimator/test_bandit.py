@@ -233,7 +233,7 @@ class TestPromise:
     def test_a_joint_one_is_not_copied(self) -> None:
         decisions, rewards, crowd, chances = log(30)
         joint = bandit(**JOINT, least_propensity=0.3).fit(decisions, rewards, crowd, chances)
-        with pytest.raises(InvalidInput, match="they would pay twice"):
+        with pytest.raises(InvalidInput, match="people would pay twice"):
             pickle.dumps(joint)
         assert clone(joint).get_params()["least_propensity"] == 0.3
 

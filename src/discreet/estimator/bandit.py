@@ -34,6 +34,7 @@ from discreet.domain import Box
 from discreet.estimator.learning import Learning
 from discreet.learners.messages import Actions
 from discreet.privacy import Guarantee
+from discreet.privacy.noise import refuse_copy
 from discreet.validation import FloatArray, InvalidInput
 
 _INTERRUPTED = (
@@ -221,10 +222,6 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
         """A joint bandit is not pickled: of two copies each would release the same people again."""
         learning = vars(self).get("_learning")
         if learning is not None and learning.learner.budget.protects_releases:
-            raise InvalidInput(
-                "a fitted bandit under joint privacy was to be copied or pickled; each copy would "
-                "release the same people with noise of its own, and they would pay twice. Keep it "
-                "with discreet.save(bandit.learner_, path), a file that says that it is secret."
-            )
+            refuse_copy("a fitted bandit", "discreet.save(bandit.learner_, path)")
         state: dict[str, Any] = super().__getstate__()
         return state

@@ -62,6 +62,7 @@ from discreet.privacy import (
     Unprotected,
     derive_guarantee,
 )
+from discreet.privacy.noise import refuse_copy
 from discreet.showing import logger
 from discreet.validation import BoolArray, InvalidInput, check_options, whole_number
 
@@ -173,7 +174,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         self._stream_of_target: Stream[P, S] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the lock: a copy of a learner, or one that was pickled, has a lock of its own."""
+        """All but the lock, as a copy has its own; who draws noise for people is not copied."""
+        if self.budget.protects_releases and self.noise is not None and self.noise.secure:
+            refuse_copy("a learner", "discreet.save(learner, path)")
         return {name: value for name, value in vars(self).items() if name != "lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -238,6 +238,20 @@ class Unprotected(NoiseSource):
         return 0.0
 
 
+def refuse_copy(what: str, keeper: str) -> NoReturn:
+    """`InvalidInput` for a copy of what draws noise for one statistic, which it would draw again.
+
+    Args:
+        what: was to be copied.
+        keeper: the call that keeps it in a file instead.
+    """
+    raise InvalidInput(
+        f"{what} under joint privacy was to be copied or pickled; each copy would make the same "
+        f"releases with noise of its own, and people would pay twice. Keep it with {keeper}, in a "
+        "file that says that it is secret."
+    )
+
+
 class SecureNoise(NoiseSource):
     """Noise for real people: OpenDP samplers and the operating system's generator.
 

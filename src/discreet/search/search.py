@@ -45,6 +45,7 @@ from discreet.privacy import (
     SecureNoise,
     Unprotected,
 )
+from discreet.privacy.noise import refuse_copy
 from discreet.search.space import Params, SearchSpace
 from discreet.validation import FloatArray, InvalidInput, finite_number, one_of, whole_number
 
@@ -378,11 +379,7 @@ class Search:
     def __getstate__(self) -> dict[str, Any]:
         """A joint search is not copied: of two copies each would release the same values again."""
         if self.learner.budget.protects_releases:
-            raise InvalidInput(
-                "a search under joint privacy was to be copied or pickled; each copy would release "
-                "the same values with noise of its own, and people would pay twice. Keep it with "
-                "save(path), a file that says that it is secret."
-            )
+            refuse_copy("a search", "save(path)")
         return vars(self)
 
     def __repr__(self) -> str:
