@@ -161,7 +161,7 @@ class Partition(
     @property
     def _variance(self) -> float:
         """How many reports, of one bin, say as much as one person without privacy."""
-        return selection(1, self.budget.visit_epsilon).variance(1.0)
+        return float(selection(1, self.budget.visit_epsilon).variance(1.0))
 
     @property
     def _before_learning(self) -> int:
