@@ -175,6 +175,17 @@ def test_the_same_policy_in_other_words_has_the_same_value(bins: Any) -> None:
     assert best.mean == pytest.approx(bins.value().mean)
 
 
+def test_many_people_are_recommended_to_in_parts(
+    bins: Any, epochs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for learner in (bins, epochs):
+        whole = learner.recommend(FRESH.contexts)
+        with monkeypatch.context() as parts:
+            parts.setattr("discreet.learners.values._MOST_AT_ONCE", 7)
+            assert np.array_equal(learner.recommend(FRESH.contexts), whole)
+        assert whole.shape == (len(FRESH.contexts),)
+
+
 def test_a_difference_is_that_of_two_values(bins: Any) -> None:
     best, first = bins.value(), bins.value(0)
     gain = bins.value(against=0)

@@ -64,6 +64,9 @@ _LEAST, _MOST = 0.5, 0.9999
 _WAVES = 3
 HIDDEN = 0.27
 
+# Features of so many people fit into some tens of megabytes.
+_MOST_AT_ONCE = 5_000
+
 # Over whom values are averaged.
 AS_REPORTED = "people as their reports say they are spread"
 
@@ -367,7 +370,14 @@ class Valued(ABC):
             InvalidInput: as `value`.
         """
         with self.lock:
-            return self._beliefs(contexts).recommended
+            if not isinstance(contexts, np.ndarray) or len(contexts) <= _MOST_AT_ONCE:
+                return self._beliefs(contexts).recommended
+            starts = range(0, len(contexts), _MOST_AT_ONCE)
+            first = self._beliefs(contexts[:_MOST_AT_ONCE]).recommended
+            if first.dtype.kind == "f":  # a point for everybody
+                return first
+            rest = (contexts[start : start + _MOST_AT_ONCE] for start in starts[1:])
+            return np.concatenate([first, *(self._beliefs(each).recommended for each in rest)])
 
     @property
     def _lately(self) -> str:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from discreet.validation import (
     BoolArray,
@@ -243,7 +243,7 @@ def interval(
     usable = errors > 1e-12 * max(error, 1e-300)
     tail = (1.0 - confidence) / 2.0
     if count < _FEW_PEOPLE or not usable.any():
-        high = float(t.isf(tail, count - 1))
+        high = -float(stdtrit(count - 1, tail))
         low = -high
     else:
         ratios = (means[usable] - mean) / errors[usable]
