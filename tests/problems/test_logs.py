@@ -139,7 +139,9 @@ class TestFrames:
         with pytest.raises(InvalidInput, match=r"'reward' is both a context column and the action"):
             Log.from_frame(frame, both, ACTION, REWARD, Propensity("propensity"))
         above = frame.assign(propensity=[1.5, *frame["propensity"][1:]])
-        with pytest.raises(InvalidInput, match=r"'propensity' was outside .* 1 of 60 rows"):
+        with pytest.raises(
+            InvalidInput, match=r"not above 0 and at most 1 in 1 of 60 rows, first 1\.5"
+        ):
             Log.from_frame(above, COLUMNS, ACTION, REWARD, Propensity("propensity"))
         zero = frame.assign(propensity=[0.5, 0.0, *frame["propensity"][2:]])
         with pytest.raises(InvalidInput, match=r"first 0 in row 1 .*had been going to be taken"):

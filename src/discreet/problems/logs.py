@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from discreet.columns import Column, label_texts
 from discreet.domain import Box, RewardBounds
@@ -150,6 +151,9 @@ class Log:
         """
         outcomes = [action.declared(), reward.declared(), *propensity.declared()]
         distinct((column.name for column in outcomes), "the columns of action, reward, propensity")
+        if propensity.column in frame.columns:
+            # Here, as the advice on bounds that columns give does not suit probabilities.
+            _check_probabilities(pd.to_numeric(frame[propensity.column], errors="coerce"))
         contexts, values, rows, ids = encoded_rows(
             frame, columns, outcomes, "action, reward or propensity", person
         )
@@ -305,15 +309,21 @@ def _shown(values: FloatArray, labels: tuple[str, ...]) -> Any:
 
 def _probabilities(values: FloatArray, count: int) -> FloatArray:
     array = finite_vector(values, "propensities", count)
+    _check_probabilities(array)
+    return array
+
+
+def _check_probabilities(values: ArrayLike) -> None:
+    """Refuse numbers that are no propensities; those that are missing are not looked at."""
+    array = np.asarray(values, dtype=np.float64)
     wrong = (array <= 0.0) | (array > 1.0)
     if wrong.any():
         first = int(np.argmax(wrong))
         raise InvalidInput(
-            f"propensities were not above 0 and at most 1 in {int(wrong.sum())} of {count} rows, "
-            f"first {array[first]:g} in row {first} (the first row is 0); give the probability "
+            f"propensities were not above 0 and at most 1 in {int(wrong.sum())} of {len(array)} "
+            f"rows, first {array[first]:g} in row {first} (the first row is 0); give the probability "
             "with which the action that was taken had been going to be taken."
         )
-    return array
 
 
 def _about_actions(values: FloatArray, arms: int) -> FloatArray:
