@@ -321,8 +321,8 @@ def _check_probabilities(values: ArrayLike) -> None:
         first = int(np.argmax(wrong))
         raise InvalidInput(
             f"propensities were not above 0 and at most 1 in {int(wrong.sum())} of {len(array)} "
-            f"rows, first {array[first]:g} in row {first} (the first row is 0); give the probability "
-            "with which the action that was taken had been going to be taken."
+            f"rows, first {array[first]:g} in row {first} (the first row is 0); give the "
+            "probability with which the action that was taken had been going to be taken."
         )
 
 
