@@ -50,7 +50,7 @@ from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.options import hints_of, keywords
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields, published_kind
-from discreet.learners.terms import Identity
+from discreet.learners.terms import Identity, Terms
 from discreet.learners.values import Valued
 from discreet.privacy import (
     Adjacency,
@@ -228,6 +228,17 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     # What follows for all.
 
+    def terms(self) -> Terms:
+        """What people agree to who report to this learner."""
+        return Terms(
+            self.domain,
+            list(self.arm_names) or self.space,
+            self.budget.epsilon,
+            self.reward_bounds,
+            self.budget.delta,
+            self.budget.visits,
+        )
+
     @property
     def _target(self) -> Stream[P, S]:
         """Policies and sums so far; secret where sums are data of people without protection."""
@@ -299,6 +310,15 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""
         return self._target.published(version)
+
+    def recall(self, policy: P) -> None:
+        """Take a policy that this learner published elsewhere, the next one in order, so that
+        `statistics` reads reports under it here; for copies that learn nothing themselves.
+
+        Raises:
+            InvalidInput: a policy of another learner, or not the next one.
+        """
+        self._target.recall(policy, published_kind(type(self)), self._facts_of)
 
     def statistics(self, reports: R | Sequence[R]) -> S:
         """The sums of some reports, which `merge` adds; changes nothing.

@@ -14,9 +14,9 @@ All of it is public or private already.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -148,6 +148,34 @@ class Reports(Message):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def of(self, people: IntArray) -> Self:
+        """The reports of some of these people, by their places, in that order."""
+        rows: dict[str, Any] = {name: each[people] for name, each in self._rows().items()}
+        return replace(self, **rows)
+
+    @classmethod
+    def joined(cls, batches: Sequence[Self]) -> Self:
+        """The reports of several batches, made under one version of a policy, as one batch."""
+        if len({(each.policy_version, each.source, each.noise) for each in batches}) != 1:
+            raise InvalidInput(
+                "batches were made under several policies or noise sources, or there were none; "
+                "join those of one policy and one source."
+            )
+        parts = [each._rows() for each in batches]
+        rows: dict[str, Any] = {
+            name: np.concatenate([each[name] for each in parts]) for name in parts[0]
+        }
+        return replace(batches[0], **rows)
+
+    def _rows(self) -> dict[str, Any]:
+        """The arrays with a row for each person."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, np.ndarray) and len(value) == len(self)
+        }
 
     def silencing(self, visits: BoolArray) -> Self:
         """The same reports, of which some of the n visits add rows of 0."""

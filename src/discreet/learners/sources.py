@@ -244,6 +244,19 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
                 source.publish(self._publish_source(source))
             return source.policies[-1]
 
+    def recall_source(self, name: str, policy: Q) -> None:
+        """As `recall`, for the next policy of a source."""
+        source = self.source(name)
+        facts = self.source_header(source)
+        source.recall(policy, self.source_policy_type, lambda _: facts)
+
+    def source_statistics(self, reports: R) -> S:
+        """The sums of reports of a source, checked as `update_source` does; changes nothing."""
+        source = self._source_of(reports)
+        with source.refusing(reports):
+            sums = self._source_statistics(source.policy_of(reports), reports)
+        return replace(sums, noise=(reports.noise,))
+
     def update_source(self, reports: R | Sequence[R]) -> None:
         """Add any number of reports of any sources. A report that comes twice counts twice.
 
@@ -255,12 +268,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         if not batches:
             raise InvalidInput("reports was empty; pass at least one report.")
         with self.lock:
-            checked = []
-            for batch in batches:
-                source = self._source_of(batch)
-                with source.refusing(batches):
-                    sums = self._source_statistics(source.policy_of(batch), batch)
-                checked.append((source, replace(sums, noise=(batch.noise,))))
+            checked = [(self._source_of(each), self.source_statistics(each)) for each in batches]
             for source, sums in checked:
                 source.sums = source.sums + sums
 

@@ -260,21 +260,8 @@ class Stream(Generic[P, S]):
         sums = from_json(saved["sums"], type(self.sums), "sums")
         published_at = whole_number(saved["published_at"], "published_at")
         self.check_noise(sums.noise)
-        # By name as well: a file of one's own that was imported twice has two classes of a kind.
-        kinds = [getattr(each, "kind", None) for each in get_args(kind) or (kind,)]
         for version, policy in enumerate(policies):
-            if not isinstance(policy, kind) and policy.kind not in kinds:
-                raise InvalidInput(
-                    f"policy {version} of {self.title} was of the kind {policy.kind!r}; it must be "
-                    f"one that this learner publishes. {_DAMAGED}"
-                )
-            for fact, wanted in {**facts_of(policy), "version": version}.items():
-                given = getattr(policy, fact)
-                if given != wanted:
-                    raise InvalidInput(
-                        f"policy {policy.version} of {self.title} had {fact} {given!r:.80}; it "
-                        f"must be {wanted!r:.80}, as its learner has it. {_DAMAGED}"
-                    )
+            self._check_policy(policy, version, kind, facts_of)
         self._check_counts(len(policies), published_at, sums)
         visitors = Visitors()
         if "visitors" in saved or (self.budget.protects_releases and self.budget.visits > 1):
@@ -286,6 +273,30 @@ class Stream(Generic[P, S]):
                 )
         self.policies, self.sums, self.published_at = list(policies), sums, published_at
         self.visitors = visitors
+
+    def recall(self, policy: P, kind: Any, facts_of: Callable[[P], Mapping[str, Any]]) -> None:
+        """Add the next policy as it was published elsewhere; arguments as of `restore`."""
+        self._check_policy(policy, len(self.policies), kind, facts_of)
+        self.policies.append(policy)
+
+    def _check_policy(
+        self, policy: P, version: int, kind: Any, facts_of: Callable[[P], Mapping[str, Any]]
+    ) -> None:
+        """Refuse a policy that this stream has not published as that version."""
+        # By name as well: a file of one's own that was imported twice has two classes of a kind.
+        kinds = [getattr(each, "kind", None) for each in get_args(kind) or (kind,)]
+        if not isinstance(policy, kind) and policy.kind not in kinds:
+            raise InvalidInput(
+                f"policy {version} of {self.title} was of the kind {policy.kind!r}; it must be "
+                f"one that this learner publishes. {_DAMAGED}"
+            )
+        for fact, wanted in {**facts_of(policy), "version": version}.items():
+            given = getattr(policy, fact)
+            if given != wanted:
+                raise InvalidInput(
+                    f"policy {policy.version} of {self.title} had {fact} {given!r:.80}; it "
+                    f"must be {wanted!r:.80}, as its learner has it. {_DAMAGED}"
+                )
 
     def _check_counts(self, policies: int, published_at: int, sums: S) -> None:
         """People report under a policy and with noise, at least one between two policies."""

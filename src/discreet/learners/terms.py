@@ -17,7 +17,7 @@ from discreet.action_space import (
     check_arm_names,
     with_names,
 )
-from discreet.codec import ADDED, CheckedBy, Range, fields_of
+from discreet.codec import ADDED, CheckedBy, Range, fields_of, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.schema import Message
@@ -111,9 +111,13 @@ class Offer(Message):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of it as it is sent: two that differ have two digests."""
-        fields = {"kind": self.kind, **fields_of(self)}
-        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _sha256({"kind": self.kind, **fields_of(self)})
+
+
+def _sha256(fields: dict[str, Any]) -> str:
+    """SHA-256 of JSON values, whatever the order of their names."""
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,55 @@ class Terms:
         whole_number(self.visits, "visits", minimum=1)
         if self.delta != 0.0:
             probability(self.delta, "delta")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of them, by which a person's side knows those that it agreed to."""
+        return _sha256(self._fields())
+
+    def to_fields(self) -> dict[str, Any]:
+        """JSON values, with their digest."""
+        return {**self._fields(), "sha256": self.digest}
+
+    def _fields(self) -> dict[str, Any]:
+        space, names = with_names(self.arms)
+        return {
+            "domain": to_json(self.domain),
+            "space": to_json(space, ActionSpace),
+            "arm_names": list(names),
+            "most_epsilon": self.most_epsilon,
+            "reward_bounds": to_json(self.reward_bounds),
+            "delta": self.delta,
+            "visits": self.visits,
+        }
+
+    @classmethod
+    def from_fields(cls, fields: Any) -> Terms:
+        """The inverse of `to_fields`.
+
+        Raises:
+            InvalidInput: for terms that are not whole, or whose digest is that of others.
+        """
+        try:
+            space = from_json(fields["space"], ActionSpace, "space")
+            names = check_arm_names(fields["arm_names"], arm_count(space))
+            terms = cls(
+                domain=from_json(fields["domain"], Box, "domain"),
+                arms=list(names) if names and isinstance(space, int) else space,
+                most_epsilon=fields["most_epsilon"],
+                reward_bounds=from_json(fields["reward_bounds"], RewardBounds, "reward_bounds"),
+                delta=fields["delta"],
+                visits=fields["visits"],
+            )
+            given = fields["sha256"]
+        except (KeyError, TypeError) as error:
+            raise InvalidInput(f"the terms are damaged ({error!r}); fetch them again.") from error
+        if given != terms.digest:
+            raise InvalidInput(
+                f"the terms say that their SHA-256 is {given!r:.80}, but it is {terms.digest}; "
+                "fetch them again."
+            )
+        return terms
 
     def check(self, policy: Offer, noise: str = SecureNoise.name) -> None:
         """`InvalidInput` for a policy on other terms.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -34,6 +35,13 @@ class EmptyReports(Reports):
 
     def __len__(self) -> int:
         return self.count
+
+    def of(self, people: IntArray) -> Self:
+        return replace(self, count=len(people))
+
+    @classmethod
+    def joined(cls, batches: Sequence[Self]) -> Self:
+        return replace(super().joined(batches), count=sum(map(len, batches)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,334 @@
+"""Releases: what has arrived enters the learner, and the next policy is published.
+
+A release is worked out from a snapshot with a number, and written in one transaction that begins
+by raising this number. Of two aggregators that work on the same people one fails there, and what it
+drew was seen by nobody; so it is with one that dies, which may happen at any point. A lease keeps
+others from working in vain.
+
+Reports of a release enter the learner in the order of their versions and tickets, in parts of one
+size, so sums do not depend on the order in which they came, on who took them in, or in which
+batches: the learner is the same, bit for bit, as one that was given `in_order(reports)`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import func, select, update
+
+from discreet.codec import decode
+from discreet.learners.messages import Reports
+from discreet.learners.sources import SourceLearner
+from discreet.learners.stream import TARGET_NAME
+from discreet.service.database import Unavailable
+from discreet.service.decisions import Decisions
+from discreet.service.deployment import (
+    AnyLearner,
+    noise_for,
+    opened,
+    put_together,
+    streams_of,
+    unpacked,
+)
+from discreet.service.schema import batches, decisions, leases, policies, snapshots, studies
+from discreet.service.store import Store
+from discreet.showing import logger
+from discreet.validation import InvalidInput
+
+_LOG = logger(__name__)
+_LEASE_SECONDS = 60.0
+_PART = 5_000
+# Of one release; what is more waits for the next.
+_MOST_REPORTS = 200_000
+
+
+class Superseded(Exception):
+    """Another aggregator released first; nothing of this one was published."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a release takes.
+
+    Attributes:
+        reports: as they enter the learner.
+        people: for each of them the ids, where visits of people are counted; else None.
+        rows: the ids of their rows in the database.
+    """
+
+    reports: list[Reports]
+    people: list[list[str]] | None
+    rows: list[Any]
+
+
+def in_order(batches: Sequence[tuple[Reports, Sequence[Any]]]) -> list[tuple[Reports, list[Any]]]:
+    """Reports with the tickets by which they are known, in an order that depends on these alone."""
+    by_version: dict[int, list[tuple[Reports, Sequence[Any]]]] = {}
+    for reports, tickets in batches:
+        by_version.setdefault(reports.policy_version, []).append((reports, tickets))
+    parts = []
+    for _, some in sorted(by_version.items()):
+        joined = type(some[0][0]).joined([reports for reports, _ in some])
+        tickets = [ticket for _, numbers in some for ticket in numbers]
+        order = np.array(sorted(range(len(tickets)), key=tickets.__getitem__))
+        for start in range(0, len(order), _PART):
+            rows = order[start : start + _PART]
+            parts.append((joined.of(rows), [tickets[row] for row in rows]))
+    return parts
+
+
+class Aggregator:
+    """Releases what is due in every study of a store.
+
+    Args:
+        store: whose studies.
+        name: by which others see who holds a lease.
+    """
+
+    def __init__(self, store: Store, name: str | None = None) -> None:
+        self.store = store
+        self.name = name or secrets.token_hex(8)
+        # A learner with the number of the snapshot that it is, so that it need not be read again.
+        self._learners: dict[str, tuple[int, AnyLearner]] = {}
+
+    def step(self) -> int:
+        """Release whatever is due; how many releases that were."""
+        released = 0
+        for name in self.store.names():
+            try:
+                released += self._study(name)
+            except Superseded:
+                self._learners.pop(name, None)
+            except InvalidInput:
+                self._learners.pop(name, None)
+                # What is wrong may quote people; it stays in the process.
+                _LOG.error("a release of %s was refused and the study is paused", name)
+                self.store.set_state(name, "paused")
+        Decisions(self.store).forget()
+        return released
+
+    def run(self, stop: threading.Event, seconds: float = 0.2) -> None:
+        """`step` again and again until told to stop; survives a database that is gone."""
+        while not stop.is_set():
+            try:
+                busy = self.step() > 0
+            except Unavailable as error:
+                self._learners.clear()
+                _LOG.warning("releases wait: %s", error)
+                busy = False
+            stop.wait(0.0 if busy else seconds)
+
+    def _study(self, name: str) -> int:
+        if not self._lease(name):
+            return 0
+        number, learner = self._learner(name)
+        released = 0
+        for stream in streams_of(learner):
+            if self.waiting(name, stream) >= _batch(learner, stream):
+                gathered = self._gathered(name, stream, learner.secret)
+                number = self._release(name, stream, number, learner, gathered)
+                released += 1
+        return released
+
+    def waiting(self, name: str, stream: str = TARGET_NAME) -> int:
+        """How many reports, or rewarded decisions, no release has yet."""
+        with self.store.database.reading() as connection:
+            if self.store.study(name).secret and stream == TARGET_NAME:
+                counted = select(func.count()).where(
+                    decisions.c.study == name,
+                    decisions.c.state == "rewarded",
+                    decisions.c.released.is_(None),
+                )
+            else:
+                counted = select(func.coalesce(func.sum(batches.c.stored), 0)).where(
+                    batches.c.study == name,
+                    batches.c.stream == stream,
+                    batches.c.released.is_(None),
+                )
+            return int(connection.scalar(counted) or 0)
+
+    def _lease(self, name: str) -> bool:
+        """Whether this study is for this aggregator now."""
+        now = time.time()
+        with self.store.database.writing() as connection:
+            row = connection.execute(
+                select(leases.c.holder, leases.c.expires)
+                .join(studies, studies.c.name == leases.c.study)
+                .where(leases.c.study == name, studies.c.state == "running")
+                .with_for_update(skip_locked=True, of=leases)
+            ).one_or_none()
+            if row is None:
+                return False
+            # A clock that was set back must not lock everybody out.
+            free = row.expires < now or row.expires > now + 2.0 * _LEASE_SECONDS
+            if row.holder != self.name and not free:
+                return False
+            connection.execute(
+                update(leases)
+                .where(leases.c.study == name)
+                .values(holder=self.name, expires=now + _LEASE_SECONDS)
+            )
+        return True
+
+    def _learner(self, name: str) -> tuple[int, AnyLearner]:
+        """The learner after the last release, with its snapshot's number."""
+        with self.store.database.reading() as connection:
+            number = connection.scalar(select(snapshots.c.number).where(snapshots.c.study == name))
+            known = self._learners.get(name)
+            if known is not None and known[0] == number:
+                return known
+            row = connection.execute(select(snapshots).where(snapshots.c.study == name)).one()
+            published = connection.execute(
+                select(policies.c.stream, policies.c.body)
+                .where(policies.c.study == name)
+                .order_by(policies.c.stream, policies.c.version)
+            ).all()
+        secret = self.store.study(name).secret
+        kept = opened(self.store.database.seal, row.learner, secret, name, "snapshot")
+        pairs = [(each.stream, each.body) for each in published]
+        learner = put_together(kept, pairs, noise_for(secret), f"the study {name!r}")
+        self._learners[name] = (row.number, learner)
+        return self._learners[name]
+
+    def _gathered(self, name: str, stream: str, secret: bool) -> Gathered:
+        if secret and stream == TARGET_NAME:
+            return self._rewarded(name)
+        rows: list[int] = []
+        found: list[tuple[Reports, Sequence[Any]]] = []
+        with self.store.database.reading() as connection:
+            waiting = connection.execute(
+                select(batches.c.id, batches.c.body, batches.c.stored)
+                .where(
+                    batches.c.study == name,
+                    batches.c.stream == stream,
+                    batches.c.released.is_(None),
+                )
+                .order_by(batches.c.id)
+            )
+            total = 0
+            for row in waiting:
+                if total and total + row.stored > _MOST_REPORTS:
+                    break
+                total += row.stored
+                rows.append(row.id)
+                kept = json.loads(unpacked(row.body))
+                for text, ids in zip(kept["reports"], kept["ids"], strict=True):
+                    found.append((decode(text, Reports), ids))
+        return Gathered([reports for reports, _ in in_order(found)], None, rows)
+
+    def _rewarded(self, name: str) -> Gathered:
+        """Observations of people who trust the service, in the order of their ids."""
+        seal = self.store.database.seal
+        found: list[tuple[Reports, Sequence[Any]]] = []
+        who: dict[str, str] = {}
+        with self.store.database.reading() as connection:
+            waiting = connection.execute(
+                select(decisions.c.id, decisions.c.payload)
+                .where(
+                    decisions.c.study == name,
+                    decisions.c.state == "rewarded",
+                    decisions.c.released.is_(None),
+                )
+                .order_by(decisions.c.id)
+                .limit(_MOST_REPORTS)
+            )
+            for row in waiting:
+                kept = json.loads(opened(seal, row.payload, True, name, f"decision {row.id}"))
+                found.append((decode(kept["report"], Reports), [row.id]))
+                if kept["person"] is not None:
+                    who[row.id] = kept["person"]
+        parts = in_order(found)
+        people = [[who[each] for each in ids] for _, ids in parts] if who else None
+        return Gathered([reports for reports, _ in parts], people, [ids[0] for _, ids in found])
+
+    def _release(
+        self, name: str, stream: str, number: int, learner: AnyLearner, gathered: Gathered
+    ) -> int:
+        """One release, as a whole or not at all."""
+        now = time.time()
+        # Whatever happens from here on, this learner is used again only if it was written.
+        del self._learners[name]
+        _learn(learner, stream, gathered)
+        made = self.store.prepared(learner, (stream,), name)
+        with self.store.database.writing() as connection:
+            raised = connection.execute(
+                update(snapshots)
+                .where(snapshots.c.study == name, snapshots.c.number == number)
+                .values(number=number + 1)
+            )
+            if raised.rowcount != 1:
+                raise Superseded
+            if connection.scalar(_state_of(name)) != "running":
+                raise Superseded
+            self.store.publish(connection, made, name, number + 1)
+            taken = self._take(connection, name, stream, learner, gathered.rows, now)
+            if taken != len(gathered.rows):
+                raise Superseded
+        self._learners[name] = (number + 1, learner)
+        _LOG.info("released %d reports of %s", sum(map(len, gathered.reports)), name)
+        return number + 1
+
+    def _take(
+        self,
+        connection: Any,
+        name: str,
+        stream: str,
+        learner: AnyLearner,
+        rows: Sequence[Any],
+        now: float,
+    ) -> int:
+        """Note that a release has these, and erase them."""
+        version = (
+            learner._policies[-1].version if stream == TARGET_NAME else _version(learner, stream)
+        )
+        table: Any = batches
+        values: dict[str, Any] = {"released": version, "body": None}
+        if learner.secret and stream == TARGET_NAME:
+            kept_for = self.store.study(name).deployment.retention_seconds
+            table = decisions
+            values = {"released": version, "payload": None}
+            if kept_for > 0.0:
+                values = {"released": version, "expires": now + kept_for}
+        taken = 0
+        for some in _chunks(rows):
+            taken += connection.execute(
+                update(table).where(table.c.id.in_(some), table.c.released.is_(None)).values(values)
+            ).rowcount
+        return taken
+
+
+def _learn(learner: AnyLearner, stream: str, gathered: Gathered) -> None:
+    if stream == TARGET_NAME:
+        learner.update(gathered.reports, gathered.people)
+    else:
+        assert isinstance(learner, SourceLearner)
+        learner.update_source(gathered.reports)
+
+
+def _batch(learner: AnyLearner, stream: str) -> int:
+    """How many reports the next release of a stream waits for."""
+    if stream == TARGET_NAME:
+        return max(learner.batch_size, 1)
+    assert isinstance(learner, SourceLearner)
+    return max(learner.source_batch(stream), 1)
+
+
+def _version(learner: AnyLearner, stream: str) -> int:
+    assert isinstance(learner, SourceLearner)
+    return int(learner.source(stream).policies[-1].version)
+
+
+def _state_of(name: str) -> Any:
+    return select(studies.c.state).where(studies.c.name == name).with_for_update(read=True)
+
+
+def _chunks(rows: Sequence[Any], size: int = 500) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

@@ -1,0 +1,181 @@
+"""One database, SQLite or PostgreSQL: connections, transactions, what may go wrong with it.
+
+`reading()` and `writing()` are transactions: what is written in one is there as a whole or not at
+all. On SQLite writers take turns, and a transaction is on the disk when it ends; a file that is
+served is locked against a second server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, Any
+
+from sqlalchemy import Connection, create_engine, event, insert, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from discreet.service.schema import server
+from discreet.service.seal import KEY_VARIABLE, Seal
+from discreet.validation import InvalidInput
+
+_SQLITE_WAIT = 30.0  # seconds a writer waits for another process
+# By which a database knows its key again.
+_MARKED = b"the key of this database"
+_NO_KEY = b""
+
+
+class Unavailable(Exception):
+    """The database cannot be reached or written now. Nothing has changed; try again."""
+
+
+class Database:
+    """A database of the service.
+
+    Args:
+        url: as SQLAlchemy takes it: `sqlite:///FILE`, `postgresql+psycopg://USER@HOST/NAME`.
+        seal: its key; None where nothing in it is secret.
+
+    Attributes:
+        sqlite: whether it is a file of SQLite.
+    """
+
+    def __init__(self, url: str, seal: Seal | None = None) -> None:
+        try:
+            parsed = make_url(url)
+            kind = parsed.get_backend_name()
+            if kind not in ("sqlite", "postgresql"):
+                raise ArgumentError("another database")
+            self.sqlite = kind == "sqlite"
+            # Unread rows of SQLite's threads are cheap; PostgreSQL has one connection a thread.
+            options: dict[str, Any] = {} if self.sqlite else {"pool_size": 20, "max_overflow": 20}
+            self.engine = create_engine(parsed, pool_pre_ping=not self.sqlite, **options)
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+            raise InvalidInput(
+                f"the database was {url!r:.120}; give sqlite:///FILE, or "
+                "postgresql+psycopg://USER:PASSWORD@HOST/NAME with the package psycopg."
+            ) from error
+        self.seal = seal
+        self._file = parsed.database if self.sqlite else None
+        if self.sqlite and (not self._file or self._file == ":memory:"):
+            raise InvalidInput(
+                f"the database was {url!r:.120}; give a file, as in sqlite:///discreet.db, because "
+                "what is only in memory is lost when the server stops."
+            )
+        self._turn = threading.Lock()
+        self._held: IO[str] | None = None
+        if self.sqlite:
+            event.listen(self.engine, "connect", _prepare)
+            event.listen(self.engine, "begin", _begin)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with _telling(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes; it is kept as a whole once the block ends, or not at all."""
+        with (
+            self._turn if self.sqlite else nullcontext(),
+            _telling(),
+            self.engine.connect() as bare,
+        ):
+            connection = bare.execution_options(discreet_writes=True)
+            with connection.begin():
+                yield connection
+
+    def hold(self) -> None:
+        """Keep other servers from the same file until `close`; PostgreSQL takes many servers.
+
+        Raises:
+            InvalidInput: where another server has it.
+        """
+        if self._file is None or self._held is not None:
+            return
+        held = open(f"{self._file}.lock", "a")  # noqa: SIM115 - open as long as it is served
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held.close()
+            raise InvalidInput(
+                f"{self._file} is served by another process already; stop that one, or give this "
+                "one another file. Several servers share a PostgreSQL database."
+            ) from error
+        self._held = held
+
+    def close(self) -> None:
+        """Give back connections and the file."""
+        self.engine.dispose()
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def begin(self) -> str:
+        """The identity of this database, which the first call gives it.
+
+        Raises:
+            InvalidInput: where it was made with another key.
+        """
+        mark = _NO_KEY if self.seal is None else self.seal.mark(_MARKED)
+        with self.writing() as connection:
+            row = connection.execute(select(server)).one_or_none()
+            if row is None:
+                identity = secrets.token_hex(16)
+                connection.execute(
+                    insert(server).values(id=1, identity=identity, key_mark=mark, made=time.time())
+                )
+                return identity
+            if row.key_mark not in (_NO_KEY, mark):
+                raise InvalidInput(
+                    f"the database was made with another key than {KEY_VARIABLE} holds"
+                    f"{'' if self.seal else ', which is not set'}; set it to that key."
+                )
+            if row.key_mark != mark:
+                connection.execute(server.update().values(key_mark=mark))
+            return str(row.identity)
+
+
+def private_file(path: str | Path) -> None:
+    """Make a file that its owner alone may read, if it is not there yet."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _prepare(raw: sqlite3.Connection, _: object) -> None:
+    """How a connection of SQLite is set up."""
+    raw.isolation_level = None  # SQLAlchemy begins transactions (_begin)
+    raw.execute(f"PRAGMA busy_timeout = {int(1000 * _SQLITE_WAIT)}")
+    raw.execute("PRAGMA journal_mode = WAL")
+    raw.execute("PRAGMA synchronous = FULL")
+    raw.execute("PRAGMA foreign_keys = ON")
+    raw.execute("PRAGMA secure_delete = ON")
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("discreet_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """What the database reports as one kind of exception, without what was being written."""
+    try:
+        yield
+    except DBAPIError as error:
+        # PostgreSQL's details quote values; its first line and SQLite's messages do not.
+        said = getattr(getattr(error.orig, "diag", None), "message_primary", None) or ""
+        if isinstance(error.orig, sqlite3.Error):
+            said = str(error.orig)
+        raise Unavailable(
+            f"the database answered {type(error.orig).__name__}: {said:.200}"
+        ) from None
+    except SQLAlchemyError as error:
+        raise Unavailable(f"the database answered {type(error).__name__}") from None

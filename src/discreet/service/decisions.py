@@ -1,0 +1,199 @@
+"""Decisions of a service that people trust: an action now, its reward later, by the decision's id.
+
+What a person brought is sealed in the database until a release has it or it expires; only the id
+stays, by which a reward that comes again is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import insert, select, update
+
+from discreet.codec import decode, encode
+from discreet.learners.messages import Actions, Policy
+from discreet.learners.stream import TARGET_NAME
+from discreet.privacy import Unprotected
+from discreet.service.deployment import closed, opened
+from discreet.service.errors import Conflict, Gone, NotFound
+from discreet.service.schema import decisions
+from discreet.service.seal import needed
+from discreet.service.store import Store, Study
+from discreet.validation import InvalidInput
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one person is given, for the client that asked.
+
+    Attributes:
+        id: by which its reward is sent.
+        version: of the policy that chose.
+        arm, name: what was chosen, by number and by name; the place in a decision set.
+        point: the point that was chosen, where actions are points.
+        propensity: the probability with which it was chosen.
+    """
+
+    id: str
+    version: int
+    arm: int
+    name: str | None
+    point: tuple[float, ...] | None
+    propensity: float
+
+
+class Decisions:
+    """Makes decisions for the studies of a store, and takes their rewards."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def decide(self, name: str, context: Any, person: str | None = None) -> Decision:
+        """Choose for one person; the reward follows by the decision's id.
+
+        Args:
+            name: of the study.
+            context: what the person brings: values by column, or in order; the points of a
+                decision set; None where everyone can be given the same points.
+            person: who it is, where a promise covers several visits of a person.
+
+        Raises:
+            InvalidInput: a context outside the domain, or a study that makes no decisions.
+            Conflict, Gone: where the study makes none now.
+        """
+        served = self.store.study(name)
+        if not served.secret:
+            raise InvalidInput(
+                f"the study {name!r} has local privacy: its policy chooses on the device; fetch "
+                "the policy, and send the report."
+            )
+        counted = served.learner.budget.visits > 1 and served.learner.budget.protects == "person"
+        if counted != (person is not None):
+            raise InvalidInput(
+                f"person was {'missing' if counted else 'given'}, and the study {name!r} promises "
+                f"{served.learner.budget!r}: send an id for each person if, and only if, a promise "
+                "covers several visits."
+            )
+        policy: Policy[Any] = served.policies(TARGET_NAME)[-1]
+        people = 1 if context is None else [context]
+        actions, propensities = policy.act(people, np.random.default_rng())
+        identity, now = secrets.token_hex(16), time.time()
+        payload = {"context": context, "actions": encode(actions), "person": person}
+        sealed = closed(
+            self.store.database.seal,
+            json.dumps(payload).encode(),
+            True,
+            name,
+            f"decision {identity}",
+        )
+        with self.store.database.writing() as connection:
+            self.store.check_running(connection, name)
+            connection.execute(
+                insert(decisions).values(
+                    id=identity,
+                    study=name,
+                    version=policy.version,
+                    state="waiting",
+                    payload=sealed,
+                    decided=now,
+                    expires=now + served.deployment.expires_seconds,
+                )
+            )
+        arm = int(actions.arms[0])
+        named = bool(policy.arm_names) and arm >= 0
+        point = None if actions.points is None else tuple(map(float, actions.points[0]))
+        return Decision(
+            identity,
+            policy.version,
+            arm,
+            policy.arm_names[arm] if named else None,
+            point,
+            float(propensities[0]),
+        )
+
+    def reward(self, name: str, identity: str, reward: float) -> bool:
+        """What followed from a decision; once.
+
+        Returns:
+            Whether it is new; False where the same reward had come before.
+
+        Raises:
+            NotFound: for a decision that this study did not make.
+            Gone: for one that expired.
+            Conflict: where another reward came before.
+            InvalidInput: a reward outside its bounds.
+        """
+        served = self.store.study(name)
+        with self.store.database.writing() as connection:
+            self.store.check_running(connection, name)
+            row = connection.execute(
+                select(decisions)
+                .where(decisions.c.id == identity, decisions.c.study == name)
+                .with_for_update()
+            ).one_or_none()
+            if row is None:
+                raise NotFound(f"the study {name!r} has made no decision {identity!r:.80}.")
+            if row.state == "expired":
+                raise Gone(f"the decision {identity} expired without a reward; nothing is learnt.")
+            mark = needed(self.store.database.seal, name).mark(
+                f"{name} {identity} {reward!r}".encode()
+            )
+            if row.state == "rewarded":
+                if row.mark != mark:
+                    raise Conflict(
+                        f"the decision {identity} has another reward already; a reward is sent "
+                        "once, and cannot be changed."
+                    )
+                return False
+            place = f"decision {identity}"
+            kept = json.loads(opened(self.store.database.seal, row.payload, True, name, place))
+            report = self._observed(served, row.version, kept, reward)
+            content = json.dumps({"report": report, "person": kept["person"]}).encode()
+            connection.execute(
+                update(decisions)
+                .where(decisions.c.id == identity)
+                .values(
+                    state="rewarded",
+                    mark=mark,
+                    payload=closed(self.store.database.seal, content, True, name, place),
+                )
+            )
+        return True
+
+    @staticmethod
+    def _observed(served: Study, version: int, kept: dict[str, Any], reward: float) -> str:
+        """What the learner is told of a decision and its reward."""
+        policy: Policy[Any] = served.policies(TARGET_NAME)[version]
+        people = 1 if kept["context"] is None else [kept["context"]]
+        actions = decode(kept["actions"], Actions)
+        report = policy.report(people, actions, [reward], Unprotected())
+        served.check_reports(TARGET_NAME, report)
+        return encode(report)
+
+    def forget(self, now: float | None = None) -> int:
+        """Erase decisions whose reward did not come in time, and observations that were kept for
+        as many days as their study said; how many."""
+        now = time.time() if now is None else now
+        late = decisions.c.expires < now
+        with self.store.database.writing() as connection:
+            expired = connection.execute(
+                update(decisions)
+                .where(decisions.c.state == "waiting", late)
+                .values(state="expired", payload=None)
+            )
+            kept = connection.execute(
+                update(decisions)
+                .where(
+                    decisions.c.state == "rewarded",
+                    decisions.c.released.is_not(None),
+                    decisions.c.payload.is_not(None),
+                    late,
+                )
+                .values(payload=None)
+            )
+        return int(expired.rowcount + kept.rowcount)

@@ -1,0 +1,214 @@
+"""The tables of a service's database. What is secret in them is sealed (seal.py).
+
+| table      | a row is                                                                     |
+|------------|------------------------------------------------------------------------------|
+| server     | this database: its identity and what its key is known by; one row            |
+| studies    | a study that is served: what it offers, under which promise, how it stands   |
+| snapshots  | a learner after its last release, without its policies                       |
+| policies   | a policy that was published, of the target or of a source; public            |
+| batches    | reports that arrived together; the body goes when a release has them         |
+| tickets    | a report that was accepted, by its ticket, so that it is never counted twice |
+| decisions  | a decision under joint privacy; the payload goes when a release has it       |
+| ledger     | what a release may cost a person, and what it does                           |
+| leases     | which aggregator works on a study, and until when                            |
+| keys       | a key to this service: its hash, never itself                                |
+| operations | what somebody did with an operator's key; only ever added to                 |
+| tables     | a curator's released table; public                                           |
+| questions  | a row that a modeler asks about, and the curator's answer                    |
+
+Times are seconds since 1970 (UTC). Epsilons are whole millionths, rounded up.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite counts rows only in a column that is INTEGER.
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _study(primary_key: bool = False) -> Column[str]:
+    owner = ForeignKey("studies.name")
+    return Column("study", String(100), owner, nullable=False, primary_key=primary_key)
+
+
+def _stream() -> Column[str]:
+    return Column("stream", String(100), primary_key=True)
+
+
+server = Table(
+    "server",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("identity", String(32), nullable=False),
+    Column("key_mark", LargeBinary, nullable=False),
+    Column("made", Float, nullable=False),
+    Column("restored_from", String(32)),
+)
+
+studies = Table(
+    "studies",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("trust_model", String(20), nullable=False),
+    Column("state", String(20), nullable=False),
+    # How it is served (Deployment), public, and the learner as it began, sealed if it is secret.
+    Column("deployment", Text, nullable=False),
+    Column("learner", LargeBinary, nullable=False),
+    Column("made", Float, nullable=False),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    _study(primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("learner", LargeBinary, nullable=False),
+)
+
+policies = Table(
+    "policies",
+    metadata,
+    _study(primary_key=True),
+    _stream(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("digest", String(64), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("people", BigInteger, nullable=False),
+    Column("published", Float, nullable=False),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", _NUMBER, primary_key=True),
+    _study(),
+    Column("stream", String(100), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("stored", Integer, nullable=False),
+    Column("repeated", Integer, nullable=False),
+    Column("body", LargeBinary),
+    Column("received", Float, nullable=False),
+    Column("released", Integer),
+    UniqueConstraint("study", "stream", "digest"),
+    Index("ix_batches_waiting", "study", "stream", "released", "id"),
+)
+
+tickets = Table(
+    "tickets",
+    metadata,
+    _study(primary_key=True),
+    _stream(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("ticket", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    _study(),
+    Column("version", Integer, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("payload", LargeBinary),
+    # By which the same reward is known again without being kept.
+    Column("mark", LargeBinary),
+    Column("decided", Float, nullable=False),
+    Column("expires", Float, nullable=False),
+    Column("released", Integer),
+    Index("ix_decisions_waiting", "study", "state", "released", "id"),
+    Index("ix_decisions_expires", "state", "expires"),
+)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    _study(primary_key=True),
+    _stream(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Column("delta", Float, nullable=False),
+    Column("reports", BigInteger, nullable=False),
+    Column("guarantee", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("drawn", Float, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    _study(primary_key=True),
+    Column("holder", String(64), nullable=False),
+    Column("expires", Float, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("role", String(20), nullable=False),
+    # None: of every study.
+    Column("study", String(100)),
+    Column("label", Text, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("made", Float, nullable=False),
+    Column("revoked", Float),
+)
+
+operations = Table(
+    "operations",
+    metadata,
+    Column("id", _NUMBER, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("key", String(16), nullable=False),
+    Column("what", Text, nullable=False),
+    Column("study", String(100)),
+)
+
+tables = Table(
+    "tables",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("certificate", Text, nullable=False),
+    Column("rows", LargeBinary, nullable=False),
+    Column("format", String(20), nullable=False),
+    Column("published", Float, nullable=False),
+    Column("closed", Boolean, nullable=False),
+)
+
+questions = Table(
+    "questions",
+    metadata,
+    Column("table", String(100), ForeignKey("tables.name"), primary_key=True),
+    Column("question", Integer, primary_key=True, autoincrement=False),
+    Column("row", Integer, nullable=False),
+    Column("asked", Float, nullable=False),
+    Column("answer", Float),
+    Column("answered", Float),
+)

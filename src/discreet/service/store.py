@@ -1,0 +1,326 @@
+"""What a service keeps of its studies, whichever database it is in.
+
+What must never happen, and what stands against it:
+
+| never                                   | because                                                |
+|-----------------------------------------|--------------------------------------------------------|
+| an accepted report is lost              | it is answered after its transaction has ended         |
+| a report counts twice                   | (study, stream, version, ticket) is a primary key      |
+| a reward counts twice                   | a decision leaves the state `waiting` once             |
+| noise is drawn twice for one statistic  | a release is one transaction that only one aggregator  |
+|                                         | can end (aggregator.py); a draw that did not is unseen |
+| a value is released, and the ledger     | policy and ledger row are written in that transaction  |
+| does not know it                        |                                                        |
+| an observation outlives its release     | it is erased in that transaction, unless a study says  |
+|                                         | for how many days it is kept                           |
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from discreet.codec import decode, encode
+from discreet.learners.messages import Reports
+from discreet.learners.sources import SourceLearner
+from discreet.learners.stream import TARGET_NAME
+from discreet.learners.terms import Offer
+from discreet.service.database import Database
+from discreet.service.deployment import (
+    AnyLearner,
+    Deployment,
+    closed,
+    noise_for,
+    opened,
+    packed,
+    put_together,
+    read_policy,
+    streams_of,
+    unpacked,
+    without_policies,
+)
+from discreet.service.errors import Conflict, Gone, NotFound
+from discreet.service.ledger import ledger_row
+from discreet.service.schema import decisions, leases, ledger, policies, snapshots, studies
+from discreet.validation import InvalidInput
+
+State = Literal["running", "paused", "finished"]
+# So long a process serves a policy after another one published the next.
+_FRESH_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class StoredPolicy:
+    """A published policy as it is sent."""
+
+    version: int
+    digest: str
+    text: str
+    published: float
+
+
+@dataclass(frozen=True, repr=False)
+class Prepared:
+    """What a release writes.
+
+    Attributes:
+        policies, ledger: the rows of what is published.
+        learner: the learner as it is then, sealed if it is secret.
+    """
+
+    policies: list[dict[str, Any]]
+    ledger: list[dict[str, Any]]
+    learner: bytes
+
+
+class Study:
+    """A study as one process serves it: the learner as it began, and its policies as they appear.
+
+    It learns nothing itself: it chooses, and says whether a report can be one.
+    """
+
+    def __init__(self, deployment: Deployment, learner: AnyLearner) -> None:
+        self.deployment = deployment
+        self.learner = learner
+        self.secret = learner.secret
+        self.terms = learner.terms()
+        self.fresh_until = 0.0
+        self.lock = threading.Lock()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return streams_of(self.learner)
+
+    def check_stream(self, stream: str) -> None:
+        """`NotFound` unless this study has that stream."""
+        if stream not in self.streams:
+            raise NotFound(
+                f"the study {self.deployment.name!r} has no source {stream!r:.80}; it has "
+                f"{', '.join(self.streams[1:]) or 'none'}."
+            )
+
+    def policies(self, stream: str) -> list[Any]:
+        """The policies of a stream so far."""
+        if stream == TARGET_NAME:
+            return self.learner._policies
+        assert isinstance(self.learner, SourceLearner)
+        return self.learner.source(stream).policies
+
+    def recall(self, stream: str, policy: Any) -> None:
+        """Take the next policy of a stream."""
+        if stream == TARGET_NAME:
+            self.learner.recall(policy)
+        else:
+            assert isinstance(self.learner, SourceLearner)
+            self.learner.recall_source(stream, policy)
+
+    def check_reports(self, stream: str, reports: Reports) -> None:
+        """Refuse reports that nobody made under a policy of this stream."""
+        if stream == TARGET_NAME:
+            self.learner.statistics(reports)
+        else:
+            assert isinstance(self.learner, SourceLearner)
+            self.learner.source_statistics(reports)
+
+
+class Store:
+    """Studies, reports and decisions of one database.
+
+    Args:
+        database: where they are kept.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._studies: dict[str, Study] = {}
+        self._loading = threading.Lock()
+
+    # Studies.
+
+    def register(self, deployment: Deployment, learner: AnyLearner) -> bool:
+        """Begin to serve a study: its first policies are published.
+
+        Returns:
+            Whether it is new; False where it is served already as it is.
+
+        Raises:
+            InvalidInput: where another study of that name is served, or for a learner that
+                promises nothing or has met people.
+        """
+        name = deployment.name
+        if not learner.budget.private or learner.people:
+            raise InvalidInput(
+                f"the study {name!r} has {learner.budget!r} and {learner.people} reports; a "
+                "service takes new learners that promise something."
+            )
+        secret, seal = learner.secret, self.database.seal
+        began = closed(seal, without_policies(learner), secret, name, "learner")
+        made = self.prepared(learner, streams_of(learner), name)
+        with self.database.writing() as connection:
+            known = connection.execute(select(studies).where(studies.c.name == name)).one_or_none()
+            if known is not None:
+                if known.deployment != encode(deployment):
+                    raise InvalidInput(
+                        f"another study is served as {name!r} already; give this one another name, "
+                        "or serve the file of that one unchanged. What was promised to people who "
+                        "took part does not change."
+                    )
+                return False
+            connection.execute(
+                insert(studies).values(
+                    name=name,
+                    title=deployment.title,
+                    trust_model=learner.budget.trust_model,
+                    state="running",
+                    deployment=encode(deployment),
+                    learner=began,
+                    made=time.time(),
+                )
+            )
+            connection.execute(insert(leases).values(study=name, holder="", expires=0.0))
+            connection.execute(insert(snapshots).values(study=name, number=0, learner=b""))
+            self.publish(connection, made, name, 0)
+        return True
+
+    def prepared(self, learner: AnyLearner, streams: Sequence[str], name: str) -> Prepared:
+        """What a release of some streams writes, worked out before its transaction begins: a
+        policy that is due is drawn here."""
+        published, rows = [], []
+        for stream in streams:
+            policy: Offer = learner.policy() if stream == TARGET_NAME else _sourced(learner, stream)
+            row = ledger_row(learner, stream, policy)
+            rows.append(row)
+            published.append(
+                {
+                    "stream": stream,
+                    "version": policy.version,
+                    "digest": policy.digest,
+                    "body": packed(encode(policy)),
+                    "people": row["reports"],
+                }
+            )
+        content = without_policies(learner)
+        kept = closed(self.database.seal, content, learner.secret, name, "snapshot")
+        return Prepared(published, rows, kept)
+
+    @staticmethod
+    def publish(connection: Connection, made: Prepared, name: str, number: int) -> None:
+        """Write a release: policies, their ledger rows, and the learner as it is now."""
+        now = time.time()
+        for policy, row in zip(made.policies, made.ledger, strict=True):
+            connection.execute(insert(policies).values(study=name, published=now, **policy))
+            connection.execute(insert(ledger).values(study=name, drawn=now, **row))
+        connection.execute(
+            update(snapshots)
+            .where(snapshots.c.study == name)
+            .values(number=number, learner=made.learner)
+        )
+
+    def names(self) -> list[str]:
+        """The studies of this database."""
+        with self.database.reading() as connection:
+            return list(connection.scalars(select(studies.c.name).order_by(studies.c.name)))
+
+    def row(self, name: str) -> Row[Any]:
+        """The row of a study; `NotFound` where there is none."""
+        with self.database.reading() as connection:
+            row = connection.execute(select(studies).where(studies.c.name == name)).one_or_none()
+        if row is None:
+            raise NotFound(f"there is no study {name!r:.80} here.")
+        return row
+
+    def set_state(self, name: str, state: State) -> None:
+        """Pause a study, go on with it, or finish it, which cannot be undone.
+
+        What a finished study has not released of people who trusted it is erased.
+        """
+        with self.database.writing() as connection:
+            row = connection.execute(
+                select(studies.c.state).where(studies.c.name == name).with_for_update()
+            ).one_or_none()
+            if row is None:
+                raise NotFound(f"there is no study {name!r:.80} here.")
+            if row.state == "finished" and state != "finished":
+                raise Conflict(f"the study {name!r} is finished, which cannot be undone.")
+            connection.execute(update(studies).where(studies.c.name == name).values(state=state))
+            if state == "finished":
+                connection.execute(
+                    update(decisions)
+                    .where(decisions.c.study == name, decisions.c.released.is_(None))
+                    .values(payload=None)
+                )
+
+    def study(self, name: str, fresh: bool = False) -> Study:
+        """A study with its policies so far.
+
+        Args:
+            name: of the study.
+            fresh: whether to ask the database for policies even if it was asked just now.
+        """
+        served = self._studies.get(name) or self._load(name)
+        if fresh or time.monotonic() >= served.fresh_until:
+            with served.lock:
+                self._refresh(served)
+        return served
+
+    def _load(self, name: str) -> Study:
+        with self._loading:
+            if name not in self._studies:
+                row = self.row(name)
+                secret = row.trust_model == "joint"
+                began = opened(self.database.seal, row.learner, secret, name, "learner")
+                # It never releases, so it needs no noise but to be made.
+                learner = put_together(began, (), noise_for(secret), f"the study {name!r}")
+                self._studies[name] = Study(decode(row.deployment, Deployment), learner)
+            return self._studies[name]
+
+    def _refresh(self, served: Study) -> None:
+        name = served.deployment.name
+        with self.database.reading() as connection:
+            for stream in served.streams:
+                rows = connection.execute(
+                    select(policies.c.body)
+                    .where(
+                        policies.c.study == name,
+                        policies.c.stream == stream,
+                        policies.c.version >= len(served.policies(stream)),
+                    )
+                    .order_by(policies.c.version)
+                ).all()
+                for row in rows:
+                    served.recall(stream, read_policy(row.body))
+        served.fresh_until = time.monotonic() + _FRESH_SECONDS
+
+    def policy(
+        self, name: str, stream: str = TARGET_NAME, version: int | None = None
+    ) -> StoredPolicy:
+        """A policy as it was published; the current one where no version is named."""
+        with self.database.reading() as connection:
+            wanted = select(policies).where(policies.c.study == name, policies.c.stream == stream)
+            if version is not None:
+                wanted = wanted.where(policies.c.version == version)
+            row = connection.execute(wanted.order_by(policies.c.version.desc()).limit(1)).first()
+        if row is None:
+            self.study(name).check_stream(stream)
+            raise NotFound(f"the study {name!r} has published no policy {version} of {stream}.")
+        return StoredPolicy(row.version, row.digest, unpacked(row.body), row.published)
+
+    @staticmethod
+    def check_running(connection: Connection, name: str) -> None:
+        """Refuse what comes to a study that does not take it now."""
+        state = connection.scalar(select(studies.c.state).where(studies.c.name == name))
+        if state == "finished":
+            raise Gone(f"the study {name!r} is finished; it takes nothing more.")
+        if state != "running":
+            raise Conflict(f"the study {name!r} is paused; keep it, and send it again later.")
+
+
+def _sourced(learner: AnyLearner, stream: str) -> Offer:
+    assert isinstance(learner, SourceLearner)
+    policy: Offer = learner.source_policy(stream)
+    return policy
