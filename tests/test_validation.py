@@ -49,7 +49,7 @@ REFUSES: list[tuple[Callable[[Any], Any], Any, str]] = [
     (lambda x: one_of(x, "it", ("left", "up")), "lefd", "'lefd'; it must be one of left, up. Did"),
     (lambda x: one_of(x, "it", (0, 1)), True, "it was True; it must be one of 0, 1."),
     (lambda x: one_of(x, "it", ("a",)), ["a"], "must be one of a."),
-    (lambda x: instance_of(x, "it", dict, "a table"), 3, "it was a int; give a table."),
+    (lambda x: instance_of(x, "it", dict, "a table"), 3, "it was an int; give a table."),
     (lambda x: distinct(x, "they"), ["a", "a"], "they were ['a', 'a']; give at least one, each"),
     (lambda x: distinct(x, "they", 2), ["a"], "give at least two, each once."),
     (lambda x: ordered(*x, "bounds were"), (1.0, 1.0), "bounds were [1.0, 1.0]; the lower must be"),

@@ -29,6 +29,7 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
+    a_kind,
     finite_matrix,
     nearest,
     whole_number,
@@ -257,7 +258,7 @@ class Candidates:
             flat = domain.nearest(array.reshape(-1, array.shape[2]))
             return cls._of_array(flat.reshape(array.shape)[:, :most], most)
         # The message holds nothing of a person.
-        each = _one_each(sets, lambda given: f"a {type(given).__name__}")
+        each = _one_each(sets, a_kind)
         return cls._of_rows([domain.nearest(points)[:most] for points in each], most)
 
     @classmethod

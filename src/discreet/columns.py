@@ -154,7 +154,7 @@ class Column:
         bounds = {
             key: finite_number(value, f"the {key} bound of column {self.name!r}")
             for key, value in (("lower", self.lower), ("upper", self.upper))
-            if value == value
+            if not (isinstance(value, float) and math.isnan(value))
         }
         if len(bounds) < 2:
             shown = [f"{key} = {value:g} alone" for key, value in bounds.items()]

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.columns import Column, label_text, same_label
-from discreet.validation import FloatArray, InvalidInput, Refusals, nearest, one_of
+from discreet.validation import FloatArray, InvalidInput, Refusals, a_kind, nearest, one_of
 
 Extra = Literal["refuse", "ignore"]
 Objects = NDArray[np.object_]
@@ -105,7 +105,7 @@ def _of_dictionaries(
     for place, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise InvalidInput(
-                f"{name} had a {type(row).__name__} in row {place}, among dictionaries; give each "
+                f"{name} had {a_kind(row)} in row {place}, among dictionaries; give each "
                 "person as a dictionary with the keys " + ", ".join(known) + "."
             )
         given = [*row, *known] if lenient else list(row)

@@ -182,7 +182,10 @@ def check_path(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be written ({error}).") from error
+        raise InvalidInput(
+            f"{path} cannot be written ({error.strerror}); name a file in a folder that you may "
+            "write to."
+        ) from error
     if path.suffix == ".parquet":
         try:
             import pyarrow  # noqa: F401

@@ -8,7 +8,7 @@ checks run before any state is touched, so refused input leaves everything as it
 |------------------------------------------------------------|-----------------------------------|
 | finite_number, positive_number, probability, number_from   | one number                        |
 | whole_number                                               | one whole number                  |
-| one_of, instance_of                                        | one of a few values, or of a kind |
+| one_of, instance_of, path_of                               | one of a few values, or of a kind |
 | ordered, distinct                                          | values that fit together          |
 | number_matrix, finite_matrix, number_vector, finite_vector | float64 arrays of a shape         |
 | whole_vector, nearest_whole                                | int64 arrays of a shape           |
@@ -24,6 +24,8 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -96,13 +98,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def check_options(owner: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuse an option that is not among those known."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise InvalidInput(
-            f"{owner} got the option {unknown[0]!r}; its options are "
-            f"{', '.join(known) or 'none'}.{nearest(unknown[0], known)}"
-        )
+    """Refuse options that are not among those known."""
+    if not isinstance(options, Mapping):
+        raise InvalidInput(f"the options of {owner} were {options!r:.80}; give a dictionary.")
+    refusals = Refusals()
+    for each in options:
+        if each not in known:
+            refusals.add(
+                f"{owner} got the option {each!r}; its options are "
+                f"{', '.join(known) or 'none'}.{nearest(str(each), known)}"
+            )
+    refusals.raise_if_any()
 
 
 def refused(value: object, name: str, requirement: str) -> InvalidInput:
@@ -181,8 +187,25 @@ def one_of(value: Any, name: str, allowed: Iterable[Choice]) -> Choice:
 def instance_of(value: Any, name: str, kind: type[Kind], wanted: str) -> Kind:
     """`value` if it is an instance of `kind`; messages ask for `wanted`, such as `a Box`."""
     if not isinstance(value, kind):
-        raise InvalidInput(f"{name} was a {type(value).__name__}; give {wanted}.")
+        raise InvalidInput(f"{name} was {a_kind(value)}; give {wanted}.")
     return value
+
+
+def path_of(value: Any, name: str, wanted: str) -> Path:
+    """`value` as a path, if it is one or a text; messages ask for `wanted`."""
+    if not isinstance(value, str | PathLike):
+        raise InvalidInput(f"{name} was {a_kind(value)}; give {wanted}.")
+    return Path(value)
+
+
+def a_kind(value: object) -> str:
+    """What a value is, with its article: `an int`, `a DataFrame`, `None`."""
+    return "None" if value is None else with_article(type(value).__name__)
+
+
+def with_article(name: str) -> str:
+    """The name of a class as sentences have it: `an int`, `a Usca`."""
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
 def ordered(lower: float, upper: float, subject: str) -> None:

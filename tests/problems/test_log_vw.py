@@ -176,7 +176,7 @@ def test_of_many_malformed_lines_twenty_are_named(tmp_path: Path) -> None:
 def test_files_that_hold_no_decisions(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="has no decisions"):
         read("\n\n", tmp_path)
-    with pytest.raises(InvalidInput, match="could not be read as text"):
+    with pytest.raises(InvalidInput, match=r"nowhere.vw could not be read \(.*check the path"):
         Log.from_vw(tmp_path / "nowhere.vw", USER)
     with pytest.raises(InvalidInput, match="costs was 'halved'"):
         read(NEWS, tmp_path, costs="halved")

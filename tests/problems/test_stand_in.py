@@ -69,7 +69,7 @@ def test_thresholds_and_named_problems_have_arms_too() -> None:
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        ({"name": "dose"}, "no synthetic one like it"),
+        ({"name": "dose"}, "need arms, and the problem 'dose' declares none"),
         ({"name": "tabel"}, "problem was 'tabel'"),
         ({}, "without a name"),
         ({"name": "table", "columns": 3}, "columns"),

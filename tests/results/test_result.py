@@ -61,7 +61,7 @@ def test_a_study_is_run_however_it_is_given(result: StudyResult) -> None:
     assert again.frame.drop(columns="seconds").equals(result.frame.drop(columns="seconds"))
     less = run_study(Study.from_dict(FACTS), rounds=200, replicates=1, jobs=1, progress=False)
     assert (len(less.frame), set(less.frame["rounds"])) == (4, {200})
-    with pytest.raises(InvalidInput, match=r"study was int; pass a study file"):
+    with pytest.raises(InvalidInput, match=r"study was an int; pass a study file"):
         run_study(3)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="jobs was 0"):
         run_study(FACTS, jobs=0)

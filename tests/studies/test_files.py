@@ -101,7 +101,11 @@ def test_every_example_is_a_study(path: Path) -> None:
         ("epsilon = [1.0, 4.0]", "epsilon = [inf]", "epsilon was inf"),
         ("epsilon = [1.0, 4.0]", "epsilon = [nan]", "epsilon was nan"),
         ("epsilon = [1.0, 4.0]", 'epsilon = ["low"]', "epsilon"),
-        ("epsilon = [1.0, 4.0]", "epsilon = [1.0, 1.0]", "two learners called"),
+        (
+            "epsilon = [1.0, 4.0]",
+            "epsilon = [1.0, 1.0]",
+            r"was \[1.0, 1.0\]; name each once",
+        ),
         ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 1e-6", "delta"),
         ("epsilon = 2", "", "has no epsilon"),
         ("epsilon = 2", "epsilon = 2\nnon_private = true", "trust model"),

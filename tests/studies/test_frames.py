@@ -204,7 +204,7 @@ def test_refusals_show_no_range_of_the_data() -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ([[1, 2]], "frame was a builtins.list; it must be a pandas DataFrame: pass one"),
+        ([[1, 2]], "frame was a list; it must be a pandas DataFrame: pass one"),
         (people().iloc[:0], "has no rows"),
         (people().set_axis(pd.MultiIndex.from_product([["a", "b"], [1, 2, 3]]), axis=1), "levels"),
         (people().set_axis(["age", "region", "said", "age", "b", "c"], axis=1), "occurs 2 times"),

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from discreet.cli import STOPPED, Stop, stop_of
 from discreet.records import Record, check_path, holds_records, write_records
 from discreet.results.screen import Screen, plain
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, Refusals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,24 +176,31 @@ def check_outputs(outputs: Sequence[tuple[Path | None, Kind]], inputs: Iterable[
             be written to, an input, one file for two outputs, or a file that holds something else.
     """
     wanted = [(path, kind) for path, kind in outputs if path is not None]
-    read = list(inputs)
+    read, refusals = list(inputs), Refusals()
     for place, (path, kind) in enumerate(wanted):
-        if kind.endings and not "".join(path.suffixes).endswith(kind.endings):
-            raise InvalidInput(f"{path} must end in {' or '.join(kind.endings)}; name it so.")
-        check_path(path)
-        for source in read:
-            if _same(path, source):
-                raise InvalidInput(
-                    f"{path} is the file {source}, which this command reads; name another file for "
-                    "the result."
-                )
-        for other, _ in wanted[:place]:
-            if _same(path, other):
-                raise InvalidInput(f"{path} and {other} are one file; give each its own name.")
-        if not _may_replace(path, kind):
+        with refusals.collected():
+            _check_output(path, kind, read, [other for other, _ in wanted[:place]])
+    refusals.raise_if_any()
+
+
+def _check_output(path: Path, kind: Kind, read: Sequence[Path], others: Sequence[Path]) -> None:
+    """Refuse one of several outputs."""
+    if kind.endings and not "".join(path.suffixes).endswith(kind.endings):
+        raise InvalidInput(f"{path} must end in {' or '.join(kind.endings)}; name it so.")
+    check_path(path)
+    for source in read:
+        if _same(path, source):
             raise InvalidInput(
-                f"{path} exists and is not {kind.name}, so it is left as it is; {kind.otherwise}."
+                f"{path} is the file {source}, which this command reads; name another file for "
+                "the result."
             )
+    for other in others:
+        if _same(path, other):
+            raise InvalidInput(f"{path} and {other} are one file; give each its own name.")
+    if not _may_replace(path, kind):
+        raise InvalidInput(
+            f"{path} exists and is not {kind.name}, so it is left as it is; {kind.otherwise}."
+        )
 
 
 def _same(path: Path, other: Path) -> bool:

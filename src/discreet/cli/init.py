@@ -17,7 +17,7 @@ import typer
 from discreet.cli.console import Kind, check_outputs, out, refusing
 from discreet.durable import write_bytes
 from discreet.results.screen import plain
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, Refusals
 
 if TYPE_CHECKING:
     from discreet.columns import Label
@@ -56,9 +56,14 @@ def init(
     with refusing():
         path = file or Path(_stem(table)).with_suffix(".toml")
         kind = Kind("a draft as discreet init wrote it", (".toml",), _is_draft, _OTHERWISE)
-        check_outputs([(path, replace(kind, wrote=lambda _: True) if force else kind)], [table])
-        sketch = sketch_table(table)
-        draft = first_draft(sketch, label, [] if rewards is None else _split(rewards))
+        refusals, names = Refusals(), [] if rewards is None else _split(rewards)
+        with refusals.collected():
+            check_outputs([(path, replace(kind, wrote=lambda _: True) if force else kind)], [table])
+        if rewards is not None and not names:
+            refusals.add(f"--rewards was {rewards!r}; name a column for each arm, such as A,B.")
+        with refusals.collected():
+            draft = first_draft(sketch_table(table), label, names)
+        refusals.raise_if_any()
         if ask:
             draft = _asked(draft)
         write_bytes(path, draft_text(draft, path).encode())

@@ -82,7 +82,8 @@ def plan(
 
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """
-    from discreet.planning.planner import REPLICATES, SECONDS
+    from discreet.planning.planner import REPLICATES, SECONDS, Wish
+    from discreet.planning.source import study_for
     from discreet.planning.stage import EPSILONS
     from discreet.problems.stand_in import CONTRAST
 
@@ -100,9 +101,17 @@ def plan(
                     f"--contrast was {contrast:g}, which is about invented people; add --synthetic "
                     "or leave it out."
                 )
-        refusals.raise_if_any()
+        limit = (SECONDS if seconds is None else seconds) or None
+        names = () if learners is None else names_in(learners)
+        with refusals.collected():
+            Wish(people, share, epsilon, tried, names, trust_model, seconds=limit)
         inputs = [study] if table is None else [study, table]
-        check_outputs(((json, RECORDS), (report, PAGE)), inputs)
+        with refusals.collected():
+            check_outputs(((json, RECORDS), (report, PAGE)), inputs)
+        if refusals:  # nothing is planned, but what is wrong with the study is said as well
+            with refusals.collected():
+                study_for(study, None, table, synthetic, data_dir=data)
+        refusals.raise_if_any()
         # What planning needs takes seconds to import.
         from discreet.reporting.plan_view import plan as make_plan
 
@@ -113,10 +122,10 @@ def plan(
                 lose_at_most=share,
                 epsilon=epsilon,
                 epsilons=tried,
-                learners=() if learners is None else names_in(learners),
+                learners=names,
                 trust_model=trust_model,
                 replicates=replicates or REPLICATES,
-                seconds=(SECONDS if seconds is None else seconds) or None,
+                seconds=limit,
                 jobs=jobs or cores(),
                 table=table,
                 synthetic=synthetic,

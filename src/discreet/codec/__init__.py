@@ -71,7 +71,7 @@ from discreet.codec.values import (
     Shape,
     Table,
 )
-from discreet.validation import InvalidInput, refused
+from discreet.validation import InvalidInput, refused, with_article
 
 __all__ = [
     "ADDED",
@@ -320,7 +320,7 @@ class _Object(Form):
     """
 
     def __init__(self, kind: type, tag: str | None = None) -> None:
-        super().__init__((kind,), f"a {kind.__name__}")
+        super().__init__((kind,), with_article(kind.__name__))
         self.kind, self._tag = kind, tag
 
     def write(self, value: Any) -> Any:

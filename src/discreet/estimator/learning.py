@@ -51,6 +51,7 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
+    Refusals,
     finite_vector,
     nearest,
     number_from,
@@ -86,23 +87,33 @@ class Learning:
     """
 
     def __init__(self, wished: Any) -> None:
-        self.arms = _arms_of(wished.arms)
-        self.domain = _domain_of(wished.bounds)
-        low, high = _pair(wished.rewards)
-        self.plain = RewardBounds(low, high)
+        refusals, seed = Refusals(), wished.random_state
+        with refusals.collected():
+            self.arms = _arms_of(wished.arms)
+        with refusals.collected():
+            self.domain = _domain_of(wished.bounds)
+        with refusals.collected():
+            self.plain = RewardBounds(*_pair(wished.rewards))
         self.least = wished.least_propensity
         if self.least is not None:
-            self.least = number_from(self.least, "least_propensity", 1e-6, 1.0)
-        one_of(wished.noise, "noise", NOISES)
-        model = one_of(wished.trust_model, "trust_model", TRUST_MODELS)
-        seed = wished.random_state
-        self.rng = np.random.default_rng(
-            None if seed is None else whole_number(seed, "random_state")
-        )
+            with refusals.collected():
+                self.least = number_from(self.least, "least_propensity", 1e-6, 1.0)
+        with refusals.collected():
+            one_of(wished.noise, "noise", NOISES)
+        if seed is not None:
+            with refusals.collected():
+                whole_number(seed, "random_state")
+        if wished.horizon is not None:
+            with refusals.collected():
+                whole_number(wished.horizon, "horizon", minimum=1)
+        with refusals.collected():
+            model = one_of(wished.trust_model, "trust_model", TRUST_MODELS)
+            budget = _budget_of(model, wished.epsilon, wished.delta)
+        refusals.raise_if_any()
+        self.rng = np.random.default_rng(seed)
         self.noise: NoiseSource = SecureNoise()
         if wished.noise == NOISES[1]:
             self.noise = SimulatedNoise(int(self.rng.integers(2**63)))
-        budget = _budget_of(model, wished.epsilon, wished.delta)
         facts = Facts(model, len(self.arms), self.domain.dimension, wished.horizon or _USUAL_PEOPLE)
         name = wished.learner or usual_learner(facts).learner
         if int not in learner_class(name).spaces:
@@ -143,14 +154,21 @@ class Learning:
 
     def hear(self, decisions: Any, rewards: Any, contexts: Any, propensities: Any) -> None:
         """Learn from people (see `PrivateBandit.partial_fit`)."""
-        unit = self.domain.people_to_unit(contexts)
-        self.plain.to_unit(rewards, len(unit))  # refuses what is outside
+        refusals, people = Refusals(), np.size(rewards)
+        with refusals.collected():
+            unit = self.domain.people_to_unit(contexts)
+            people = len(unit)
+        with refusals.collected():
+            self.plain.to_unit(rewards, people)  # refuses what is outside
+        if not isinstance(decisions, Actions):
+            with refusals.collected():
+                arms = self._places(decisions, people)
+        refusals.raise_if_any()
         rewards = np.asarray(rewards, dtype=np.float64)
         rows = self.domain.from_unit(unit)
         if isinstance(decisions, Actions):
             self._own(decisions, rewards, rows)
         else:
-            arms = self._places(decisions, len(rows))
             order = self.rng.permutation(len(rows))
             self._others(arms[order], rewards[order], rows[order], propensities, order)
         self._copy = None

@@ -21,7 +21,7 @@ from discreet.domain import Box
 from discreet.learners.base import Common, Learner
 from discreet.learners.stream import published_kind
 from discreet.privacy import Budget
-from discreet.validation import InvalidInput, nearest
+from discreet.validation import InvalidInput, instance_of, nearest
 
 GROUP = "discreet.learners"
 _HOMES = {
@@ -70,6 +70,7 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
     Raises:
         InvalidInput: where there is none of that name.
     """
+    instance_of(name, "the name of a learner", str, "a text")
     if name in _HOMES:
         return LEARNERS[name]
     announced = _announced()

@@ -99,7 +99,9 @@ def read_sealed(path: str | Path, kind: str) -> dict[str, Any]:
         text = Path(path).read_text()
         content = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"the {kind} in {path} cannot be read ({error}).") from error
+        raise InvalidInput(
+            f"the {kind} in {path} cannot be read ({error}); give a file that save() wrote."
+        ) from error
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise InvalidInput(f"{path} holds no {kind}; give a file that save() wrote.")
     if content.get("schema") != SCHEMA:

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.experiments import BEST_FIXED, UNIFORM, Setting
+from discreet.experiments import BEST_FIXED, REFERENCES, UNIFORM, Setting
+from discreet.learners.registry import learner_class
 from discreet.planning.facts import Asked, Kind, PlanLine
 from discreet.planning.forecast import LOSE_AT_MOST, Forecast
 from discreet.planning.race import FIRST_REPLICATE, SHARE, Standing, first_rung, race
 from discreet.planning.results import TRIED, Clock, Ran, Results, Run, depends_on_horizon
-from discreet.planning.stage import EPSILONS, Stage, make_stage
+from discreet.planning.stage import EPSILONS, Stage, checked_epsilons, make_stage
 from discreet.studies import Study
 from discreet.validation import Refusals, number_from, positive_number, whole_number
 
@@ -83,6 +84,12 @@ class Wish:
                 f"people was {self.people}, lose_at_most {self.lose_at_most} and epsilon "
                 f"{self.epsilon}; give at most two of them, and the plan answers with the third."
             )
+        with refusals.collected():
+            checked_epsilons(self.epsilons)
+        for name in self.learners:
+            with refusals.collected():
+                if name not in REFERENCES:  # what learns nothing is refused by the stage
+                    learner_class(name)
         refusals.raise_if_any()
 
     @property

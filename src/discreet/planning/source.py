@@ -43,6 +43,11 @@ def study_for(
             f"the plan was given the table {table} and also asked to be synthetic; take one of the "
             "two."
         )
+    if contrast != CONTRAST and not synthetic:
+        raise InvalidInput(
+            f"contrast was {contrast!r:.80}, which is about invented people; set synthetic as "
+            "well, or leave it out."
+        )
     if isinstance(source, Study):
         if table is not None or synthetic:
             raise InvalidInput(

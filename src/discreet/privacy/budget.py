@@ -231,10 +231,11 @@ def budget_from_fields(saved: Mapping[str, Any]) -> Budget:
     allowed = inspect.signature(kind).parameters
     needed = {name for name, given in allowed.items() if given.default is given.empty}
     if not needed <= set(settings) <= set(allowed):
+        missing = sorted(needed - set(settings))
+        example = ", such as 1e-6 (0 is for learners whose releases are pure)"
+        advice = f" Give {' and '.join(missing)}{example if 'delta' in missing else ''}."
         raise InvalidInput(
             f"the trust model {trust_model} got {', '.join(sorted(settings)) or 'nothing'}; it "
-            f"takes {', '.join(allowed) or 'nothing'}, and "
-            f"{' and '.join(sorted(needed - set(settings))) or 'none of them'} is missing (a delta "
-            "of 0 is for learners whose releases are pure)."
+            f"takes {', '.join(allowed) or 'nothing'}.{advice if missing else ''}"
         )
     return kind(**settings)

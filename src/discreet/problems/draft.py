@@ -13,7 +13,7 @@ from discreet.columns import Column, Label
 from discreet.problems.classification import ClassLabels, RewardColumns
 from discreet.problems.sketch import Sketch, TableSketch
 from discreet.problems.toml_words import UNSTATED
-from discreet.validation import InvalidInput, distinct, nearest, positive_number
+from discreet.validation import InvalidInput, Refusals, distinct, nearest, positive_number
 
 EPSILONS = (1.0, 2.0, 4.0)
 _NAMED = 8  # columns of which it is said why they are left out
@@ -101,11 +101,14 @@ class DraftRewards:
     bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
+        refusals = Refusals()
         for sketch in self.sketches:
             if sketch.kind == "left out" or (sketch.kind == "labels" and sketch.labels != (0, 1)):
-                raise InvalidInput(
-                    f"the reward column {sketch.name!r} holds {sketch.holds}; rewards are numbers."
+                refusals.add(
+                    f"the reward column {sketch.name!r} holds {sketch.holds}; rewards are numbers, "
+                    "so name columns of numbers."
                 )
+        refusals.raise_if_any()
         RewardColumns(tuple(each.name for each in self.sketches), *(self.bounds or (0.0, 1.0)))
 
     @property
@@ -174,7 +177,12 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
         sketch = _named(table, label)
         outcome = DraftLabel(sketch, sketch.labels)
     elif rewards:
-        outcome = DraftRewards(tuple(_named(table, name) for name in rewards))
+        refusals, sketches = Refusals(), []
+        for name in rewards:
+            with refusals.collected():
+                sketches.append(_named(table, name))
+        refusals.raise_if_any()
+        outcome = DraftRewards(tuple(sketches))
     taken = {label, *rewards}
     columns = tuple(
         DraftColumn(each, labels=each.labels if each.kind == "labels" else ())
@@ -183,14 +191,16 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
     )
     if not columns:
         spare = [each for each in table.columns if each.name not in taken][:_NAMED]
-        why = "; ".join(
+        said = (
             f"{each.name or 'unnamed'}: {each.holds}"
+            + (f" ({each.advice})" if each.advice and each.kind == "left out" else "")
             + (", and most rows lack it" if table.mostly_lacks(each) else "")
             for each in spare
         )
+        why = "; ".join(dict.fromkeys(said))
         raise InvalidInput(
-            f"no column of {str(table.path)!r} is left that a learner could know of a person "
-            f"({why or 'the table has no other column'}); give a table with numbers or labels."
+            f"no column of {str(table.path)!r} is left that a learner could know of a person. "
+            f"{why or 'The table has no other column'}. Give a table with numbers or labels."
         )
     return Draft(table, columns, outcome)
 

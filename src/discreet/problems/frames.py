@@ -19,7 +19,7 @@ from discreet.problems.table_files import read_table
 from discreet.problems.tables import encode_columns
 from discreet.problems.toml_lines import Location
 from discreet.problems.toml_words import Place, checked
-from discreet.validation import InvalidInput, Refusals
+from discreet.validation import InvalidInput, Refusals, a_kind
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,11 @@ def checked_frame(given: Any, name: str) -> pd.DataFrame:
         InvalidInput: anything but a pandas frame with rows and plain columns.
     """
     if not isinstance(given, pd.DataFrame):
-        kind = f"{type(given).__module__}.{type(given).__qualname__}"
+        module = type(given).__module__
+        named = f"a {module}.{type(given).__qualname__}"
+        kind = a_kind(given) if module == "builtins" else named
         advice = "convert it with .to_pandas()" if hasattr(given, "to_pandas") else "pass one"
-        raise InvalidInput(f"{name} was a {kind}; it must be a pandas DataFrame: {advice}.")
+        raise InvalidInput(f"{name} was {kind}; it must be a pandas DataFrame: {advice}.")
     if isinstance(given.columns, pd.MultiIndex):
         raise InvalidInput(
             f"{name} has columns of {given.columns.nlevels} levels; give each column a single name."

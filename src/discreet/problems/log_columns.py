@@ -11,15 +11,19 @@ A propensity is the probability with which the action that was taken had been go
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
+import pandas as pd
 from pydantic import ConfigDict
 
 from discreet.columns import Column, Labels, MissingRule, Number, OutsideRule, label_texts
 from discreet.domain import RewardBounds
+from discreet.problems.tables import column_of, missing_rows
 from discreet.problems.toml_words import toml_value
-from discreet.validation import InvalidInput, number_from
+from discreet.validation import FloatArray, InvalidInput, number_from
 
 
 @dataclass(frozen=True)
@@ -108,3 +112,33 @@ class Propensity:
     def declared(self) -> tuple[Column, ...]:
         """The column of probabilities, if there is one."""
         return () if self.column is None else (Column(self.column, 0.0, 1.0),)
+
+    def check(self, frame: pd.DataFrame) -> None:
+        """Refuse a table whose column is not there, or lacks a probability in some row."""
+        if self.column is None:
+            return
+        series = column_of(frame, self.column)
+        absent = missing_rows(series)
+        numbers = pd.to_numeric(series, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        given = ["(empty)" if gone else each for each, gone in zip(series, absent, strict=True)]
+        check_propensities(numbers, f"column {self.column!r} was", given)
+
+
+def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -> None:
+    """Refuse numbers (n,) that are no propensities.
+
+    Args:
+        values: the numbers, NaN for what is none.
+        subject: how messages begin.
+        given: the n values as they were given.
+    """
+    wrong = ~((values > 0.0) & (values <= 1.0))
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        shown = given[first] if np.isnan(values[first]) else f"{values[first]:g}"
+        raise InvalidInput(
+            f"{subject} not above 0 and at most 1 in {int(wrong.sum())} of {len(values)} rows, "
+            f"first {shown!s:.80} in row {first} (the first row is 0); give the probability with "
+            "which the action that was taken had been going to be taken. If it is not known, set "
+            "estimated = true in place of a column."
+        )

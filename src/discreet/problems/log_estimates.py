@@ -67,13 +67,13 @@ def estimate(log: Log, kinds: tuple[str, ...] = KINDS) -> Estimated:
 def _check_taken(log: Log) -> None:
     counts = np.bincount(log.actions, minlength=log.arms).tolist()
     rare = [
-        f"{name!r} {count} times"
+        f"{name!r} was taken {count} times"
         for name, count in zip(log.arm_names, counts, strict=True)
         if count < _FEWEST_TAKEN
     ]
     if rare:
         raise InvalidInput(
-            f"the log took {', '.join(rare)}; at least {_FEWEST_TAKEN} times are needed to say "
+            f"action {', '.join(rare)} in the log; at least {_FEWEST_TAKEN} are needed to say "
             'anything about an action. Leave such actions out of the names, with outside = "drop"; '
             "propensities must then be those among the actions that are left."
         )

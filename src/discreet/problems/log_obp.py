@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.problems.log_columns import check_propensities
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -66,6 +67,7 @@ def read_feedback(
     rounds, arms = 0, 1
     with refusals.collected():
         rounds = whole_number(feedback["n_rounds"], "n_rounds", minimum=1)
+    with refusals.collected():
         arms = whole_number(feedback["n_actions"], "n_actions", minimum=2)
     refusals.raise_if_any()
     with refusals.collected():
@@ -76,7 +78,9 @@ def read_feedback(
         fields[name] = None
         if feedback.get(key) is not None:
             with refusals.collected():
-                fields[name] = finite_vector(feedback[key], key, rounds)
+                array = fields[name] = finite_vector(feedback[key], key, rounds)
+                if key == "pscore":
+                    check_propensities(array, "pscore was", array.tolist())
     fields["action_context"] = _action_context(feedback.get("action_context"), arms, refusals)
     places: IntArray | None = None
     if feedback.get("position") is not None:
@@ -94,7 +98,10 @@ def read_feedback(
 def _contexts(values: Any, rounds: int, columns: int) -> FloatArray:
     contexts = finite_matrix(values, "context", columns)
     if len(contexts) != rounds:
-        raise InvalidInput(f"context had {len(contexts)} rows and n_rounds was {rounds}.")
+        raise InvalidInput(
+            f"context had {len(contexts)} rows and n_rounds was {rounds}; give one row for each "
+            "round."
+        )
     return contexts
 
 
@@ -116,7 +123,9 @@ def _at_position(places: IntArray | None, position: int | None, rounds: int) -> 
     """The rounds at the position asked for."""
     if places is None:
         if position is not None:
-            raise InvalidInput(f"position {position} was asked for, but feedback has no positions.")
+            raise InvalidInput(
+                f"position {position} was asked for, but feedback has no positions; leave it out."
+            )
         return np.arange(rounds)
     there = np.unique(places).tolist()
     if position is None:
@@ -128,7 +137,7 @@ def _at_position(places: IntArray | None, position: int | None, rounds: int) -> 
         return np.arange(rounds)
     kept = np.flatnonzero(places == position)
     if not len(kept):
-        raise InvalidInput(f"position was {position}; feedback has {there}.")
+        raise InvalidInput(f"position was {position}; feedback has {there}. Name one of these.")
     return kept
 
 

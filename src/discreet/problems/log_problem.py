@@ -325,6 +325,7 @@ def problem_of_log(
     """The problem `log` of study files."""
     text = [column.name for column in columns if column.values and column.thresholds is None]
     text += [action.column] + ([] if person is None else [person])
+    named = [] if propensity.column is None else [propensity.column]
     log = Log.from_frame(
         files.read("path", path, text),
         columns,
@@ -334,6 +335,9 @@ def problem_of_log(
         person,
         radius,
         files.origin(path),
+        files.starts(
+            columns, person, action=[action.column], reward=[reward.column], propensity=named
+        ),
     )
     problem = LogProblem(log, replay)
     files.mark(problem, path)

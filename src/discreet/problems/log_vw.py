@@ -126,7 +126,12 @@ class _Lines(Refusals):
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} could not be read ({error.strerror}); check the path, and that it is a file "
+            "that you may read."
+        ) from error
+    except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{path} could not be read as text ({error}); give a file in UTF-8."
         ) from error

@@ -25,12 +25,18 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from discreet.columns import Column, label_texts
+from discreet.columns import Declared, declared_columns, label_texts
 from discreet.domain import Box, RewardBounds
 from discreet.problems.classification import encoded_rows
-from discreet.problems.log_columns import LoggedAction, LoggedReward, Propensity
+from discreet.problems.frames import checked_frame
+from discreet.problems.log_columns import (
+    LoggedAction,
+    LoggedReward,
+    Propensity,
+    check_propensities,
+)
 from discreet.problems.log_obp import feedback_of, read_feedback
 from discreet.problems.log_vw import VW_ACTION, VW_PROPENSITY, VW_REWARD, read_vw, write_vw
 from discreet.problems.tables import RowCounts
@@ -44,6 +50,7 @@ from discreet.validation import (
     finite_vector,
     freeze_arrays,
     instance_of,
+    path_of,
     whole_vector,
 )
 
@@ -82,17 +89,21 @@ class Log:
     rows: RowCounts | None = None
 
     def __post_init__(self) -> None:
+        refusals = Refusals()
         for name in _ARRAYS:
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, np.array(getattr(self, name)))
-        refusals = Refusals()
-        instance_of(self.domain, "domain", Box, "a Box")
+                with refusals.collected():
+                    object.__setattr__(self, name, _copied(getattr(self, name), name))
+        with refusals.collected():
+            instance_of(self.domain, "domain", Box, "a Box")
+        refusals.raise_if_any()
         with refusals.collected():
             object.__setattr__(self, "arm_names", label_texts(self.arm_names, "the arm names"))
+        checked: dict[str, FloatArray | IntArray] = {}
         with refusals.collected():
             self.domain.people_to_unit(self.contexts)
-        checked: dict[str, FloatArray | IntArray] = {"contexts": self.contexts.astype(np.float64)}
-        count = len(self.contexts)
+            checked["contexts"] = self.contexts.astype(np.float64)
+        count = np.size(self.contexts, 0) if np.ndim(self.contexts) else 0
         with refusals.collected():
             checked["actions"] = whole_vector(self.actions, "actions", 0, self.arms - 1, count)
         with refusals.collected():
@@ -127,36 +138,48 @@ class Log:
     def from_frame(
         cls,
         frame: pd.DataFrame,
-        columns: Sequence[Column],
+        columns: Declared,
         action: LoggedAction,
         reward: LoggedReward,
         propensity: Propensity,
         person: str | None = None,
         radius: float | None = None,
         source: str = "A table of decisions.",
+        starts: Mapping[str, str] | None = None,
     ) -> Log:
         """The rows of a table that all declared columns keep.
 
         Args:
             frame: the table, one row a decision.
-            columns: of a context, with their public bounds or labels.
+            columns: of a context, with their public bounds or labels (`columns.declared_columns`).
             action, reward, propensity: see `log_columns`.
             person: the column that says whose row it is, where people come more than once.
             radius: the largest Euclidean length of a context, as in `Box.of`.
             source: one sentence for reports.
+            starts: how messages about a column begin, by its name.
 
         Raises:
             InvalidInput: for columns that are not there, that stand twice in the declaration, or
                 whose values their rules refuse, with how many rows and the first of them.
         """
-        outcomes = [action.declared(), reward.declared(), *propensity.declared()]
-        distinct((column.name for column in outcomes), "the columns of action, reward, propensity")
-        if propensity.column in frame.columns:
-            # Here, as the advice on bounds that columns give does not suit probabilities.
-            _check_probabilities(pd.to_numeric(frame[propensity.column], errors="coerce"))
-        contexts, values, rows, ids = encoded_rows(
-            frame, columns, outcomes, "action, reward or propensity", person
-        )
+        table, refusals = checked_frame(frame, "frame"), Refusals()
+        given = declared_columns(columns)
+        instance_of(action, "action", LoggedAction, "LoggedAction(column, names)")
+        instance_of(reward, "reward", LoggedReward, "LoggedReward(column, lower, upper)")
+        instance_of(propensity, "propensity", Propensity, "Propensity(column)")
+        outcomes = [action.declared(), reward.declared()]
+        probabilities = propensity.declared()
+        names = [column.name for column in (*outcomes, *probabilities)]
+        distinct(names, "the columns of action, reward, propensity")
+        # By themselves, as the advice that other columns give does not suit probabilities.
+        with refusals.collected((starts or {}).get(propensity.column or "", "")):
+            propensity.check(table)
+        outcomes += [] if refusals else probabilities
+        with refusals.collected():
+            contexts, values, rows, ids = encoded_rows(
+                table, given, outcomes, "action, reward or propensity", person, starts
+            )
+        refusals.raise_if_any()
         propensities = values[:, 2] if propensity.column is not None else None
         if propensity.value is not None:
             propensities = np.full(len(values), propensity.value)
@@ -164,7 +187,7 @@ class Log:
             contexts,
             values[:, 0].astype(np.int64),
             values[:, 1],
-            Box.of(columns, radius),
+            Box.of(given, radius),
             action.names,
             RewardBounds(reward.lower, reward.upper),
             propensities,
@@ -249,7 +272,7 @@ class Log:
     def from_vw(
         cls,
         path: str | Path,
-        columns: Sequence[Column],
+        columns: Declared,
         arm_names: Sequence[str] | None = None,
         reward_bounds: RewardBounds | None = None,
         costs: Literal["negated", "one minus"] = "negated",
@@ -269,11 +292,12 @@ class Log:
         Raises:
             InvalidInput: naming every line that is malformed; as `from_frame`.
         """
-        frame, names = read_vw(Path(path), columns, arm_names, costs)
+        given = declared_columns(columns)
+        frame, names = read_vw(path_of(path, "path", "the path of a file"), given, arm_names, costs)
         bounds = RewardBounds() if reward_bounds is None else reward_bounds
         return cls.from_frame(
             frame,
-            columns,
+            given,
             LoggedAction(VW_ACTION, names),
             LoggedReward(VW_REWARD, bounds.lower, bounds.upper),
             Propensity(VW_PROPENSITY),
@@ -309,21 +333,15 @@ def _shown(values: FloatArray, labels: tuple[str, ...]) -> Any:
 
 def _probabilities(values: FloatArray, count: int) -> FloatArray:
     array = finite_vector(values, "propensities", count)
-    _check_probabilities(array)
+    check_propensities(array, "propensities were", array.tolist())
     return array
 
 
-def _check_probabilities(values: ArrayLike) -> None:
-    """Refuse numbers that are no propensities; those that are missing are not looked at."""
-    array = np.asarray(values, dtype=np.float64)
-    wrong = (array <= 0.0) | (array > 1.0)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise InvalidInput(
-            f"propensities were not above 0 and at most 1 in {int(wrong.sum())} of {len(array)} "
-            f"rows, first {array[first]:g} in row {first} (the first row is 0); give the "
-            "probability with which the action that was taken had been going to be taken."
-        )
+def _copied(values: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.array(values)
+    except ValueError as error:
+        raise InvalidInput(f"{name} had rows of different lengths; give one array.") from error
 
 
 def _about_actions(values: FloatArray, arms: int) -> FloatArray:

@@ -169,6 +169,8 @@ def _with_marks(sketch: Sketch, marks: list[str]) -> Sketch:
 def _of_numbers(name: str, numbers: FloatArray, missing: int) -> Sketch:
     """A column of numbers, given those that are there (m,)."""
     distinct, counts = np.unique(numbers, return_counts=True)
+    if not np.isfinite(distinct).any():
+        return _left_out(name, "infinity in every row", missing=missing)
     whole = bool((np.isfinite(distinct) & (distinct == np.floor(distinct))).all())
     if len(distinct) == 1:
         return _left_out(name, "the same number in every row", missing=missing)

@@ -29,6 +29,7 @@ from discreet.domain import Box, RewardBounds
 from discreet.problems.base import People, Problem
 from discreet.problems.catalog import Entry, find_entry
 from discreet.problems.classification import ClassLabels, RewardColumns
+from discreet.problems.log_columns import LoggedAction, LoggedReward
 from discreet.problems.synthetic import ExponentialMeans
 from discreet.problems.toml_words import Place, checked
 from discreet.validation import FloatArray, InvalidInput, number_from
@@ -120,11 +121,13 @@ def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAS
     values = dict(checked(entry.options, options, place.within("problem")))
     columns, arms, bounds = _declared(entry, values)
     if len(arms) < 2 or not columns:
+        ways = "declare them in [problem] as label = {...} or rewards = {...}, or "
+        declare = ways if "label" in entry.options.model_fields else ""
         raise InvalidInput(
             place.message(
-                f"the problem {name!r} has no arms that are declared, so there is no synthetic "
-                "one like it; plan on an older or public table (--table FILE), or on a problem of "
-                "`discreet data list`."
+                f"invented people need arms, and the problem {name!r} declares none; {declare}plan "
+                "on an older or public table (--table FILE), or on a problem of `discreet data "
+                "list`."
             )
         )
     return StandIn(Box.of(columns), tuple(arms), bounds, contrast)
@@ -140,4 +143,7 @@ def _declared(
         return columns, label.declared()[0].values, RewardBounds()
     if isinstance(rewards, RewardColumns):
         return columns, tuple(rewards.columns), RewardBounds(rewards.lower, rewards.upper)
+    action, reward = values.get("action"), values.get("reward")
+    if isinstance(action, LoggedAction) and isinstance(reward, LoggedReward):
+        return columns, action.names, RewardBounds(reward.lower, reward.upper)
     return columns, entry.arms, RewardBounds()

@@ -118,7 +118,7 @@ class _Csv:
     @classmethod
     def open(cls, file: Path) -> _Csv:
         try:
-            content = file.read_bytes()
+            content = _content(file)
             if file.name.lower().endswith(".gz"):
                 content = gzip.decompress(content)
         except _UNREADABLE as error:
@@ -246,6 +246,16 @@ def _read_parquet(file: Path) -> pd.DataFrame:
         ) from error
     except _UNREADABLE as error:
         raise _unreadable(file, "Parquet", error) from error
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidInput(
+            f"the table {str(file)!r} cannot be read ({error.strerror}); check that you may read "
+            "it."
+        ) from error
 
 
 def _unreadable(file: Path, kind: str, error: BaseException) -> InvalidInput:

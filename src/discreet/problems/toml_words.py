@@ -153,10 +153,15 @@ def read_toml(
             f"the {kind} {path} cannot be read, because it is not UTF-8; save it as UTF-8."
         ) from error
     except OSError as error:
-        raise InvalidInput(f"the {kind} {path} cannot be read ({error}).") from error
+        raise InvalidInput(
+            f"the {kind} {path} cannot be read ({error.strerror}); check the path, and that it is "
+            "a file that you may read."
+        ) from error
     except tomllib.TOMLDecodeError as error:
         # What mostly helps against a mistake in TOML's grammar.
-        advice = ""
+        advice = " Correct that place: TOML has lines such as key = value under headers in [..]."
+        if "overwrite" in str(error) or "twice" in str(error):
+            advice = " A key stands only once under a header; keep one of the two."
         if "\\" in str(error):
             advice = " Write paths with / or in single quotation marks."
         if "Invalid value" in str(error):
@@ -222,7 +227,10 @@ def _by_location(error: ValidationError, content: Any) -> dict[Location, list[An
 
 
 def _is_unstated(location: Location, details: list[Any]) -> bool:
-    return bool(location) and isinstance(location[-1], str) and details[0]["input"] == UNSTATED
+    # By its type first: a value from Python, such as pandas.NA, may refuse to be compared.
+    stated = details[0]["input"]
+    unstated = isinstance(stated, str) and stated == UNSTATED
+    return bool(location) and isinstance(location[-1], str) and unstated
 
 
 def _unstated(
@@ -292,9 +300,12 @@ def _sentence(
         question = nearest(str(location[-1]), keys)
         return f"{where} is not a key{inside}; keys here are: {allowed}.{question}"
     if detail["type"] == "missing":
-        return f"{header} is missing; add it." if header else f"{where} is missing{inside}; set it."
+        if header:
+            return f"{header} is missing; add it."
+        form = getattr(_table_at(model, location), "form", "")
+        return f"{where} is missing{inside}; set it{form and f' to {form}'}."
     is_list = detail["type"] in ("list_type", "tuple_type")
-    if is_list and isinstance(detail["input"], Mapping):
+    if is_list and len(details) == 1 and isinstance(detail["input"], Mapping):
         name = _dotted((*section, *location))
         wanted = f"a list of tables, each under [[{name}]] in double brackets"
     elif is_list and len(details) == 1:

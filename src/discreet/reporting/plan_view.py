@@ -42,7 +42,7 @@ from discreet.reporting.plan_words import (
     rival,
 )
 from discreet.studies import Study
-from discreet.validation import InvalidInput, refused
+from discreet.validation import Refusals, path_of, refused
 
 
 class Plots:
@@ -150,29 +150,30 @@ def plan(
         InvalidInput: before anything is simulated, for a study or a wish that cannot be had.
     """
     if not isinstance(study, Study):
-        study = _path(study, "study", "a study file, or a Study such as Study.from_dict(..) makes")
-    stands_in = None if table is None else _path(table, "table", "the path of a table")
-    folder = None if data_dir is None else _path(data_dir, "data_dir", "the path of a folder")
-    wish = Wish(
-        people=people,
-        lose_at_most=lose_at_most,
-        epsilon=epsilon,
-        epsilons=_several(epsilons, Real, "epsilons", "a list of numbers, such as [0.5, 1, 2]"),
-        learners=_several(learners, str, "learners", "a list of names"),
-        trust_model=trust_model,
-        replicates=replicates,
-        seconds=seconds,
-        jobs=jobs,
-    )
-    loaded, wished, data = study_for(study, people, stands_in, synthetic, contrast, folder)
+        study = path_of(
+            study, "study", "a study file, or a Study such as Study.from_dict(..) makes"
+        )
+    stands_in = None if table is None else path_of(table, "table", "the path of a table")
+    folder = None if data_dir is None else path_of(data_dir, "data_dir", "the path of a folder")
+    refusals = Refusals()
+    with refusals.collected():
+        wish = Wish(
+            people=people,
+            lose_at_most=lose_at_most,
+            epsilon=epsilon,
+            epsilons=_several(epsilons, Real, "epsilons", "a list of numbers, such as [0.5, 1, 2]"),
+            learners=_several(learners, str, "learners", "a list of names"),
+            trust_model=trust_model,
+            replicates=replicates,
+            seconds=seconds,
+            jobs=jobs,
+        )
+    with refusals.collected():
+        sized = None if refusals else people  # a number that is refused is refused once
+        loaded, wished, data = study_for(study, sized, stands_in, synthetic, contrast, folder)
+    refusals.raise_if_any()
     forecast = make_forecast(loaded, wished, data, wish, progress)
     return Plan(**{each.name: getattr(forecast, each.name) for each in fields(forecast)})
-
-
-def _path(given: object, name: str, wanted: str) -> Path:
-    if not isinstance(given, str | Path):
-        raise InvalidInput(f"{name} was a {type(given).__name__}; give {wanted}.")
-    return Path(given)
 
 
 def _several(given: object, kind: type, name: str, wanted: str) -> tuple[Any, ...]:

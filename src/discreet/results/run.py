@@ -13,7 +13,7 @@ from discreet.results.result import StudyResult
 from discreet.results.running import simulate_study
 from discreet.results.screen import Screen
 from discreet.studies import Study, load_study
-from discreet.validation import InvalidInput, whole_number
+from discreet.validation import InvalidInput, Refusals, a_kind, whole_number
 
 _RESUME = "resume=True"
 
@@ -57,8 +57,13 @@ def run_study(
         InvalidInput: everything that is wrong with the study, before anything runs.
         Interrupted: when it was stopped; its `result` has what was finished.
     """
-    loaded = _loaded(study, rounds, replicates, data_dir)
-    count = joblib.cpu_count() if jobs is None else whole_number(jobs, "jobs", minimum=1)
+    refusals, count = Refusals(), joblib.cpu_count()
+    if jobs is not None:
+        with refusals.collected():
+            count = whole_number(jobs, "jobs", minimum=1)
+    with refusals.collected():
+        loaded = _loaded(study, rounds, replicates, data_dir)
+    refusals.raise_if_any()
     if resume and loaded.path is None:
         raise InvalidInput(
             "resume was True, but only a run of a study file keeps what was finished; write the "
@@ -95,6 +100,6 @@ def _loaded(
     if isinstance(study, str | Path):
         return load_study(study, rounds, replicates, data_dir)
     raise InvalidInput(
-        f"study was {type(study).__name__}; pass a study file, a dictionary with its keys, or a "
+        f"study was {a_kind(study)}; pass a study file, a dictionary with its keys, or a "
         "Study such as Study.from_frame(..) makes."
     )

@@ -32,11 +32,12 @@ from discreet.durable import write_bytes
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.public_points import PublicPolicy
-from discreet.learners.messages import Actions
+from discreet.learners.messages import TICKETS, Actions
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.privacy import (
+    Budget,
     Guarantee,
     Joint,
     Local,
@@ -47,7 +48,15 @@ from discreet.privacy import (
 )
 from discreet.privacy.noise import refuse_copy
 from discreet.search.space import Params, SearchSpace
-from discreet.validation import FloatArray, InvalidInput, finite_number, one_of, whole_number
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    Refusals,
+    finite_number,
+    instance_of,
+    one_of,
+    whole_number,
+)
 
 DIRECTIONS = ("maximize", "minimize")
 
@@ -116,16 +125,24 @@ class Search:
         noise: NoiseSource | None = None,
         seed: int = 0,
     ) -> None:
-        self.space = SearchSpace(declared_columns(columns))
-        self.direction = one_of(direction, "direction", DIRECTIONS)
-        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-            raise InvalidInput(
-                f"bounds was {bounds!r:.80}; give the least and the largest value, such as (0, 1)."
-            )
-        low, high = bounds
-        given = RewardBounds(low, high)
+        refusals = Refusals()
+        with refusals.collected():
+            self.space = SearchSpace(declared_columns(columns))
+        with refusals.collected():
+            self.direction = one_of(direction, "direction", DIRECTIONS)
+        with refusals.collected():
+            given = _value_bounds(bounds)
+        with refusals.collected():
+            wanted = "Joint(epsilon, delta), Local(epsilon) or NonPrivate()"
+            instance_of(budget, "budget", Budget, wanted)
+            self._noise = _source(budget, noise)
+        if trials is not None:
+            with refusals.collected():
+                whole_number(trials, "trials", minimum=1)
+        with refusals.collected():
+            whole_number(seed, "seed", maximum=TICKETS - 1)
+        refusals.raise_if_any()
         turned = given if self._sign > 0 else RewardBounds(-given.upper, -given.lower)
-        self._noise = _source(budget, noise)
         if budget.protects_releases and budget.visits > 1:
             raise InvalidInput(
                 f"visits was {budget.visits}; a search is not told whose a value is, so it cannot "
@@ -388,6 +405,15 @@ class Search:
             f"Search({names}; {self.direction}; {self.learner.budget!r}; {self.told} told, "
             f"{len(self._open)} open)"
         )
+
+
+def _value_bounds(bounds: Any) -> RewardBounds:
+    """The declared bounds of a value."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise InvalidInput(
+            f"bounds was {bounds!r:.80}; give the least and the largest value, such as (0, 1)."
+        )
+    return RewardBounds(*bounds)
 
 
 def _source(budget: Any, noise: NoiseSource | None) -> NoiseSource:

@@ -47,10 +47,9 @@ from discreet.studies.settings import (
     LearnerEntry,
     Strict,
     all_settings,
-    check_space,
     entries_of,
 )
-from discreet.validation import InvalidInput, Refusals, nearest, whole_number
+from discreet.validation import InvalidInput, Refusals, nearest, path_of, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +174,7 @@ class Study:
         replicates: int | None = None,
         data_dir: str | Path | None = None,
     ) -> Study:
-        """The study of a file (docs/studies.md), as `load_study` reads it.
+        """The study of a file (docs/studies.md).
 
         Args:
             path: a TOML file.
@@ -217,7 +216,8 @@ class Study:
                 "such as name, problem and learners."
             )
         content = toml_values(mapping)
-        given = Files(_folder(data_dir), Path(folder), Place("the study"), tables or {})
+        base = path_of(folder, "folder", "the path of a folder")
+        given = Files(_folder(data_dir), base, Place("the study"), tables or {})
         return _study(content, toml_text(content), given, rounds, replicates)
 
     @classmethod
@@ -313,7 +313,8 @@ def load_study(
     data_dir: str | Path | None = None,
     instead: MakeProblem | None = None,
 ) -> Study:
-    """Read and check a study file; `rounds` and `replicates` replace those of the file.
+    """What `Study.from_file` does, for commands, which may also put another problem in place of
+    the file's.
 
     Args:
         path: the study file.
@@ -327,14 +328,23 @@ def load_study(
             type, an unknown problem or learner, or a combination that cannot run: everything that
             is wrong, as far as one mistake does not hide another.
     """
-    file = Path(path)
+    file = path_of(path, "the study", "the path of a study file")
     text, content = read_toml(file, "study file", {"learner": "learners"})
     given = Files(_folder(data_dir), file.parent, Place.of_file(file.name, text), {})
     return replace(_study(content, text, given, rounds, replicates, instead), path=file)
 
 
 def _folder(path: str | Path | None) -> Path | None:
-    return None if path is None else Path(path)
+    """The folder of data, if one is given; `InvalidInput` for one that is not there."""
+    if path is None:
+        return None
+    folder = path_of(path, "data_dir", "the path of a folder")
+    if not folder.is_dir():
+        raise InvalidInput(
+            f"the data folder {str(folder)!r} is not a folder that exists; check the path, or "
+            "leave it out."
+        )
+    return folder
 
 
 def _study(
@@ -374,7 +384,6 @@ def _study(
     warnings = dict.fromkeys(problem.warnings)
     for setting, where in settings if people else ():
         with refusals.collected(), where.at():
-            check_space(setting, problem)
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     refusals.raise_if_any()
     return Study(

@@ -5,7 +5,7 @@ first of them comes than what is public, and the largest income of a table is so
 
 | bounds of a column             | meaning                                                        |
 |--------------------------------|----------------------------------------------------------------|
-| (18, 90)                       | numbers from 18 to 90                                          |
+| (18, 90)                       | numbers from 18 to 90; a tuple of two numbers is always bounds |
 | ["north", "south"]             | these labels, in an order that makes sense                     |
 | {"values": [0, 1]}             | labels that are numbers                                        |
 | {"lower": .., "upper": .., ..} | as in a study file, with levels, outside and missing           |
@@ -26,7 +26,8 @@ import pandas as pd
 from discreet.columns import Column
 from discreet.experiments import REFERENCES
 from discreet.learners.registry import learner_class
-from discreet.validation import InvalidInput, Refusals
+from discreet.problems.tables import column_of
+from discreet.validation import InvalidInput, Refusals, finite_number, ordered
 
 FRAME = "data frame"  # the path under which the frame stands
 _PUBLIC = (
@@ -60,7 +61,7 @@ def table_of_frame(
     with refusals.collected():
         columns = _declared(bounds, frame)
     with refusals.collected():
-        outcome = _outcome(label, classes, rewards, reward_bounds)
+        outcome = _outcome(frame, label, classes, rewards, reward_bounds)
     refusals.raise_if_any()
     return {"name": "table", "path": FRAME, "columns": columns, **outcome, "radius": radius}
 
@@ -100,11 +101,10 @@ def _column(name: str, given: Any) -> dict[str, Any]:
         return _keys_of(given)
     if isinstance(given, np.ndarray | pd.Index | pd.Series):
         given = given.tolist()
+    if isinstance(given, tuple) and len(given) == 2 and not all(map(_is_word, given)):
+        return _bounds_of(name, *given)
     if isinstance(given, list | tuple) and len(given) >= 2:
-        numbers = all(_is_number(each) for each in given)
-        if numbers and len(given) == 2 and isinstance(given, tuple):
-            return {"lower": given[0], "upper": given[1]}
-        if not (numbers and len(given) == 2):
+        if not (len(given) == 2 and all(map(_is_number, given))):
             return {"values": list(given)}
         raise InvalidInput(
             f"the bounds of column {name!r} were {given!r}, which may be bounds or two labels; "
@@ -117,8 +117,25 @@ def _column(name: str, given: Any) -> dict[str, Any]:
     )
 
 
+def _bounds_of(name: str, lower: Any, upper: Any) -> dict[str, Any]:
+    """Bounds as keys of a study file, if both are numbers and in order."""
+    refusals = Refusals()
+    for key, value in (("lower", lower), ("upper", upper)):
+        with refusals.collected():
+            wanted = "a finite number (labels stand in a list, in square brackets)"
+            finite_number(value, f"the {key} bound of column {name!r}", wanted)
+    refusals.raise_if_any()
+    ordered(float(lower), float(upper), f"column {name!r} had bounds")
+    return {"lower": lower, "upper": upper}
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_word(value: object) -> bool:
+    """Whether this is a label that cannot be meant as a bound."""
+    return isinstance(value, bool) or (isinstance(value, str) and not value.strip()[:1].isdigit())
 
 
 def _keys_of(column: Column) -> dict[str, Any]:
@@ -135,7 +152,7 @@ def _keys_of(column: Column) -> dict[str, Any]:
 
 
 def _outcome(
-    label: object, classes: object, rewards: object, reward_bounds: object
+    frame: pd.DataFrame, label: object, classes: object, rewards: object, reward_bounds: object
 ) -> dict[str, Any]:
     """What people can be given: `label` or `rewards` as study files write them."""
     if (label is None) == (rewards is None):
@@ -150,9 +167,8 @@ def _outcome(
         if classes is None:
             raise InvalidInput(
                 f"classes was not given for the label {label!r:.80}; the arms are public, and a "
-                "list read off the data would show labels that only a few people have. Give "
-                'classes=["no", "yes"], or label={"column": .., "thresholds": [10, 20]} to cut '
-                "numbers."
+                "list read off the data would show labels that only a few people have. "
+                f"{_classes_of(column_of(frame, str(label)))}"
             )
         return {"label": {"column": label, "classes": classes}}
     if isinstance(rewards, Mapping) and reward_bounds is None:
@@ -166,6 +182,19 @@ def _outcome(
     bounds = {"lower": reward_bounds[0], "upper": reward_bounds[1]}
     columns = rewards if isinstance(rewards, Mapping) else {"columns": rewards}
     return {"rewards": {**bounds, **columns}}
+
+
+def _classes_of(series: pd.Series[Any]) -> str:
+    """How the classes of a label are stated, by the type of its column and not by its values."""
+    if series.dtype.kind == "b":
+        return "Give classes=[False, True]."
+    if series.dtype.kind in "iuf":
+        return (
+            f'Cut numbers into brackets, label={{"column": "{series.name}", "thresholds": [..]}}, '
+            "at cuts that anybody may know; or, where they are codes, give all codes there can be "
+            "as classes=[..]."
+        )
+    return "Give all labels that a form or a register knows as classes=[..], each once."
 
 
 def learner_entries(
@@ -193,16 +222,17 @@ def learner_entries(
         "non_private": non_private or None,
     }
     if learners is None:
-        if epsilon is None:
+        if epsilon is None or (isinstance(epsilon, Sequence | np.ndarray) and not len(epsilon)):
+            given = "not given" if epsilon is None else f"{epsilon!r:.80}"
             raise InvalidInput(
-                "epsilon was not given; say what one person may pay, such as epsilon=[1, 4] for a "
+                f"epsilon was {given}; say what one person may pay, such as epsilon=[1, 4] for a "
                 "line of the result each, or name learners."
             )
         return [budget, {"name": "uniform"}]
-    given = [learners] if isinstance(learners, str | Mapping) else learners
-    if not isinstance(given, Sequence):
+    named = [learners] if isinstance(learners, str | Mapping) else learners
+    if not isinstance(named, Sequence):
         raise InvalidInput(f"learners was {learners!r:.80}; give a list of names or dictionaries.")
-    return [_entry(each, budget) for each in given]
+    return [_entry(each, budget) for each in named]
 
 
 def _entry(given: object, budget: Mapping[str, Any]) -> Any:

@@ -58,6 +58,10 @@ def on_table(table: Path, folder: Path, data_dir: Path | None = None) -> MakePro
                     "no path that it could replace; leave --table out."
                 )
             )
+        if not table.is_file():  # said of the option, not of the study's own path
+            raise InvalidInput(
+                f"the table {str(table)!r} is not a file that exists; check the path."
+            )
         changed = {**content, "problem": {**problem, "path": str(table.resolve())}}
         return problem_of(changed, Files(data_dir, folder, place, {}))
 

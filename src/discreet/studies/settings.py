@@ -90,12 +90,17 @@ def _settings(
         asked = asked or usual_trust_model(problem.space)
     private, free = (_chosen(entry, model or "", problem, people) for model in (asked, "none"))
     with place.at("name"):
-        allowed = learner_class(private.learner, REFERENCES).trust_models
-    with place.at("options"):
-        learner_class(private.learner).read_options(entry.options)
+        kind = learner_class(private.learner, REFERENCES)
+    allowed, settings, refusals = kind.trust_models, [], Refusals()
+    if problem is not None:
+        with refusals.collected(), place.at("name"):
+            check_space(private.learner, problem)
+    with refusals.collected(), place.at("options"):
+        kind.read_options(entry.options)
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
-    settings, refusals = [], Refusals()
-    for epsilon in epsilons:
+    if len(set(epsilons)) < len(epsilons):
+        refusals.add(f"epsilon was {toml_value(epsilons)}; name each once.")
+    for epsilon in dict.fromkeys(epsilons):
         with refusals.collected():
             budget = _budget(entry, private.learner, asked or allowed[0], epsilon)
             label = f"{entry.label or private.learner}, epsilon {epsilon:g}"
@@ -147,13 +152,13 @@ def _budget(entry: LearnerEntry, learner: str, trust_model: str, epsilon: float)
     return budget
 
 
-def check_space(setting: Setting, problem: Problem) -> None:
+def check_space(learner: str, problem: Problem) -> None:
     """Refuse a learner that cannot choose among what the problem offers."""
     kind = type(problem.space)
-    if setting.learner in REFERENCES or kind in learner_class(setting.learner).spaces:
+    if kind in learner_class(learner).spaces:
         return
-    fitting = [name for name, learner in LEARNERS.items() if kind in learner.spaces]
+    fitting = [name for name, each in LEARNERS.items() if kind in each.spaces]
     raise InvalidInput(
-        f"{setting.learner} does not fit this problem ({problem.offer}); learners that do: "
+        f"{learner} does not fit this problem ({problem.offer}); learners that do: "
         f"{', '.join(fitting)}."
     )

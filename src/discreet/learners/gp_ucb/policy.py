@@ -44,7 +44,7 @@ from discreet.learners.messages import TICKETS, Message, Reports, Statistics
 from discreet.learners.points import PointPolicy
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, a_kind
 
 # Features and rewards are rounded to multiples of 2^-18, and their products are multiples of 2^-36:
 # sums of them are exact in 64-bit integers, so statistics add without rounding, in any order, and
@@ -312,7 +312,7 @@ class Mode(ABC):
     ) -> None:
         if features.norm_bound is None or not 0.0 < features.norm_bound < math.inf:
             raise InvalidInput(
-                f"features was a {type(features).__name__} with norm_bound {features.norm_bound}; "
+                f"features was {a_kind(features)} with norm_bound {features.norm_bound}; "
                 "noise is sized by the largest norm of the features, so give a map that certifies "
                 "one (discreet.kernels.feature_map makes such maps)."
             )
