@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.reporting import audit, report, search_report
+from discreet.reporting import audit, map_choices, report, search_report
 from discreet.reporting.page import Image
 
 
@@ -15,5 +15,6 @@ def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     def described(draw: object, wide: float = 0.0) -> Image:
         return Image("data:image/svg+xml;base64,", "data:image/svg+xml;base64,")
 
-    for module in (audit, report, search_report):
+    for module in (audit, map_choices, report, search_report):
         monkeypatch.setattr(module, "image", described)
+    monkeypatch.setattr(map_choices, "small_image", described)

@@ -35,7 +35,7 @@ def test_everything_that_a_decision_needs_is_there() -> None:
         "Audit of study.toml",
         "1 of 2 promises withstood their attack, 1 BROKEN; 1 FAILED to be audited.",
         "Do not rely on these promises before the reason is known: mine &amp; yours, odd.",
-        "epsilon = 8, delta = 1e-05",
+        "epsilon = 8, delta = 1e\u221205",
         "a run; (0, 0), reward 1 or (1, 1), reward 0",
         "whether a report is refused depends on the data",
         "odd: it cannot be replayed",

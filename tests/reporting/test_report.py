@@ -59,13 +59,15 @@ def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert loads.sources
     assert all(source.startswith("data:image/svg+xml;base64,") for source in loads.sources)
     assert not re.search(r"(src|srcset|href)\s*=\s*[\"']?\s*https?:", text)
-    assert "script" not in loads.tags
+    assert loads.tags.count("script") == 1
     assert "link" not in loads.tags
     assert "@import" not in text
     assert "url(" not in text
     assert all(loads.alts)
-    # Two charts and the maps of epsilon 1, epsilon 4 and without privacy.
-    assert loads.tags.count("img") == len(loads.alts) == 5
+    # Two charts, and over each two of three columns the maps of epsilon 1 and 4 and of no privacy.
+    assert loads.tags.count("img") == len(loads.alts) == 2 + 3 * 3
+    assert loads.tags.count("select") == 1
+    assert loads.tags.count("option") == text.count('<div class="choice">') == 3
     words = words_of(text)
     assert study.text in unescape(text)
     assert "Simulated noise." in words
@@ -75,10 +77,19 @@ def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not list(tmp_path.glob("*.part"))
     # What a decision needs comes first, and how many people were left out.
     spoken = verdict(summarise(outcomes, study.settings), study.problem)
-    places = [words.index(part) for part in (spoken.headline, *spoken.findings, spoken.basis)]
+    parts = (
+        spoken.headline,
+        "What to do next",
+        "Rows that take part. 300 of 320 rows used; 20 lack age.",
+        "What each epsilon costs",
+        "As people are served",
+        "Who is given what",
+        *spoken.findings,
+        spoken.basis,
+        "What is promised",
+    )
+    places = [words.index(part) for part in parts]
     assert places == sorted(places)
-    assert places[-1] < words.index("Rows that take part. 300 of 320 rows used; 20 lack age.")
-    assert words.index("Rows that take part.") < words.index("Result")
     assert "over best fixed" in words
     intervals = "95% intervals of the mean over replicates (Student's t), as ± in the table"
     assert words.count(f"Bands: {intervals}") == words.count(f"Bars: {intervals}") == 1

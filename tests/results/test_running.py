@@ -16,6 +16,7 @@ from discreet.results.screen import Screen
 from discreet.studies import Study, load_study
 from tests.cli.cases import invoke, write_study
 
+START = "Measuring how long the learners take ..."
 LABELS = ("partition, epsilon 1", "partition, epsilon 2", "uniform")
 
 
@@ -45,8 +46,8 @@ def test_lines_come_cheapest_first_and_before_the_run_is_over(
 
     monkeypatch.setattr(discreet.results.running, "simulate_all", watched)
     discreet.cli.study.run(study, jobs=1)
-    # A line each time the second replicate is done.
-    assert shown == [[], [LABELS[2]], [], [LABELS[1]], [], [LABELS[0]]]
+    # One at the start, and one each time the second replicate is done.
+    assert shown == [[START], [LABELS[2]], [], [LABELS[1]], [], [LABELS[0]]]
 
 
 @pytest.mark.parametrize(
@@ -65,10 +66,30 @@ def test_the_time_left_is_that_of_what_is_missing(
     assert line.endswith(f" a person)  line 1 of 3, {left} left")
 
 
+def test_a_pulse_says_the_share_of_the_work_that_is_done(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(discreet.results.running, "monotonic", lambda: now[0])
+    loaded = load_study(study)
+    # Two replicates of 30, 10 and 10 seconds in two processes: 50 seconds in all.
+    expected = dict(zip(LABELS, (30.0, 10.0, 10.0), strict=True))
+    progress = StudyProgress(loaded, 2, expected, Screen(stderr=True))
+    assert progress.words() == "0 of 6 replicates done (about 0% of the work), about 50 s left"
+    progress.add(next(outcomes_of(loaded, 30.0)))
+    assert progress.words() == "1 of 6 replicates done (about 30% of the work), about 35 s left"
+    now[0] += 10.0
+    assert progress.words() == "1 of 6 replicates done (about 50% of the work), about 25 s left"
+    now[0] += 100.0
+    late = "1 of 6 replicates done (about 99% of the work), more than was expected left"
+    assert progress.words() == late
+
+
 def test_unknown_paces_are_those_of_the_others(study: Path) -> None:
     loaded = load_study(study)
     progress = StudyProgress(loaded, 1, dict.fromkeys(LABELS, float("inf")), Screen(stderr=True))
     assert progress.left() == ""
+    assert progress.words() == "0 of 6 replicates done"
     outcomes = list(outcomes_of(loaded, 3.0))
     progress.add(outcomes[0])
     assert progress.left() == "about 15 s left"
@@ -88,5 +109,5 @@ def test_a_run_that_goes_on_shows_the_lines_that_were_done(
     monkeypatch.undo()
     _, _, after = invoke("run", study, "--jobs", 1, "--resume")
     assert "uniform" in before
-    lines = [line.split("  ")[0] for line in after.splitlines()[1:]]
+    lines = [line.split("  ")[0] for line in after.splitlines()[2:]]
     assert lines == [LABELS[2], *LABELS[:2]]

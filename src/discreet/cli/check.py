@@ -21,6 +21,7 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.durable import write_bytes
+from discreet.results.pulse import Pulse
 from discreet.results.screen import plain
 from discreet.validation import InvalidInput
 
@@ -66,7 +67,8 @@ def _outlook(path: Path, data: Path | None, jobs: int) -> tuple[Outlook, tuple[P
             key=lambda trouble: (trouble.line is None, trouble.line or 0),
         )
         return Outlook(path.name, tuple(troubles)), (path,)
-    with err.status("Measuring how long the learners take"):
+    measuring = "Measuring how long the learners take"
+    with Pulse(err, measuring), err.status(measuring):
         seconds = expected_seconds(study.problem, study.settings, study.rounds, study.seed, jobs)
         return study_outlook(path.name, study, seconds, jobs), study.files
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from discreet.cli import STOPPED, Stop, stop_of
 from discreet.records import Record, check_path, holds_records, write_records
+from discreet.results.pulse import PulsingProgress
 from discreet.results.screen import Screen, plain
 from discreet.validation import InvalidInput, Refusals
 
@@ -69,15 +70,14 @@ def cores() -> int:
     return int(joblib.cpu_count())
 
 
-def progress() -> Progress:
-    return Progress(
+def progress() -> PulsingProgress:
+    """A bar for a command's one task, or lines where none can be shown."""
+    return PulsingProgress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=err,
-        transient=True,
-        disable=not err.shows_bars,
+        screen=err,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from discreet.cli.console import (
     PAGE,
@@ -24,6 +24,7 @@ from discreet.cli.console import (
     refusing,
     write_results,
 )
+from discreet.results.pulse import PulsingProgress
 from discreet.results.screen import plain
 from discreet.validation import InvalidInput, Refusals
 
@@ -180,14 +181,14 @@ def names_in(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def _shown() -> Iterator[Told]:
-    """A bar on a terminal, and elsewhere a line for each step."""
-    bar = Progress(
+    """A bar on a terminal, and elsewhere a line for each step and every ten seconds."""
+    bar = PulsingProgress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
+        screen=err,
+        task="Reading the study",
+        even=True,
     )
     steps: list[str] = []
     with bar:
@@ -196,7 +197,8 @@ def _shown() -> Iterator[Told]:
         def told(step: str, done: int, total: int) -> None:
             if step not in steps:
                 steps.append(step)
-                if not err.is_terminal:
+                bar.reset(task)
+                if not err.shows_bars:
                     err.say(f"{step} ...")
             bar.update(task, description=step, completed=done, total=total or None)
 

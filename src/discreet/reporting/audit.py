@@ -26,6 +26,7 @@ from discreet.reporting.layout import (
     legend_above,
     sheet,
 )
+from discreet.reporting.next_steps import after_audit
 from discreet.reporting.numbers import ABSENT
 from discreet.reporting.page import image, render, write_page
 from discreet.reporting.words import terminal_table
@@ -242,10 +243,11 @@ def render_audit_report(name: str, findings: Sequence[Finding], confidence: floa
     audited = [finding for finding in findings if not math.isnan(finding.epsilon)]
     return render(
         "audit.html.j2",
-        name=name,
+        name=Path(name).name,
         promises=sum(finding.kind != "specimen" for finding in audited),
         specimens=sum(finding.kind == "specimen" for finding in audited),
         answer=audit_verdict(findings),
+        steps=after_audit(Path(name).name, findings),
         failed=[finding.name for finding in findings if finding.failed],
         infinity=math.inf,
         figure=image(lambda width: audit_figure(findings, width), _WIDTH),

@@ -2,13 +2,17 @@
 
 Its sentences stand in the templates of the folder beside this file. Figures are drawn as SVG with
 text as paths and stand in the page as data; every one is there twice, wide and narrow, and the
-reader's screen picks. Everything that a template is given is escaped.
+reader's screen picks. Everything that a template is given is escaped, and a hyphen before a number
+becomes a minus sign unless the text is `verbatim`, to be copied. The one script that a page may
+have is named by its hash in the page's security policy, so that no other can run there.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from discreet.durable import write_bytes
@@ -23,10 +28,15 @@ from discreet.records import check_path
 from discreet.reporting.layout import NARROW, WIDE, figure_bytes
 from discreet.reporting.numbers import counted, listed, number_text, upward
 
+# A hyphen that is a sign: not within a word, a date or a range.
+_SIGN = re.compile(r"(?<![\w.)\]])-(?=\.?\d)|(?<=\de)-(?=\d)")
+_MINUS = "\u2212"
+_SCRIPT = "choose.js"
+
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data URIs."""
+    """A figure as the page holds it: data URIs; `narrow` is "" where one serves all screens."""
 
     wide: str
     narrow: str
@@ -37,9 +47,31 @@ def image(draw: Callable[[float], Figure], wide: float = WIDE) -> Image:
     return Image(_data_uri(draw(wide)), _data_uri(draw(NARROW)))
 
 
-def render(template: str, **values: object) -> str:
-    """A template of this package as HTML."""
-    return _environment().get_template(template).render(version=version("discreet"), **values)
+def small_image(draw: Callable[[float], Figure]) -> Image:
+    """A figure, drawn once, for small screens and for half of a large one."""
+    return Image(_data_uri(draw(NARROW)), "")
+
+
+def render(template: str, scripted: bool = False, **values: object) -> str:
+    """A template of this package as HTML.
+
+    Args:
+        template: its name.
+        scripted: whether something on the page can be chosen, which takes the script.
+        values: what the template is given.
+    """
+    script = _source(_SCRIPT) if scripted else ""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            version=version("discreet"),
+            script=Markup(script),  # a file of this package
+            script_hash=f"sha256-{digest}" if scripted else "",
+            **values,
+        )
+    )
 
 
 def write_page(rendered: Callable[[], str], path: Path) -> None:
@@ -55,6 +87,18 @@ def write_page(rendered: Callable[[], str], path: Path) -> None:
 def unbroken(text: str) -> str:
     """Keeps "epsilon = 1" on one line."""
     return text.replace(" = ", "\u00a0=\u00a0")
+
+
+def minus_signs(value: object) -> object:
+    """Texts with a minus sign before each number below 0; anything else, and markup, as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _SIGN.sub(_MINUS, value)
+
+
+def verbatim(text: str) -> Markup:
+    """A text to be copied, character for character."""
+    return escape(text)
 
 
 def capital(text: str) -> str:
@@ -73,13 +117,21 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("discreet.reporting"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=minus_signs,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for written in (unbroken, upward, capital, indented, listed):
+    for written in (unbroken, upward, capital, indented, listed, verbatim):
         environment.filters[written.__name__] = written
     environment.globals |= {"counted": counted, "number": number_text}
     return environment
+
+
+def _source(name: str) -> str:
+    """A file beside the templates."""
+    loader = _environment().loader
+    assert loader is not None
+    return loader.get_source(_environment(), name)[0]
 
 
 def _data_uri(figure: Figure) -> str:

@@ -24,6 +24,7 @@ from discreet.planning.source import study_for
 from discreet.planning.stage import EPSILONS
 from discreet.problems.stand_in import CONTRAST
 from discreet.reporting.layout import WIDE
+from discreet.reporting.next_steps import after_plan
 from discreet.reporting.numbers import ABSENT
 from discreet.reporting.page import image, render, write_page
 from discreet.reporting.plan_figures import growth_figure, loss_figure, odds_figure, people_figure
@@ -194,6 +195,7 @@ def render_plan(plan: Plan) -> str:
         plan=plan,
         recommended=recommended,
         answer=plan.answer,
+        steps=after_plan(plan, recommended),
         rival=rival(plan),
         drawn=plan.line(epsilon),
         loss=image(plan.plot.loss),

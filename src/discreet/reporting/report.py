@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from matplotlib.figure import Figure
 from discreet.action_space import DecisionSets, arm_count
 from discreet.experiments import BEST_FIXED, HIGHEST, ORACLE, REFERENCES, UNIFORM, Outcome
 from discreet.experiments.means import mean_and_band
-from discreet.reporting.cuts import cut_note, cuts, first_column
 from discreet.reporting.figures import Axis, lines
 from discreet.reporting.layout import (
     BLUE,
@@ -29,7 +27,8 @@ from discreet.reporting.layout import (
     shade,
     tints,
 )
-from discreet.reporting.maps import PolicyMaps, named_arms, policy_maps
+from discreet.reporting.map_choices import map_choices
+from discreet.reporting.next_steps import after_run
 from discreet.reporting.numbers import ABSENT, listed
 from discreet.reporting.page import image, render, write_page
 from discreet.reporting.summary import Line, Summary, summarise, with_best_fixed
@@ -43,7 +42,6 @@ from discreet.reporting.words import (
 )
 from discreet.studies import Study
 
-_HALF = 4.5  # inches: two maps beside each other
 # A running average over few people is mostly chance: it is drawn from this share of the people on
 # and sets the scale from the other.
 _DRAWN, _SETTLED = 0.01, 0.1
@@ -76,8 +74,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     outcomes = with_best_fixed(study, outcomes)
     summary = summarise(outcomes, study.settings)
     rows = study.problem.rows
-    maps = maps_of(study, outcomes, summary)
-    pairs = all(len(drawn.maps) == 1 for drawn in maps)
+    choices = map_choices(study, outcomes, summary)
     glossary = {
         UNIFORM: "every choice equally likely for everyone, whatever came of it",
         HIGHEST: "always the choice with the largest value in one column, whatever came of it",
@@ -87,6 +84,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         study=study,
         summary=summary,
         verdict=verdict(summary, study.problem),
+        steps=after_run(study, summary, finished),
         rows_used=rows.sentence if rows is not None and rows.used < rows.read else "",
         finished=finished,
         overridden=_overridden(study),
@@ -100,43 +98,12 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
         single_replicate=all(line.half_width is None for line in summary.lines),
         progress=image(lambda width: progress_figure(outcomes, summary, width)),
         tradeoff=summary.private and image(lambda width: epsilon_figure(summary, width)),
-        maps=[(drawn, image(drawn.figure, _HALF if pairs else WIDE)) for drawn in maps],
-        shown=_shown(study, maps),
-        maps_in_pairs=pairs,
+        choices=choices,
+        scripted=len(choices) > 1,
+        points=arm_count(study.problem.space) is None,
+        others_sets=isinstance(study.problem.space, DecisionSets),
         glossary=glossary | REFERENCES,
     )
-
-
-def maps_of(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[PolicyMaps]:
-    """The maps of the last policies of replicate 0, in the order of the table.
-
-    Choosing at random has none.
-    """
-    last = {
-        outcome.setting.label: outcome.policy
-        for outcome in outcomes
-        if outcome.policy is not None and outcome.setting.learner != UNIFORM
-    }
-    order = [line.label for line in (*summary.private, *summary.references)]
-    return policy_maps(study, {label: last[label] for label in order if label in last})
-
-
-def _shown(study: Study, maps: Sequence[PolicyMaps]) -> dict[str, Any]:
-    """What the maps show, as far as the words below them depend on it."""
-    problem, report = study.problem, study.report
-    panels = cuts(problem.domain, report)
-    middle = problem.domain.from_unit(panels[0].point[None])
-    return {
-        "points": arm_count(problem.space) is None,
-        "flat": len(panels[0].axes) == 1,
-        "own_sets": problem.decision_sets(middle) is not None and 0 in panels[0].axes,
-        "others_sets": isinstance(problem.space, DecisionSets),
-        "truth": problem.truth(middle) is not None,
-        "kinds": {drawn.kind for drawn in maps},
-        "some_named": len(named_arms(problem)) < problem.arms,
-        "cut": cut_note(problem.domain, report),
-        "line_cut": cut_note(problem.domain, first_column(problem.domain, report)),
-    }
 
 
 def _overridden(study: Study) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from discreet.outsourcing.answers import times_text
 from discreet.outsourcing.search import Search, Turn
 from discreet.privacy.guarantee import rounded_up
+from discreet.reporting.next_steps import after_search
 from discreet.reporting.numbers import (
     ABSENT,
     aligned_texts,
@@ -67,6 +68,7 @@ def render_search_report(
     return render(
         "search.html.j2",
         view=view,
+        steps=after_search(view),
         certificate=certificate,
         prior=search.modeler.prior,
         settings=search.settings,

@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from discreet.experiments import Outcome
 from discreet.records import check_path
 from discreet.reporting.layout import FORMATS, WIDE, save_figure
+from discreet.reporting.map_choices import maps_of
 from discreet.reporting.maps import PolicyMaps
-from discreet.reporting.report import epsilon_figure, maps_of, progress_figure
+from discreet.reporting.report import epsilon_figure, progress_figure
 from discreet.reporting.summary import Summary
 from discreet.studies import Study
 from discreet.validation import InvalidInput, nearest, one_of, positive_number

@@ -1,7 +1,8 @@
 """The run of a study: cheap learners first, every replicate kept and shown.
 
 Each line of the result is said as soon as it is there, and how long the rest will take. In a
-terminal or a notebook a bar stands below the lines; elsewhere there are only the lines. Finished
+terminal or a notebook a bar stands below the lines; elsewhere a line says now and then how much is
+done (pulse.py). Finished
 replicates are kept in a journal (journal.py).
 """
 
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from statistics import fmean
+from time import monotonic
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -20,11 +22,13 @@ from discreet.reporting.numbers import about_time
 from discreet.reporting.summary import summarise
 from discreet.reporting.words import table_rows
 from discreet.results.journal import Journal
+from discreet.results.pulse import Pulse
 from discreet.results.screen import Screen
 from discreet.studies import Study
 
 # How a run ends that is stopped from outside: Ctrl-C, or an exit that another signal asks for.
 STOPPED = (KeyboardInterrupt, SystemExit)
+_MEASURING = "Measuring how long the learners take"
 
 
 def simulate_study(
@@ -47,10 +51,10 @@ def simulate_study(
     missing = [each for each in study.settings if counts[each.label] < study.replicates]
     stop: BaseException | None = None
     try:
-        with _measuring(screen):
+        with _measuring(screen), Pulse(screen, _MEASURING):
             seconds = expected_seconds(study.problem, missing, study.rounds, study.seed, jobs)
         missing.sort(key=lambda setting: seconds[setting.label])
-        with StudyProgress(study, jobs, seconds, screen) as shown:
+        with StudyProgress(study, jobs, seconds, screen) as shown, Pulse(screen, words=shown.words):
             for outcome in journal.outcomes:
                 shown.add(outcome)
             for outcome in simulate_all(
@@ -76,8 +80,7 @@ def simulate_study(
 
 def _measuring(screen: Screen) -> AbstractContextManager[object]:
     """What is shown while the learners' pace is measured."""
-    text = "Measuring how long the learners take"
-    return screen.status(text) if screen.shows_bars else nullcontext()
+    return screen.status(_MEASURING) if screen.shows_bars else nullcontext()
 
 
 class StudyProgress(Progress):
@@ -107,12 +110,14 @@ class StudyProgress(Progress):
         self._replicates, self._jobs, self._expected = study.replicates, jobs, expected
         self._outcomes: dict[str, list[Outcome]] = {setting.label: [] for setting in study.settings}
         self._width = max(len(setting.label) for setting in study.settings)
+        self._since = monotonic()
         self._bar = self.add_task("", total=len(study.settings) * study.replicates)
 
     def add(self, outcome: Outcome) -> None:
         """One more replicate; with the last of its setting comes the setting's line."""
         same = self._outcomes[outcome.setting.label]
         same.append(outcome)
+        self._since = monotonic()
         if len(same) == self._replicates:
             self._screen.say(self._line(same))
         self.update(self._bar, advance=1, description=self.left())
@@ -128,17 +133,41 @@ class StudyProgress(Progress):
         )
         return text if done == lines else f"{text}, {self.left()}"
 
+    def words(self) -> str:
+        """How much is done, as a share of the work, and how long the rest will take."""
+        runs = sum(len(each) for each in self._outcomes.values())
+        total = len(self._outcomes) * self._replicates
+        text = f"{runs} of {total} replicates done"
+        work = self._work()
+        if work is None:
+            return text
+        # Since the last outcome came, something was done on those that are still to come.
+        done, left = work
+        going_on = min(self._jobs * (monotonic() - self._since), left)
+        share = (done + going_on) / (done + left) if done + left > 0.0 else 0.0
+        late = (
+            "more than was expected"
+            if going_on == left
+            else about_time((left - going_on) / self._jobs)
+        )
+        return f"{text} (about {min(99.0, 100.0 * share):.0f}% of the work), {late} left"
+
     def left(self) -> str:
         """How long the rest will take, in words: what is missing, at the pace of what is there."""
+        work = self._work()
+        return "" if work is None else f"{about_time(work[1] / self._jobs)} left"
+
+    def _work(self) -> tuple[float, float] | None:
+        """Seconds of one process for what is there and for what is missing; None if unknown."""
         pace = {label: each for label, each in self._expected.items() if math.isfinite(each)}
         for label, outcomes in self._outcomes.items():
             if outcomes:
                 pace[label] = fmean(outcome.record.seconds for outcome in outcomes)
         if not pace:
-            return ""
+            return None
         usual = fmean(pace.values())
-        work = sum(
-            (self._replicates - len(outcomes)) * pace.get(label, usual)
-            for label, outcomes in self._outcomes.items()
-        )
-        return f"{about_time(work / self._jobs)} left"
+        done, left = 0.0, 0.0
+        for label, outcomes in self._outcomes.items():
+            done += len(outcomes) * pace.get(label, usual)
+            left += (self._replicates - len(outcomes)) * pace.get(label, usual)
+        return done, left
