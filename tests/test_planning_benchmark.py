@@ -87,6 +87,9 @@ def test_regret_is_what_a_run_loses(bench: Any) -> None:
     lost = bench.regrets(replace(case, learners=("partition",)), 300, 2, 5, 1)
     runs = [simulate(case.load(), setting, 300, 5, number).record.value for number in range(2)]
     assert lost == {"partition": runs}
+    truth = bench.planned(case.study(300, 5, ["partition"]), 10.0, 2, 1)
+    stood = bench.regrets(replace(case, learners=("partition",)), 300, 2, 5, 0, truth)
+    assert stood == {"partition": pytest.approx(runs)}, "nothing ran again: there are no processes"
     earnings = bench.regret(Seed(5, 0), bench.Case("earnings"), 300, "partition")
     problem = load_problem("earnings", {})
     reward = simulate(problem, Setting("partition", "x", Local(2.0)), 300, 5, 0).record.value
@@ -102,6 +105,24 @@ def test_a_learner_is_right_within_a_tenth(bench: Any) -> None:
     assert beside["ratio"] == pytest.approx(66.3 / 60.0)
     # Runs are paired: that some people are harder is no error of the ratio.
     assert 0.0 < beside["error"] < 0.01
+
+
+def test_a_truth_may_have_no_more_people_than_the_plan(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people: list[int] = []
+    make = bench.planned
+
+    def kept(study: Any, *given: Any) -> Any:
+        people.append(study.rounds)
+        return make(study, *given)
+
+    monkeypatch.setattr(bench, "planned", kept)
+    line = {"dimension": 1}
+    case = bench.Case("exponential", epsilon=10.0, learners=("partition",), people=160, given=line)
+    row = bench.measured(case, bench.Size(people=80, replicates=2, truth=3, beyond=1), 3, 1)
+    assert people == [80, 80]
+    assert (row["people"], row["replicates"], row["truth"], row["ratio"]) == (80, 2, 3, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, replace
 
 import joblib
 import numpy as np
 import pytest
 
-import discreet.experiments.simulation
 from discreet.domain import Box
 from discreet.experiments import (
     BEST_FIXED,
     ORACLE,
-    Outcome,
     Setting,
-    expected_seconds,
     people_of,
     simulate,
     simulate_all,
@@ -80,50 +76,6 @@ def test_settings_come_one_after_the_other_without_what_is_done() -> None:
     outcomes = simulate_all(exponential(), [PARTITION, UNIFORM], 20, 3, 3, done=[("partition", 1)])
     came = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
     assert came == [("partition", 0), ("partition", 2), *(("uniform", r) for r in range(3))]
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
-def test_expected_seconds_grow_as_those_of_short_runs(
-    monkeypatch: pytest.MonkeyPatch, power: float
-) -> None:
-    def timed(problem: Problem, setting: Setting, people: int, *others: object) -> Outcome:
-        if setting is UNIFORM:
-            raise InvalidInput("too few people")
-        record = simulate(problem, setting, 5, 1, 0).record
-        met.append(people)
-        seconds = 3.0 * people**power
-        return Outcome(setting, replace(record, seconds=seconds), np.arange(1), np.ones(1))
-
-    met: list[int] = []
-    fixed = Setting(BEST_FIXED, BEST_FIXED)
-    settings = [PARTITION, fixed, UNIFORM]
-    small = expected_seconds(exponential(), settings, 4999, 1)
-    assert small == {"partition": math.inf, BEST_FIXED: 0.0, "uniform": 0.0}
-    monkeypatch.setattr(discreet.experiments.simulation, "simulate", timed)
-    for rounds in (5000, 200_000):
-        expected = expected_seconds(exponential(), settings, rounds, 1)
-        assert expected == {
-            "partition": pytest.approx(3.0 * rounds**power),
-            BEST_FIXED: pytest.approx(3.0 * rounds**power),
-            "uniform": math.inf,
-        }
-    assert max(met) == 200_000 // 25
-
-
-def test_epsilons_share_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def timed(problem: Problem, setting: Setting, people: int, *others: object) -> Outcome:
-        met.append((setting.label, people))
-        record = simulate(problem, setting, 5, 1, 0).record
-        return Outcome(setting, replace(record, seconds=1.0), np.arange(1), np.ones(1))
-
-    met: list[tuple[str, int]] = []
-    alike = [Setting("partition", f"epsilon {e:g}", Local(e)) for e in (1.0, 2.0, 4.0)]
-    free = Setting("partition", "free")
-    other = Setting("partition", "fewer", Local(1.0), {"drift": 50.0})
-    monkeypatch.setattr(discreet.experiments.simulation, "simulate", timed)
-    expected = expected_seconds(exponential(), [*alike, free, other], 5000, 1)
-    assert expected == {each.label: 1.0 for each in (*alike, free, other)}
-    assert met == [(name, n) for n in (2000, 500) for name in ("epsilon 4", "free", "fewer")]
 
 
 def test_records_say_what_ran() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import discreet.planning.planner
-from discreet.experiments import Setting, simulate
+from discreet.experiments import Setting, policies_until, simulate
 from discreet.planning.forecast import Forecast
 from discreet.planning.planner import Wish, make_forecast
 from discreet.planning.results import Clock, Results, Run, depends_on_horizon
@@ -19,6 +19,7 @@ from discreet.planning.source import study_for
 from discreet.planning.stage import Contender, checked_epsilons, make_stage
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.problems.synthetic import exponential
+from discreet.reporting.plan_words import basis
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
 
@@ -84,8 +85,7 @@ def test_which_learners_depend_on_the_horizon(
     learner: str, options: dict[str, Any], budget: Any, depends: bool
 ) -> None:
     setting = Setting(learner, learner, budget, options)
-    told, _ = depends_on_horizon(exponential(3, 1), setting, 60, 1200, 3)
-    assert told == depends
+    assert depends_on_horizon(exponential(3, 1), setting, 60, 1200, 3) == depends
 
 
 def test_what_depends_on_the_horizon_runs_once_for_each() -> None:
@@ -93,8 +93,10 @@ def test_what_depends_on_the_horizon_runs_once_for_each() -> None:
     setting = Setting("partition", "p", Local(1.0))
     assert [(run.people, run.at) for run in results.runs([setting], (50, 100), 0)] == [
         (50, (50,)),
-        (100, (100,)),
+        (100, (50, 100)),
     ]
+    once = [(100, (50, 100))]
+    assert [(run.people, run.at) for run in results.runs([setting], (50, 100), 0, True)] == once
     results.traced.add("p")
     assert [(run.people, run.at) for run in results.runs([setting], (50, 100), 0)] == [
         (100, (50, 100))
@@ -108,11 +110,12 @@ def test_time_is_expected_from_what_was_measured() -> None:
     results.timed("p", 100, 2.0)
     assert 4.0 < results.expected(Run(setting, 300, (300,), 0)) < 6.0
     assert results.expected(Run(setting, 50, (50,), 0)) == 2.0
-    # A second number of people says how time grows.
+    # A second number of people says how the time of a policy grows.
     results.timed("p", 400, 4.0)
-    assert results.expected(Run(setting, 1600, (1600,), 0)) == pytest.approx(8.0)
-    results.timed("p", 6400, 1.0)  # chance
-    assert results.expected(Run(setting, 12_800, (12_800,), 0)) == 1.0
+    policies = [policies_until(exponential(), setting, people) for people in (100, 400, 1600)]
+    each = [2.0 / policies[0], 4.0 / policies[1]]
+    expected = policies[2] * each[1] * max(each[1] / each[0], 1.0)
+    assert results.expected(Run(setting, 1600, (1600,), 0)) == pytest.approx(min(expected, 16.0))
 
 
 def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
@@ -166,19 +169,33 @@ def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
     assert "simulations with 40 and 160 people" in plan.left_out[0]
 
 
-def test_two_horizons_are_left_before_there_are_fewer_people(
+def test_one_run_stands_for_all_horizons_before_there_are_fewer_people(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each run takes a second, and each horizon a run: 3 epsilons and no privacy at 3 horizons, in
-    3 replicates, are 36 of them, and at 2 horizons 24."""
-    monkeypatch.setattr(discreet.planning.planner, "depends_on_horizon", lambda *_: (True, 1.0))
+    """Each run takes a second: 5 epsilons and no privacy at 5 horizons, in 3 replicates, are 90 of
+    them, 3 epsilons at 3 horizons 36, 5 epsilons at the last one 18, and 3 epsilons there 12."""
+    monkeypatch.setattr(discreet.planning.planner, "depends_on_horizon", lambda *_: True)
     monkeypatch.setattr(Clock, "elapsed", 0.0)
     monkeypatch.setattr(Results, "expected", lambda self, run: 1.0)
     path = write_study(tmp_path, SMOOTH, 320)
-    plan = planned(path, seconds=35.0, replicates=3)
-    assert plan.horizons == (80, 320)
-    assert plan.epsilons == (0.5, 2.0, 8.0)
-    assert np.isfinite(plan.frame["gain"]).all()
+    every, three = planned(path, seconds=35.0, replicates=3), planned(path, seconds=17.0)
+    assert every.epsilons == (0.5, 1.0, 2.0, 4.0, 8.0)
+    assert three.epsilons == (0.5, 2.0, 8.0)
+    for plan in (every, three):
+        assert plan.along
+        assert plan.horizons == (20, 40, 80, 160, 320)
+        assert "runs of their own with fewer than 320 people" in " ".join(plan.left_out)
+        assert not any(line.traced for line in plan.private)
+        assert any("There was no time to simulate each number" in text for text in basis(plan))
+        # Each number is read along the run with 320 people.
+        line = plan.line(8.0)
+        run = simulate(plan.problem, line.setting, 320, plan.seed, 1)
+        at = np.array(plan.horizons)
+        worth = -np.interp(at, run.rounds, run.trace) / at
+        assert np.allclose(line.worth[1], worth)
+    # The same people, so what a person gains with all of them is the same as in a plan without.
+    own = planned(path, replicates=3)
+    assert np.array_equal(own.line(8.0).gain[:, -1], every.line(8.0).gain[:, -1])
 
 
 def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """One engine for every experiment, and the studies that stand on it."""
 
+from discreet.experiments.durations import expected_seconds, grown, policies_until
 from discreet.experiments.engine import Done, Seed, frame_of, grid, run_trials
 from discreet.experiments.serving import (
     Arrival,
@@ -19,7 +20,6 @@ from discreet.experiments.simulation import (
     Outcome,
     Setting,
     check_setting,
-    expected_seconds,
     learner_of,
     simulate,
     simulate_all,
@@ -43,8 +43,10 @@ __all__ = [
     "feed_source",
     "frame_of",
     "grid",
+    "grown",
     "learner_of",
     "people_of",
+    "policies_until",
     "run_learner",
     "run_trials",
     "run_with_sources",

@@ -6,17 +6,15 @@ replicate meet the same people in the same order.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 
-from discreet.experiments.engine import Seed, in_parallel, run_trials
+from discreet.experiments.engine import Seed, run_trials
 from discreet.experiments.serving import check_visits, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
@@ -26,14 +24,6 @@ from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.problems.base import Crowd, Problem
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
-
-# How long a replicate takes is tried on one person in so many, but on no fewer than so many, as
-# learners also take a time that does not depend on how many people there are, and on so many times
-# as many, which shows how the time grows. Studies of fewer people are too small to try anything.
-_PILOT_SHARE, _PILOT_PEOPLE, _PILOT_GROWTH, _SMALL_STUDY = 100, 500, 4, 5000
-# The largest power of the number of people that time is taken to grow with; where runs are over in
-# so many seconds, chance decides which was longer, and the power is 1 at most.
-_FASTEST_GROWTH, _CHANCE = 3.0, 0.2
 
 UNIFORM = "uniform"
 HIGHEST = "highest"
@@ -220,60 +210,6 @@ def simulate_all(
 
 def _replicate(seed: Seed, **setting: Any) -> Outcome:
     return simulate(seed=seed.base, replicate=seed.trial, **setting)
-
-
-def expected_seconds(
-    problem: Problem, settings: Sequence[Setting], rounds: int, seed: int, jobs: int = 1
-) -> dict[str, float]:
-    """About how many seconds a replicate takes, by label, as far as a few people show.
-
-    Two short runs say with which power of the number of people the time grows: most learners think
-    anew ever more seldom, so that a hundred times as many people take a few times as long. In
-    small studies only choices that need no learning are known to be quick: they have 0, all others
-    infinity. Settings that differ in their epsilon alone take about as long: only the last of them
-    is tried.
-    """
-    if rounds < _SMALL_STUDY:
-        quick = (*REFERENCES, UNIFORM, HIGHEST)
-        return {each.label: 0.0 if each.learner in quick else math.inf for each in settings}
-    fewer = max(rounds // _PILOT_SHARE, _PILOT_PEOPLE)
-    more = _PILOT_GROWTH * fewer
-    tried = {_but_for_epsilon(each): each for each in settings}
-    # The longer ones first: what a process does once only is then not taken for growth.
-    trials = (
-        joblib.delayed(_pilot)(problem, setting, people, seed)
-        for people in (more, fewer)
-        for setting in tried.values()
-    )
-    seconds = {(label, people): taken for label, people, taken in in_parallel(trials, jobs)}
-    pilots = {each.label: tried[_but_for_epsilon(each)].label for each in settings}
-    return {
-        label: _extrapolated(seconds[pilot, fewer], seconds[pilot, more], rounds / more)
-        for label, pilot in pilots.items()
-    }
-
-
-def _but_for_epsilon(setting: Setting) -> str:
-    """What two settings share that differ in nothing but their label and epsilon."""
-    budget = setting.budget.at(1.0) if setting.private else setting.budget
-    return repr((setting.learner, budget, dict(setting.options)))
-
-
-def _pilot(problem: Problem, setting: Setting, people: int, seed: int) -> tuple[str, int, float]:
-    """The seconds of a short run; infinity for a setting that cannot be this short."""
-    try:
-        return setting.label, people, simulate(problem, setting, people, seed, 0).record.seconds
-    except InvalidInput:
-        return setting.label, people, math.inf
-
-
-def _extrapolated(fewer: float, more: float, times: float) -> float:
-    """The seconds of `times` as many people as took `more`, from two runs of which this had
-    `_PILOT_GROWTH` times as many people as the other."""
-    if not (0.0 < fewer < math.inf and more < math.inf):
-        return more * times if more < math.inf else math.inf
-    power = math.log(max(more / fewer, 1.0)) / math.log(_PILOT_GROWTH)
-    return more * float(times ** min(power, _FASTEST_GROWTH if more > _CHANCE else 1.0))
 
 
 def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str, ...]:

@@ -75,7 +75,8 @@ class Forecast:
         lose_at_most: the share of the gain that may be lost.
         seed: of everything that was drawn.
         seconds: that planning took.
-        asked: the answer to the inverse question that was put, if one was.
+        question: which of the three was asked for, and the two that were given, if one was.
+        along: whether learners that plan for their number of people are read along one run too.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Forecast:
     seed: int
     seconds: float
     question: tuple[Asked, float, float] | None = None
+    along: bool = False
 
     @property
     def people(self) -> int:

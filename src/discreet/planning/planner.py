@@ -4,8 +4,8 @@ The order is that in which a plan can be cut short. Learners are first tried for
 they do depend on the horizon, and how long do they take? Then they race (race.py), and the winners
 are measured, replicate by replicate, with all lines in each, so that whatever is finished can be
 compared. Where a limit on time does not allow for the fewest replicates, the plan is made smaller:
-first fewer horizons, then fewer epsilons, then two horizons alone, then fewer people. What was left
-out is said.
+first fewer horizons, then fewer epsilons, then one run for all horizons, then fewer people. What
+was left out is said.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from discreet.learners.registry import learner_class
 from discreet.planning.facts import Asked, Kind, PlanLine
 from discreet.planning.forecast import LOSE_AT_MOST, Forecast
 from discreet.planning.race import FIRST_REPLICATE, SHARE, Standing, first_rung, race
-from discreet.planning.results import TRIED, Clock, Ran, Results, Run, depends_on_horizon
-from discreet.planning.stage import EPSILONS, Stage, checked_epsilons, make_stage
+from discreet.planning.results import Clock, Ran, Results, Run, depends_on_horizon
+from discreet.planning.stage import EPSILONS, Stage, checked_epsilons, make_stage, works
 from discreet.studies import Study
 from discreet.validation import Refusals, number_from, positive_number, whole_number
 
@@ -28,8 +28,8 @@ REPLICATES = 8
 _FEWEST = 3  # replicates that an interval takes
 _LEAST_HORIZONS = 3
 _LEAST_EPSILONS = 3
-# How many times as many people are timed as were tried.
-_GROWN = 4
+# People with whom learners are timed where that is limited, and how many times as many.
+_TIMED, _GROWN = 100, 4
 SECONDS = 75.0
 """The limit on time of a plan on the command line, where none is given."""
 
@@ -169,50 +169,45 @@ def make_forecast(
         stage.seed,
         clock.elapsed,
         wish.question,
+        stage.along,
     )
 
 
 def _try_out(results: Results, stage: Stage, say: Progress, clock: Clock) -> None:
     """Which learners may be read along their trace, and about how long all of them take."""
     middle = stage.epsilons[len(stage.epsilons) // 2]
-    tried = [(each, middle, stage.epsilons) for each in stage.private]
-    settings = [
-        ([each.at(epsilon) for epsilon in epsilons], each.at(at)) for each, at, epsilons in tried
-    ] + [([each.at(None)], each.at(None)) for each in stage.free]
-    for number, (alike, setting) in enumerate(settings):
-        say("Trying learners", number, len(settings))
-        first = stage.horizons[0]
-        depends, seconds = depends_on_horizon(
-            stage.problem, setting, first, stage.people, stage.seed
-        )
-        for each in alike:
-            if not depends:
-                results.traced.add(each.label)
-            if seconds:
-                results.timed(each.label, min(first, TRIED), seconds)
+    tried = [
+        *(
+            (each.at(middle), [each.at(other) for other in stage.epsilons])
+            for each in stage.private
+        ),
+        *((each.at(None), [each.at(None)]) for each in stage.free),
+    ]
+    for number, (setting, alike) in enumerate(tried):
+        say("Trying learners", number, len(tried))
+        first, last = stage.horizons[0], stage.people
+        if not depends_on_horizon(stage.problem, setting, first, last, stage.seed):
+            results.traced.update(each.label for each in alike)
     results.traced.update(each.label for each in stage.references if each.learner == UNIFORM)
     if clock.limit is not None:
-        alike_of = {setting.label: alike for alike, setting in settings}
-        _time_longer(results, stage, [setting for _, setting in settings], alike_of)
+        _time_them(results, stage, {setting.label: each for setting, each in tried})
 
 
-def _time_longer(
-    results: Results,
-    stage: Stage,
-    settings: Sequence[Setting],
-    alike_of: Mapping[str, Sequence[Setting]],
-) -> None:
-    """Time a second number of people: it shows how time grows, with most learners slowly."""
-    people = _GROWN * min(stage.horizons[0], TRIED)
-    if 2 * people > stage.people:
-        return  # there is little to foretell
+def _time_them(results: Results, stage: Stage, alike_of: Mapping[str, Sequence[Setting]]) -> None:
+    """Time learners with two numbers of people, which show how time grows: small ones, as the limit
+    holds for this too."""
 
     def keep(ran: Ran) -> None:
         for each in alike_of[ran.run.setting.label]:
             if each.label != ran.run.setting.label:
-                results.timed(each.label, people, ran.seconds)
+                results.timed(each.label, ran.run.people, ran.seconds)
 
-    runs = [Run(setting, people, (people,), FIRST_REPLICATE) for setting in settings]
+    runs = []
+    for label, alike in alike_of.items():
+        setting = next(each for each in alike if each.label == label)
+        few = _TIMED if works(stage.problem, [setting], _TIMED) else stage.horizons[0]
+        numbers = {min(each, stage.people) for each in (few, _GROWN * few)}
+        runs += [Run(setting, each, (each,), FIRST_REPLICATE) for each in sorted(numbers)]
     results.carry_out(runs, keep)
 
 
@@ -222,13 +217,21 @@ def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: 
     def fits(smaller: Stage) -> bool:
         groups = smaller.groups()
         settings = [group[0] for group in groups.values()]
-        seconds = _FEWEST * results.total(results.runs(settings, smaller.horizons, 0))
+        runs = results.runs(settings, smaller.horizons, 0, smaller.along)
+        seconds = _FEWEST * results.total(runs)
         racing = any(len(group) > 1 for group in groups.values())
         return clock.allows(seconds, 1.0 - SHARE if racing else 1.0)
 
     smaller = next(filter(fits, _smaller(stage, wish)), None)
-    smaller = smaller or list(_smaller(stage, wish))[-1]
+    return _take(results, stage, smaller or list(_smaller(stage, wish))[-1], wish, left_out)
+
+
+def _take(results: Results, stage: Stage, smaller: Stage, wish: Wish, left_out: list[str]) -> Stage:
+    """Go on with a smaller stage, and say what it leaves out."""
     left_out += _gone(stage, smaller, wish)
+    if smaller.along:
+        groups = stage.groups().values()
+        results.rough |= {each.label for group in groups for each in group} - results.traced
     return smaller
 
 
@@ -241,24 +244,25 @@ def _gone(before: Stage, after: Stage, wish: Wish) -> Iterator[str]:
     epsilons = [f"{each:g}" for each in before.epsilons if each not in after.epsilons]
     if epsilons:
         yield f"Left out: epsilon = {' and '.join(epsilons)}: {why}"
+    if after.along and not before.along:
+        yield f"Left out: runs of their own with fewer than {after.people:,} people: {why}"
 
 
 def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
-    """The stage, and what is left of it with fewer horizons, then epsilons, then people."""
+    """The stage, and what is left of it with fewer horizons, then epsilons, then one run for all
+    horizons, then people."""
     yield stage
     horizons, epsilons = stage.horizons, stage.epsilons
-    if len(horizons) > _LEAST_HORIZONS:
-        stage = stage.with_horizons(horizons[::-2][::-1])
-        yield stage
-    if len(epsilons) > _LEAST_EPSILONS:
-        kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
-        stage = stage.with_epsilons(sorted(set(kept)))
-        yield stage
-    if len(horizons) > _LEAST_HORIZONS:
-        # What learners need for few people is often most of what they need for many.
-        yield stage.with_horizons(stage.horizons[-2:])
+    kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
+    fewer = stage.with_epsilons(sorted(set(kept)) if len(epsilons) > _LEAST_EPSILONS else epsilons)
+    if len(horizons) > _LEAST_HORIZONS and not stage.along:
+        yield stage.with_horizons(horizons[::-2][::-1])
+        yield fewer.with_horizons(horizons[::-2][::-1])
+    # What learners need for few people is often most of what they need for many.
+    yield stage.along_one_run(horizons)
+    yield fewer.along_one_run(horizons)
     for cut in range(1, len(horizons) - _LEAST_HORIZONS + 1):
-        yield stage.with_horizons(horizons[:-cut][-_LEAST_HORIZONS:])
+        yield fewer.along_one_run(horizons[:-cut])
 
 
 def _choose(
@@ -333,8 +337,7 @@ def _measure(
             # Of the same number of people, as what was simulated so far is kept.
             smaller = [each for each in _smaller(stage, wish) if each.people == stage.people]
             chosen = next(filter(in_time, smaller), smaller[-1])
-            left_out += _gone(stage, chosen, wish)
-            stage = chosen
+            stage = _take(results, stage, chosen, wish, left_out)
         results.carry_out(_runs(results, stage, winners, count), one_more)
     return wish.replicates, stage
 
@@ -343,7 +346,7 @@ def _runs(results: Results, stage: Stage, winners: Winners, replicate: int) -> l
     """The runs of one replicate: the winners of the stage's epsilons, no privacy, references."""
     settings = [winners[epsilon] for epsilon in (*stage.epsilons, None)]
     return [
-        *results.runs(settings, stage.horizons, replicate),
+        *results.runs(settings, stage.horizons, replicate, stage.along),
         *results.reference_runs(stage.references, stage.horizons, replicate),
     ]
 

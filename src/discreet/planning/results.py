@@ -4,7 +4,7 @@ A run is one replicate of one setting with so many people. Whether its trace als
 people would have had depends on the learner: one that plans for its horizon does something else
 with another. `depends_on_horizon` tries: only a learner that never looked at its horizon, and did
 the same for all people under two of them, is read along its trace; all others, and those that
-refuse one of the two, run once for each number of people.
+refuse one of the two, run once for each number of people, unless there is no time for that.
 
 | array  | shape  | meaning                                                            |
 |--------|--------|--------------------------------------------------------------------|
@@ -19,13 +19,22 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import joblib
 import numpy as np
 
-from discreet.experiments import Seed, Setting, people_of, simulate
+from discreet.experiments import (
+    REFERENCES,
+    Seed,
+    Setting,
+    grown,
+    people_of,
+    policies_until,
+    simulate,
+)
 from discreet.experiments.engine import in_parallel
 from discreet.experiments.serving import run_learner
 from discreet.learners.base import Learner
@@ -39,6 +48,10 @@ TRIED = 1000
 # Where a single number of people was timed, time is taken to grow a little less than in proportion
 # to people, as some of it does not depend on them.
 _GROWTH = 0.8
+
+
+class _Read(Exception):
+    """The learner asked for its horizon."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,8 @@ class Ran:
 
 def carry_out(problem: Problem, seed: int, run: Run) -> Ran:
     """One run; the same arguments give the same anywhere."""
+    if run.setting.learner not in REFERENCES:
+        learner_class(run.setting.learner)  # which each process imports once, on nobody's time
     started = time.perf_counter()
     outcome = simulate(problem, run.setting, run.people, seed, run.replicate)
     sign = 1.0 if problem.metric == "reward" else -1.0
@@ -80,7 +95,7 @@ def carry_out(problem: Problem, seed: int, run: Run) -> Ran:
 
 def depends_on_horizon(
     problem: Problem, setting: Setting, people: int, longest: int, seed: int
-) -> tuple[bool, float]:
+) -> bool:
     """Whether what a learner does may depend on its horizon.
 
     It does where the learner reads its horizon while it serves people, and where it served the same
@@ -92,33 +107,25 @@ def depends_on_horizon(
         people: how many are tried, at most 1,000; the shorter horizon.
         longest: the longer one; at least twice that.
         seed: of what is drawn.
-
-    Returns:
-        What was seen, and the seconds that a run took.
     """
     short = min(people, TRIED)
     crowd = people_of(problem, short, seed, 0)
-    started = time.perf_counter()
     try:
-        first, read = _serve(problem, setting, crowd, short, seed)
-        seconds = time.perf_counter() - started
-        if read:
-            return True, seconds
-        second, _ = _serve(problem, setting, crowd, max(longest, 2 * short), seed)
-    except InvalidInput:
-        return True, 0.0
-    return not np.array_equal(first, second), seconds
+        first, second = (
+            _serve(problem, setting, crowd, horizon, seed)
+            for horizon in (short, max(longest, 2 * short))
+        )
+    except (_Read, InvalidInput):
+        return True
+    return not np.array_equal(first, second)
 
 
-def _serve(
-    problem: Problem, setting: Setting, crowd: Crowd, horizon: int, seed: int
-) -> tuple[FloatArray, bool]:
-    """What each person contributed, and whether the learner read its horizon."""
+def _serve(problem: Problem, setting: Setting, crowd: Crowd, horizon: int, seed: int) -> FloatArray:
+    """What each person contributed; `_Read` as soon as the learner reads its horizon."""
     _, acting, drawn, public, _ = Seed(seed, 0).streams(5)
     noise = SimulatedNoise(drawn)
     kind = learner_class(setting.learner)
-    reads: list[bool] = []
-    learner = _watched(kind, reads)(
+    learner = _watched(kind)(
         problem.domain,
         problem.space,
         setting.budget,
@@ -128,16 +135,14 @@ def _serve(
         noise=noise,
         **kind.read_options(setting.options),
     )
-    return run_learner(learner, crowd, np.random.default_rng(acting), noise), bool(reads)
+    return run_learner(learner, crowd, np.random.default_rng(acting), noise)
 
 
-def _watched(kind: type[Learner[Any, Any, Any]], reads: list[bool]) -> Any:
-    """The same class, which notes each time that the horizon is read."""
+def _watched(kind: type[Learner[Any, Any, Any]]) -> Any:
+    """The same class, which cannot read its horizon."""
 
     def read(learner: Any) -> int | None:
-        reads.append(True)
-        given: int | None = vars(learner)["horizon"]
-        return given
+        raise _Read
 
     def keep(learner: Any, horizon: int | None) -> None:
         vars(learner)["horizon"] = horizon
@@ -153,26 +158,38 @@ class Results:
         problem, seed: as in every run.
         jobs: processes.
         traced: labels of settings whose trace says what fewer people would have had.
+        rough: those of others that are read along their trace too, as there is no time for more.
     """
 
     problem: Problem
     seed: int
     jobs: int = 1
     traced: set[str] = field(default_factory=set)
+    rough: set[str] = field(default_factory=set)
     _worth: dict[tuple[str, int, int], dict[int, float]] = field(default_factory=dict)
     _seconds: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     _guarantees: dict[str, Guarantee] = field(default_factory=dict)
+    _policies: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def along(self, label: str) -> bool:
+        """Whether a setting is read along its longest run."""
+        return label in self.traced or label in self.rough
 
     def runs(
-        self, settings: Iterable[Setting], horizons: Sequence[int], replicate: int
+        self,
+        settings: Iterable[Setting],
+        horizons: Sequence[int],
+        replicate: int,
+        along: bool = False,
     ) -> list[Run]:
-        """The runs that measure settings at horizons, in one replicate."""
+        """The runs that measure settings at horizons, in one replicate; all of them `along` one
+        run each, or those that may be."""
         runs = []
         for setting in settings:
-            if setting.label in self.traced:
-                runs.append(Run(setting, horizons[-1], tuple(horizons), replicate))
-                continue
-            runs += [Run(setting, people, (people,), replicate) for people in horizons]
+            once = along or self.along(setting.label)
+            for people in horizons[-1:] if once else horizons:
+                at = tuple(each for each in horizons if each <= people)
+                runs.append(Run(setting, people, at, replicate))
         return runs
 
     def reference_runs(
@@ -224,17 +241,18 @@ class Results:
         if not known:
             return math.inf
         nearest, *others = sorted(known, key=lambda people: abs(np.log(people / run.people)))
-        seconds = fmean(self._seconds[label, nearest])
-        return seconds * float(
-            max(1.0, run.people / nearest) ** self._power(label, nearest, others)
-        )
+        seconds, times = fmean(self._seconds[label, nearest]), max(1.0, run.people / nearest)
+        if not others or others[0] > nearest or times == 1.0:
+            return seconds * float(times**_GROWTH)
+        two = {people: fmean(self._seconds[label, people]) for people in (others[0], nearest)}
+        policies = partial(self._policies_until, run.setting)
+        return min(grown(two, run.people, policies, 1.0), seconds * times)
 
-    def _power(self, label: str, nearest: int, others: Sequence[int]) -> float:
-        """With which power of people time grows, as far as two numbers of people show."""
-        if not others:
-            return _GROWTH
-        times = [fmean(self._seconds[label, people]) for people in (nearest, others[0])]
-        return min(max(math.log(times[0] / times[1]) / math.log(nearest / others[0]), 0.0), 1.0)
+    def _policies_until(self, setting: Setting, people: int) -> int:
+        key = (setting.label, people)
+        if key not in self._policies:
+            self._policies[key] = policies_until(self.problem, setting, people)
+        return self._policies[key]
 
     def total(self, runs: Sequence[Run]) -> float:
         """About how many seconds all processes together take for runs; those of which nothing is
@@ -249,13 +267,13 @@ class Results:
 
     def worth(self, label: str, horizons: Sequence[int], replicates: Sequence[int]) -> FloatArray:
         """(r, h) see the module."""
-        return self._table(label, horizons, replicates, label in self.traced)
+        return self._table(label, horizons, replicates, self.along(label))
 
     def gain(
         self, label: str, reference: str, horizons: Sequence[int], replicates: Sequence[int]
     ) -> FloatArray:
         """(r, h) the worth of a setting less that of a reference on the same people."""
-        along = label in self.traced
+        along = self.along(label)
         return self._table(label, horizons, replicates, along) - self._table(
             reference, horizons, replicates, along
         )

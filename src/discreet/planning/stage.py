@@ -73,6 +73,8 @@ class Stage:
         free: contenders without privacy.
         horizons: increasing numbers of people.
         left_out: what a user could have expected here, each one sentence.
+        along: whether every learner is read along one run, those too that plan for their number of
+            people.
     """
 
     problem: Problem
@@ -82,6 +84,7 @@ class Stage:
     free: tuple[Contender, ...]
     horizons: tuple[int, ...]
     left_out: tuple[str, ...] = ()
+    along: bool = False
 
     @property
     def people(self) -> int:
@@ -113,6 +116,10 @@ class Stage:
     def with_epsilons(self, epsilons: Sequence[float]) -> Stage:
         """The same with fewer epsilons."""
         return replace(self, epsilons=tuple(epsilons))
+
+    def along_one_run(self, horizons: Sequence[int]) -> Stage:
+        """The same, with everything read along the run with the most of these people."""
+        return replace(self, horizons=tuple(horizons), along=True)
 
 
 def make_stage(
@@ -282,11 +289,12 @@ def horizons_of(
     for setting in settings:
         check_setting(problem, setting, people)
     halves = [people >> halving for halving in range(_HALVINGS, 0, -1)]
-    fitting = [each for each in halves if each >= _FEWEST and _works(problem, settings, each)]
+    fitting = [each for each in halves if each >= _FEWEST and works(problem, settings, each)]
     return (*fitting, people)
 
 
-def _works(problem: Problem, settings: Sequence[Setting], people: int) -> bool:
+def works(problem: Problem, settings: Sequence[Setting], people: int) -> bool:
+    """Whether all settings can run with so many people."""
     try:
         for setting in settings:
             check_setting(problem, setting, people)

@@ -290,7 +290,14 @@ def basis(forecast: Forecast) -> Iterator[str]:
             f"{_learners(along)} did the same whatever number of people was announced, as a "
             "try of both showed, so one long run tells about fewer people as well."
         )
-    if alone:
+    if alone and forecast.along:
+        yield (
+            f"{_learners(alone)} may plan for the number of people. There was no time to simulate "
+            f"each number by itself, so fewer than {forecast.people:,} people are read along the "
+            "run with as many: a learner that expects more of them does otherwise at first, so "
+            "these numbers are rough, and further off than their intervals say."
+        )
+    elif alone:
         yield (
             f"{_learners(alone)} may plan for the number of people, so each number "
             f"({listed([f'{people:,}' for people in forecast.horizons])}) was simulated by itself."

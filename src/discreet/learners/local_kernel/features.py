@@ -116,17 +116,37 @@ class CosineFeatures:
     def _index(self) -> IntArray:
         return np.array(self.frequencies, dtype=np.int64)
 
+    @cached_property
+    def _most(self) -> int:
+        """The largest frequency."""
+        return int(self._index.max())
+
+    @cached_property
+    def _factors(self) -> IntArray:
+        """(M, f) the rows of `_cosines`, as d (most + 1) of them, whose product a feature is: those
+        of the axes along which it varies, in their order, and then row 0, which holds ones."""
+        rows = self._index + (self._most + 1) * np.arange(self.dimension)
+        varying = self._index > 0
+        factors = np.zeros((len(self), max(int(varying.sum(axis=1).max()), 1)), dtype=np.int64)
+        feature, axis = np.nonzero(varying)
+        place = (np.cumsum(varying, axis=1) - 1)[feature, axis]
+        factors[feature, place] = rows[feature, axis]
+        return factors
+
     def __call__(self, unit: FloatArray, used: IntArray | None = None) -> FloatArray:
         """(n, M) features of contexts (n, d) in [0, 1]^d, or of those `used` only."""
-        index = self._index if used is None else self._index[used]
-        product = np.ones((len(unit), len(index)))
-        for axis in range(self.dimension):
-            varies = np.flatnonzero(index[:, axis])  # the others have a factor of 1
-            if varies.size:
-                cosines = _cosines(self.place(unit[:, axis], axis), int(index[:, axis].max()))
-                product[:, varies] *= cosines[:, index[varies, axis]]
-        rounded: FloatArray = np.round(product / _FEATURE_GRID) * _FEATURE_GRID
-        return rounded
+        factors = self._factors if used is None else self._factors[used]
+        places = np.stack([self.place(x, axis) for axis, x in enumerate(unit.T)])
+        cosines = _cosines(places, self._most).reshape(-1, len(unit))
+        # A row for each feature, so that all factors are read and written in one piece.
+        product = cosines[factors[:, 0]]
+        for column in range(1, factors.shape[1]):
+            more = np.flatnonzero(factors[:, column])
+            product[more] *= cosines[factors[more, column]]
+        product *= 1.0 / _FEATURE_GRID  # a power of two
+        np.rint(product, out=product)
+        product *= _FEATURE_GRID
+        return np.ascontiguousarray(product.T)
 
     def place(self, column: FloatArray, axis: int) -> FloatArray:
         """Where values of a column lie: unchanged, or at the centre of the cell of their level."""
@@ -164,13 +184,14 @@ def round_coefficients(values: FloatArray) -> FloatArray:
 
 
 def _cosines(x: FloatArray, most: int) -> FloatArray:
-    """(n, most + 1) of c_0 .. c_most at x, by the recurrence of Chebyshev."""
-    cosines = np.ones((len(x), most + 1))
+    """(d, most + 1, n) of c_0 .. c_most at x (d, n), by the recurrence of Chebyshev."""
+    cosines = np.ones((len(x), most + 1, x.shape[1]))
     if most:
-        first = np.cos(np.pi * x)
-        cosines[:, 1] = first
+        cosines[:, 1] = first = np.cos(np.pi * x)
+        twice = 2.0 * first
         for i in range(2, most + 1):
-            cosines[:, i] = 2.0 * first * cosines[:, i - 1] - cosines[:, i - 2]
+            np.multiply(twice, cosines[:, i - 1], out=cosines[:, i])
+            cosines[:, i] -= cosines[:, i - 2]
         cosines[:, 1:] *= np.sqrt(2.0)
     return cosines
 

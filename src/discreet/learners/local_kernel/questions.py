@@ -137,12 +137,17 @@ class _Answers:
 
     def __init__(self, tells: Singles, given: Singles, hearing: Hearing, point: IntArray) -> None:
         self._tells, self._given = tells, given
-        self._row, self._candidate = np.nonzero(given)
         partitions, self._count = hearing.weights.shape
-        partition = self._candidate % partitions
-        self._cell = hearing.cells[partition, point[self._row]]
         of_candidate = np.arange(given.shape[1]) % partitions
         self._weights = hearing.weights[of_candidate].astype(np.float32)  # (C, G)
+        if self._count == 1:
+            return
+        # Which pairs a cell of a candidate holds, (C G, N), and where among `given` each is.
+        row, candidate = np.nonzero(given)
+        cell = hearing.cells[of_candidate[candidate], point[row]]
+        place = row * given.shape[1] + candidate
+        shape = (given.shape[1] * self._count, len(given))
+        self._cells = csr_array((place, (candidate * self._count + cell, row)), shape=shape)
 
     def of(self, directions: Singles) -> tuple[Singles, Singles]:
         """For sign functions known @ directions (R, C): what the whole report has to do with the
@@ -151,15 +156,9 @@ class _Answers:
         aims = self._tells.T @ signed
         if self._count == 1:
             return aims, aims**2 * self._weights[:, 0]
-        candidates = signed.shape[1]
-        of_cells = csr_array(
-            (
-                signed[self._row, self._candidate],
-                (self._candidate * self._count + self._cell, self._row),
-            ),
-            shape=(candidates * self._count, len(signed)),
-        )
-        parts = (of_cells @ self._tells).reshape(candidates, self._count, -1)
+        held = self._cells
+        of_cells = csr_array((signed.take(held.data), held.indices, held.indptr), held.shape)
+        parts = (of_cells @ self._tells).reshape(signed.shape[1], self._count, -1)
         return aims, np.einsum("cgr,cg->rc", parts**2, self._weights)
 
 
