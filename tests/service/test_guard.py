@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +12,9 @@ import pytest
 
 from discreet.service.app import create_app
 from discreet.service.limits import Limits, Rate
-from discreet.service.server import Impatient, server_of
+from discreet.service.server import Impatient
 from discreet.validation import InvalidInput
-from tests.service.web import Web, opened, serving, web
+from tests.service.web import Web, listening, opened, serving, web
 
 __all__ = ["web"]
 
@@ -243,28 +242,13 @@ class TestBodies:
             assert "Content-Type: application/json" in answer.json()["error"]
 
 
-@contextmanager
-def listening(folder: Path, limits: Limits) -> Iterator[int]:
-    """The port of a real server, until the block ends."""
-    server = server_of(create_app(opened(folder), limits=limits), port=0)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(30.0)
-        assert not thread.is_alive()
-
-
 class TestSlowClients:
     def test_heads_and_bodies_that_drip(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Impatient, "header_seconds", 0.3)
-        with listening(tmp_path, Limits(body_seconds=0.3)) as port:
+        app = create_app(opened(tmp_path), limits=Limits(body_seconds=0.3))
+        with listening(app) as port:
             whole = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
             assert self.answer(port, whole, 0).startswith(b"HTTP/1.1 200")
             started = time.monotonic()

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import base64
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from discreet.service.app import create_app
 from discreet.service.deployment import Deployment
 from discreet.service.keys import ROLES
 from discreet.service.limits import Limits
+from discreet.service.server import server_of
 from discreet.service.service import Service
 
 ENVIRONMENT = {"DISCREET_DATABASE_KEY": base64.urlsafe_b64encode(b"k" * 32).decode()}
@@ -106,6 +109,22 @@ def serving(folder: Path, limits: Limits | None = None) -> Iterator[Web]:
         create_app(service, limits=limits), base_url=ADDRESS, raise_server_exceptions=True
     ) as client:
         yield Web(service, client, tokens)
+
+
+@contextmanager
+def listening(app: Any) -> Iterator[int]:
+    """The port of a real server of an application, until the block ends."""
+    server = server_of(app, port=0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(30.0)
+        assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
