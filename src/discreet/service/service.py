@@ -11,6 +11,7 @@ from typing import Self
 from sqlalchemy import literal, select
 
 from discreet.service.aggregator import Aggregator
+from discreet.service.append_only import keep_rows
 from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
 from discreet.service.intake import Intake
@@ -60,6 +61,7 @@ class Service:
         try:
             database.hold()
             metadata.create_all(database.engine)
+            keep_rows(database)
             identity = database.begin()
         except BaseException:
             database.close()
