@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from discreet.action_space import whole_names
 from discreet.learners.messages import Actions, Policy
 
 
@@ -32,7 +34,7 @@ class Choice:
 
     @classmethod
     def made(
-        cls, identity: str | None, policy: Policy[object], actions: Actions, propensity: float
+        cls, identity: str | None, policy: Policy[Any], actions: Actions, propensity: float
     ) -> Choice:
         """The first of the actions that a policy chose."""
         arm = int(actions.arms[0])
@@ -48,11 +50,14 @@ class Choice:
 
     @classmethod
     def default(cls, arm: int | str, names: tuple[str, ...] = ()) -> Choice:
-        """The arm that people get while nobody can choose for them, by name or number."""
+        """The arm that people get while nobody can choose for them, by name or number.
+
+        Raises:
+            InvalidInput: for one that is not among the arms whose names are given.
+        """
+        if names:
+            number: int | None = int(whole_names([arm], names, len(names))[0])
+            return cls(None, None, number, names[number or 0], None, 1.0, False)
         number = arm if isinstance(arm, int) else None
         name = arm if isinstance(arm, str) else None
-        if names and number is not None:
-            name = names[number]
-        if name in names:
-            number = names.index(name)
         return cls(None, None, number, name, None, 1.0, False)

@@ -28,13 +28,14 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
 
+from discreet.action_space import with_names
 from discreet.client.choice import Choice
 from discreet.client.person import (
     Agreement,
@@ -62,6 +63,7 @@ from discreet.client.talking import (
     Unreachable,
     ask,
     body_of,
+    paused,
     study_path,
 )
 from discreet.codec import decode, encode
@@ -211,10 +213,8 @@ class _Device(Party):
         number = _reward(reward)
         if identity is None or not self._draw(identity, number):
             return False
-        try:
+        with suppress(Unreachable):
             yield from self._send(AT_ONCE, again=False)
-        except Unreachable:
-            pass
         return True
 
     @Conversation
@@ -312,7 +312,7 @@ class _Device(Party):
     # Actions and reports.
 
     def _default(self) -> Choice:
-        arm, names = self.default_arm, ()
+        arm, names = self.default_arm, _names(None)
         try:
             known = self._known_agreement()
             arm = known.default_arm if arm is None else arm
@@ -472,18 +472,13 @@ class _Device(Party):
                         answer.status,
                     )
             except Refused as refusal:
-                if refusal.status == 409 and (yield from self._paused(patience)):
+                if refusal.status == 409 and (yield from paused(self.study, patience)):
                     raise Unreachable(str(refusal), 409) from refusal
                 self._mark(row["number"], "refused", None, str(refusal))
                 continue
             self._mark(row["number"], "accepted", time.time(), None)
             accepted += 1
         return accepted
-
-    def _paused(self, patience: Patience) -> Talk[bool]:
-        """Whether the study takes nothing now, and may again."""
-        facts = (yield from ask(Request("GET", study_path(self.study)), patience)).fields()
-        return isinstance(facts, Mapping) and facts.get("state") == "paused"
 
     def _mark(self, number: int, to: str, sent: float | None, reason: str | None) -> None:
         with self._file.changing() as state:
@@ -512,9 +507,9 @@ def _reward(value: Any) -> float:
         ) from error
 
 
-def _names(terms: Terms) -> tuple[str, ...]:
-    names = terms.to_fields()["arm_names"]
-    return tuple(names)
+def _names(terms: Terms | None) -> tuple[str, ...]:
+    """Of the arms; () where they are not known."""
+    return () if terms is None else with_names(terms.arms)[1]
 
 
 def _read_policy(answer: Answer) -> Policy[Any]:

@@ -135,9 +135,7 @@ class PersonFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._file = StateFile(
-            self.path, "the file of a person", _SCHEMA, _APPLICATION, wait=_WAIT
-        )
+        self._file = StateFile(self.path, "the file of a person", _SCHEMA, _APPLICATION, wait=_WAIT)
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:

@@ -351,6 +351,12 @@ def study_path(study: str, *parts: str) -> str:
     return "/".join(["/v1/studies", *(quote(part, safe="") for part in (study, *parts))])
 
 
+def paused(study: str, patience: Patience) -> Talk[bool]:
+    """Whether a study takes nothing now, and may again."""
+    facts = (yield from ask(Request("GET", study_path(study)), patience)).fields()
+    return isinstance(facts, Mapping) and facts.get("state") == "paused"
+
+
 def table_path(table: str, *parts: str) -> str:
     """Where something of an outsourced table is."""
     return "/".join(["/v1/tables", *(quote(part, safe="") for part in (table, *parts))])

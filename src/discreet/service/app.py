@@ -13,6 +13,7 @@ from discreet.service.answers import add_answers
 from discreet.service.control import control_routes
 from discreet.service.guard import Guard
 from discreet.service.routes import study_routes
+from discreet.service.routes_tables import table_routes
 from discreet.service.service import Service
 
 
@@ -51,6 +52,7 @@ def create_app(service: Service) -> FastAPI:
 
     app.include_router(study_routes(service))
     app.include_router(control_routes(service))
+    app.include_router(table_routes(service))
     add_answers(app)
     app.add_middleware(Guard, keys=service.keys)
     return app
