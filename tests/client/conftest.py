@@ -1,10 +1,11 @@
-"""A real service for the clients: its application on a port of this machine, and its parts at hand."""
+"""A real service for the clients: its application on a port of this machine."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,15 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
+    with served(tmp_path) as running:
+        yield running
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Running]:
+    """A service with its database in that folder."""
     uvicorn = pytest.importorskip("uvicorn")
-    service = Service.open(
-        f"sqlite:///{tmp_path / 'service.db'}", {KEY_VARIABLE: Seal.new_key()}
-    )
+    service = Service.open(f"sqlite:///{folder / 'service.db'}", {KEY_VARIABLE: Seal.new_key()})
     config = uvicorn.Config(create_app(service), port=0, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from discreet import Box, DecisionSets, GPUCB, InvalidInput, Joint, SecureNoise
+from discreet import GPUCB, Box, DecisionSets, InvalidInput, Joint, SecureNoise
 from discreet.client import AsyncDecisions, Choice, Decisions, Refused, Unreachable
 from discreet.service.app import create_app
 from discreet.service.deployment import Deployment
@@ -128,9 +128,7 @@ def decisions_of(server: Server, folder: Path, **options: Any) -> Decisions:
 
 class TestFallback:
     @pytest.mark.parametrize("status", [None, 409, 410, 429, 500, 503])
-    def test_the_default_arm_with_its_propensity(
-        self, status: int | None, tmp_path: Path
-    ) -> None:
+    def test_the_default_arm_with_its_propensity(self, status: int | None, tmp_path: Path) -> None:
         server = Server()
         server.fails = [status]
         decisions = decisions_of(server, tmp_path, default_arm="a")
@@ -199,14 +197,16 @@ class TestOutbox:
                     done = decisions_of(server, tmp_path).reward("1", 0.25)
                 except Killed:
                     done = False
-            kept += decisions_of(server, tmp_path).waiting()
-            decisions_of(server, tmp_path).send()
-            if not server.rewards:
-                # It was not kept, and the product knows: its call did not return.
-                assert not done
-                decisions_of(server, tmp_path).reward("1", 0.25)
-            assert set(server.rewards) == {("1", 0.25)}
-            assert decisions_of(server, tmp_path).waiting() == 0
+            with killed_at(monkeypatch, -1):
+                decisions = decisions_of(server, tmp_path)
+                kept += decisions.waiting()
+                decisions.send()
+                if not server.rewards:
+                    # It was not kept, and the product knows: its call did not return.
+                    assert not done
+                    decisions.reward("1", 0.25)
+                assert set(server.rewards) == {("1", 0.25)}
+                assert decisions.waiting() == 0
             if done:
                 break
             place += 1

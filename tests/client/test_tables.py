@@ -113,9 +113,9 @@ def test_awaited(running: Running, tmp_path: Path) -> None:
 
 def test_another_release_under_the_name_is_refused(running: Running, tmp_path: Path) -> None:
     first = drawn(tmp_path / "key")
-    second = drawn(tmp_path / "key", again=True)
     with curator_of(running, tmp_path) as curator:
         curator.publish(first.release)
+        second = drawn(tmp_path / "key", again=True)
         with pytest.raises(Refused, match="published once") as refused:
             curator.publish(second.release)
         assert refused.value.status == 409

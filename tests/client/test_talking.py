@@ -88,7 +88,12 @@ class TestPatience:
         assert retry_after({"retry-after": "9" * 5000}) < 1e9
 
     def test_nonsense_is_refused(self) -> None:
-        for wrong in ({"attempts": 0}, {"first": 0.0}, {"longest": -1.0}, {"timeout": float("nan")}):
+        for wrong in (
+            {"attempts": 0},
+            {"first": 0.0},
+            {"longest": -1.0},
+            {"timeout": float("nan")},
+        ):
             with pytest.raises(InvalidInput):
                 Patience(**wrong)  # type: ignore[arg-type]
 

