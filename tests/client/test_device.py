@@ -432,7 +432,7 @@ class TestSending:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = 1e9
-        monkeypatch.setattr("discreet.client.device.time.time", lambda: now)
+        monkeypatch.setattr("time.time", lambda: now)
         server = Server()
         device = device_of(server, tmp_path, hold_seconds=3600.0)
         assert device.report(device.act(PERSON).id, 1.0)
@@ -445,7 +445,7 @@ class TestSending:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = 1e9
-        monkeypatch.setattr("discreet.client.device.time.time", lambda: now)
+        monkeypatch.setattr("time.time", lambda: now)
         server = Server()
         device = device_of(server, tmp_path, reward_seconds=100.0)
         choice = device.act(PERSON)
@@ -460,7 +460,7 @@ class TestSending:
         self, step: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = 1e9
-        monkeypatch.setattr("discreet.client.device.time.time", lambda: now)
+        monkeypatch.setattr("time.time", lambda: now)
         server = Server()
         device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=10.0)
         choice = device.act(PERSON)

@@ -23,29 +23,21 @@ drawn or counted. A clock that is set back makes things wait, for `reward_second
 
 from __future__ import annotations
 
-import json
 import math
-import secrets
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any
-
-import numpy as np
 
 from discreet.action_space import with_names
 from discreet.client.choice import Choice
+from discreet.client.pending import Pending
 from discreet.client.person import (
     Agreement,
     LedgerRow,
     PersonFile,
     Spending,
-    affordable,
     agreement_of,
-    event_fields,
-    event_of,
     keep_agreement,
     keep_policy,
 )
@@ -62,21 +54,16 @@ from discreet.client.talking import (
     Talk,
     Unreachable,
     ask,
-    body_of,
     paused,
     study_path,
 )
-from discreet.codec import decode, encode
-from discreet.learners.messages import Actions, Policy, Reports
+from discreet.codec import decode
+from discreet.learners.messages import Policy
 from discreet.learners.terms import Terms
-from discreet.learners.visits import VisitCounter
 from discreet.privacy import SecureNoise
 from discreet.validation import InvalidInput, number_from, positive_number
 
 _DAY = 86_400.0
-_ID_BITS = 62
-# Held while a report is drawn: of two threads with one action, one draws.
-_DRAWING = threading.Lock()
 
 
 class _Device(Party):
@@ -114,6 +101,7 @@ class _Device(Party):
         self.study = study
         self.default_arm = default_arm
         self._file = PersonFile(store)
+        self._pending = Pending(self._file, self.url, study)
         self._agreed = agreed
         self._reward_seconds = positive_number(reward_seconds, "reward_seconds")
         self._missing = _reward(missing)
@@ -186,14 +174,14 @@ class _Device(Party):
         """
         try:
             agreement = yield from self._agreement(AT_ONCE)
-            policy = self._policy(agreement.policy)
+            policy = self._pending.policy(agreement.policy)
             if policy is None:
                 yield from self._refresh(agreement, AT_ONCE)
-                policy = self._policy(self._known_agreement().policy)
+                policy = self._pending.policy(self._known_agreement().policy)
         except Unreachable:
             return self._default()
         assert policy is not None
-        return self._acted(agreement, policy, context)
+        return self._pending.act(agreement, policy, context, self._hold_seconds)
 
     @Conversation
     def report(self, identity: str | None, reward: float) -> Talk[bool]:
@@ -211,7 +199,7 @@ class _Device(Party):
             InvalidInput: for an id that this file does not know.
         """
         number = _reward(reward)
-        if identity is None or not self._draw(identity, number):
+        if identity is None or not self._pending.draw(identity, number):
             return False
         with suppress(Unreachable):
             yield from self._send(AT_ONCE, again=False)
@@ -230,7 +218,7 @@ class _Device(Party):
         Raises:
             Unreachable: where something that is due waits still.
         """
-        self._lapse()
+        self._pending.lapse(self._reward_seconds, self._missing)
         return (yield from self._send(self.patience, again))
 
     # Terms and policies.
@@ -299,16 +287,6 @@ class _Device(Party):
             keep_policy(state, self.url, self.study, agreement, policy.digest, body)
         return True
 
-    def _policy(self, digest: str | None) -> Policy[Any] | None:
-        with self._file.reading() as state:
-            row = None
-            if state is not None:
-                row = state.execute(
-                    "SELECT body FROM policies WHERE service = ? AND study = ? AND digest = ?",
-                    (self.url, self.study, digest),
-                ).fetchone()
-        return None if row is None else decode(row["body"], Policy)
-
     # Actions and reports.
 
     def _default(self) -> Choice:
@@ -326,141 +304,11 @@ class _Device(Party):
             )
         return Choice.default(arm, names)
 
-    def _acted(self, agreement: Agreement, policy: Policy[Any], context: Any) -> Choice:
-        """Put by what a report will cost, choose, and keep the action until its reward comes."""
-        people = 1 if context is None else [context]
-        facts = {
-            "service": self.url,
-            "study": self.study,
-            "sha256": agreement.sha256,
-            **event_fields(event_of(policy)),
-        }
-        with self._file.changing() as state:
-            identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
-            chosen = policy.act(people, np.random.default_rng(), agreement.terms)
-            actions, propensities = chosen
-            if identity is not None:
-                now = time.time()
-                state.execute(
-                    "INSERT INTO pending VALUES (:id, :service, :study, :sha256, :policy, "
-                    ":context, :actions, :epsilon, :multiplier, :made, :due, NULL)",
-                    {
-                        **facts,
-                        "id": identity,
-                        "policy": policy.digest,
-                        "context": json.dumps(people, default=_plain, allow_nan=False),
-                        "actions": encode(actions),
-                        "made": now,
-                        "due": now + self._hold_seconds,
-                    },
-                )
-        return Choice.made(identity, policy, actions, float(propensities[0]))
-
-    def _draw(self, identity: str, reward: float) -> bool:
-        """Draw the report of an action, unless that was ever begun; whether there is one.
-
-        The action is marked on the disk before anything is drawn. The report is kept together with
-        its row of the ledger, by whoever marked the action, and is seen by nobody before that.
-        """
-        mark = secrets.token_hex(16)
-        with _DRAWING:
-            with self._file.changing() as state:
-                row = self._pending(state, identity)
-                if row is None:
-                    return _was_made(state, identity)
-                if row["drawing"] is not None:
-                    self._settle(state, row, None, time.time())
-                    return False
-                state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
-                agreement = agreement_of(state, self.url, self.study, row["sha256"])
-                others = self._others(state, row)
-            policy = self._policy(row["policy"])
-            assert policy is not None
-            gaussian = row["multiplier"] is not None
-            counter = VisitCounter(agreement.terms, others, gaussian)
-            report = counter.report(
-                policy,
-                json.loads(row["context"]),
-                decode(row["actions"], Actions),
-                [reward],
-                SecureNoise(),
-            )
-            assert report is not None
-            with self._file.changing() as state:
-                marked = self._pending(state, identity)
-                if marked is None or marked["drawing"] != mark:
-                    return _was_made(state, identity)
-                self._settle(state, row, report, time.time())
-        return True
-
-    def _pending(self, state: Connection, identity: str) -> Any:
-        return state.execute(
-            "SELECT * FROM pending WHERE id = ? AND service = ? AND study = ?",
-            (identity, self.url, self.study),
-        ).fetchone()
-
-    def _others(self, state: Connection, row: Any) -> int:
-        """How many other reports of this agreement were made or begun."""
-        wanted = "SELECT count(*) FROM {} WHERE service = ? AND study = ? AND sha256 = ?"
-        agreed = row["service"], row["study"], row["sha256"]
-        (made,) = state.execute(wanted.format("ledger"), agreed).fetchone()
-        begun = wanted.format("pending") + " AND drawing IS NOT NULL AND id <> ?"
-        return int(made + state.execute(begun, (*agreed, row["id"])).fetchone()[0])
-
-    def _settle(self, state: Connection, row: Any, report: Reports | None, now: float) -> None:
-        """The action's row of the ledger, with its report; None where that was lost."""
-        version = report.policy_version if report is not None else self._version(state, row)
-        state.execute(
-            "INSERT INTO ledger (id, service, study, sha256, version, epsilon, multiplier, made, "
-            "due, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(row[name] for name in ("id", "service", "study", "sha256")),
-                version,
-                *(row[name] for name in ("epsilon", "multiplier")),
-                now,
-                row["due"],
-                "lost" if report is None else "waiting",
-                None if report is None else _body(report),
-            ),
-        )
-        state.execute("DELETE FROM pending WHERE id = ?", (row["id"],))
-
-    def _version(self, state: Connection, row: Any) -> int:
-        (body,) = state.execute(
-            "SELECT body FROM policies WHERE service = ? AND study = ? AND digest = ?",
-            (row["service"], row["study"], row["policy"]),
-        ).fetchone()
-        return decode(body, Policy).version
-
-    def _lapse(self) -> None:
-        """Report actions whose reward did not come in time, so that silence says nothing."""
-        now = time.time()
-        with self._file.reading() as state:
-            rows = []
-            if state is not None:
-                rows = state.execute(
-                    "SELECT id, made FROM pending WHERE service = ? AND study = ? ORDER BY made",
-                    (self.url, self.study),
-                ).fetchall()
-        for row in rows:
-            # Either way, so that a clock that was far ahead keeps nobody's context forever.
-            if abs(now - row["made"]) >= self._reward_seconds:
-                self._draw(row["id"], self._missing)
-
     def _send(self, patience: Patience, again: bool) -> Talk[int]:
-        states = ("waiting", "refused") if again else ("waiting", "waiting")
-        with self._file.reading() as state:
-            rows = []
-            if state is not None:
-                rows = state.execute(
-                    "SELECT number, body, due, made FROM ledger WHERE service = ? AND study = ? "
-                    "AND state IN (?, ?) ORDER BY number",
-                    (self.url, self.study, *states),
-                ).fetchall()
         now, accepted = time.time(), 0
-        for row in rows:
-            early = row["due"] > now and row["due"] - now <= self._hold_seconds
-            if early:
+        for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
+            # Not later than any clock could have meant.
+            if 0.0 < row["due"] - now <= self._hold_seconds:
                 continue
             wanted = Request("POST", study_path(self.study, "reports"), row["body"])
             try:
@@ -474,19 +322,11 @@ class _Device(Party):
             except Refused as refusal:
                 if refusal.status == 409 and (yield from paused(self.study, patience)):
                     raise Unreachable(str(refusal), 409) from refusal
-                self._mark(row["number"], "refused", None, str(refusal))
+                self._pending.mark(row["number"], "refused", str(refusal))
                 continue
-            self._mark(row["number"], "accepted", time.time(), None)
+            self._pending.mark(row["number"], "accepted")
             accepted += 1
         return accepted
-
-    def _mark(self, number: int, to: str, sent: float | None, reason: str | None) -> None:
-        with self._file.changing() as state:
-            state.execute(
-                "UPDATE ledger SET state = ?, sent = ?, reason = ? WHERE number = ? "
-                "AND state <> 'accepted'",
-                (to, sent, reason, number),
-            )
 
 
 class Device(Plain, _Device):
@@ -527,14 +367,6 @@ def _read_policy(answer: Answer) -> Policy[Any]:
     return policy
 
 
-def _body(report: Reports) -> bytes:
-    """What is sent for one report, now and whenever it is sent again."""
-    fields: dict[str, Any] = {"reports": [encode(report)]}
-    if len(getattr(report, "tickets", ())) != len(report):
-        fields["ids"] = [secrets.randbits(_ID_BITS)]
-    return body_of(fields)
-
-
 def _is_receipt(answer: Answer) -> bool:
     """Whether the service has the report: it says 202, and that it was stored now or before."""
     if answer.status != 202:
@@ -544,20 +376,3 @@ def _is_receipt(answer: Answer) -> bool:
         return int(fields["stored"]) + int(fields["repeated"]) == 1
     except (Unreachable, LookupError, TypeError, ValueError):
         return False
-
-
-def _was_made(state: Connection, identity: str) -> bool:
-    row = state.execute("SELECT state FROM ledger WHERE id = ?", (identity,)).fetchone()
-    if row is None:
-        raise InvalidInput(
-            f"this file has no choice {identity!r:.80} that waits for its reward, and no report of "
-            "it; give the id of a choice that act() made with this store."
-        )
-    return bool(row["state"] != "lost")
-
-
-def _plain(value: Any) -> Any:
-    """NumPy values as JSON has them."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise InvalidInput(f"a context held {type(value).__name__}; give numbers and texts.")
