@@ -22,9 +22,15 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote, urlsplit
 
-import httpx2
-
 from discreet.validation import InvalidInput, positive_number, whole_number
+
+try:
+    import httpx2
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        'clients of a service need httpx2, which is not installed; run pip install "httpx2>=2", or '
+        'pip install "discreet[service]".'
+    ) from error
 
 P = ParamSpec("P")
 T = TypeVar("T")
