@@ -26,6 +26,27 @@ def test_device_and_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert "protects nobody" not in out
 
 
+def test_service_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice: the second time nothing is reported."""
+    pytest.importorskip("fastapi")
+    from tests.client.conftest import served
+
+    monkeypatch.chdir(tmp_path)
+    with served(tmp_path) as running:
+        running.open_local()
+        words = [running.url, "study", running.key("device")]
+        monkeypatch.setattr(sys, "argv", ["service_device.py", *words])
+        for said in ("A report was made.", "No report: you have made all you agreed to."):
+            runpy.run_path(str(EXAMPLES / "service_device.py"), run_name="__main__")
+            out = capsys.readouterr().out
+            assert "epsilon = 1 (terms" in out
+            assert said in out
+            assert out.endswith("1. study: epsilon = 1, accepted\n")
+        assert running.service.aggregator.waiting("study") == 1
+
+
 def test_continuous_contexts(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "continuous_contexts.py"), run_name="__main__")
     out = capsys.readouterr().out

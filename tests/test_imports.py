@@ -13,12 +13,14 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 import discreet
+import discreet.client
 from discreet.cli import _COMMANDS, _Deferred, app
 from discreet.learners.messages import Message
 from discreet.learners.registry import LEARNERS
@@ -30,12 +32,13 @@ ROOT = Path(discreet.__file__).parent
 # What may be installed on a device, and an import system that knows nothing else.
 DEVICE = """
 import sys
+MORE = set()
 from importlib.abc import MetaPathFinder
 
 
 class Device(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "discreet"}:
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "discreet", *MORE}:
             raise ImportError(f"{name} is not on this device")
 
 
@@ -94,17 +97,26 @@ class TestPublicNames:
         assert set(discreet.__all__) <= set(dir(discreet))
         assert len(set(discreet.__all__)) == len(discreet.__all__)
 
-    def test_type_checkers_see_the_same_names_in_the_same_modules(self) -> None:
+    @pytest.mark.parametrize("package", [discreet, discreet.client], ids=["discreet", "client"])
+    def test_type_checkers_see_the_same_names_in_the_same_modules(self, package: Any) -> None:
         """The imports under TYPE_CHECKING, the table used at run time and __all__."""
-        tree = ast.parse((ROOT / "__init__.py").read_text())
+        tree = ast.parse(Path(package.__file__).read_text())
         seen = {
-            alias.name: (node.module or "").removeprefix("discreet.")
+            alias.name: (node.module or "").removeprefix(f"{package.__name__}.")
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("discreet.")
             for alias in node.names
         }
-        assert seen == discreet._MODULES
-        assert set(seen) == set(discreet.__all__)
+        assert seen == package._MODULES
+        assert set(seen) == set(package.__all__)
+
+    def test_importing_the_clients_loads_nothing_else(self) -> None:
+        loaded = loaded_by("import discreet.client")
+        assert {name for name in loaded if name.startswith("discreet")} == {
+            "discreet",
+            "discreet.client",
+        }
+        assert not loaded & {"numpy", "httpx2"}
 
     def test_another_name_is_an_attribute_error(self) -> None:
         with pytest.raises(AttributeError, match=r"discreet.*has no attribute 'Learner'"):
@@ -158,6 +170,37 @@ people = [[0.2, 0.7], [0.9, 0.1]]
 reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms))
 """
     LOADED = "print(reports); print(*sys.modules)"
+    # With a service at the other end: httpx2 too, and what that stands on.
+    CLIENT = """
+MORE |= {"httpx2", "httpcore2", "h11", "anyio", "idna", "truststore", "typing_extensions"}
+import json, tempfile
+import httpx2
+from discreet import Policy, Terms, decode
+from discreet.client import Device, read_ledger
+
+given = json.loads(sys.stdin.read())
+
+def answer(request):
+    place = request.url.path.removeprefix("/v1/studies/s")
+    if request.method == "POST":
+        assert place == "/reports"
+        global reports
+        (reports,) = json.loads(request.content)["reports"]
+        return httpx2.Response(202, json={"stored": 1, "repeated": 0})
+    if place == "/policy":
+        tag = decode(given["policy"], Policy).digest
+        return httpx2.Response(200, content=given["policy"], headers={"ETag": f'"{tag}"'})
+    return httpx2.Response(200, json=given["terms"] if place == "/terms" else {})
+
+with tempfile.TemporaryDirectory() as folder:
+    store = folder + "/device.db"
+    options = {"key": "k", "store": store, "transport": httpx2.MockTransport(answer)}
+    with Device("https://x", "s", agreed=given["terms"]["sha256"], **options) as device:
+        choice = device.act([0.2, 0.7])
+        assert device.report(choice.id, 1.0)
+    (row,) = read_ledger(store)
+    assert row.state == "accepted"
+"""
 
     @pytest.mark.parametrize("name", ["partition", "local_kernel"])
     @pytest.mark.parametrize("source", [False, True])
@@ -174,6 +217,20 @@ reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms
             learner.update_source(discreet.decode(reports, discreet.Reports))  # type: ignore[attr-defined]
         else:
             learner.update(discreet.decode(reports, discreet.Reports))
+
+    @pytest.mark.parametrize("name", ["partition", "local_kernel"])
+    def test_numpy_and_httpx2_are_all_that_a_service_takes(self, name: str) -> None:
+        pytest.importorskip("httpx2")
+        domain = discreet.Box((0.0, 0.0), (1.0, 1.0))
+        learner = discreet.make_learner(name, domain, 3, discreet.Local(2.0))
+        policy, terms = discreet.encode(learner.policy()), learner.terms().to_fields()
+        given = json.dumps({"policy": policy, "terms": terms})
+        reports, modules = python(DEVICE + self.CLIENT + self.LOADED, given).splitlines()
+        outside = {module.partition(".")[0] for module in modules.split()}
+        assert "httpx2" in outside
+        assert not outside & {"scipy", "opendp", "pandas", "pydantic", "sklearn", "dp_accounting"}
+        assert not outside & {"sqlalchemy", "fastapi", "uvicorn", "cryptography"}
+        learner.update(discreet.decode(reports, discreet.Reports))
 
     def test_messages_that_need_more_are_refused_in_words(self) -> None:
         said = python(

@@ -101,12 +101,14 @@ class StateFile:
         what: what it holds, as messages call it: `a key`.
         schema: the statements that make its tables.
         application: the number by which SQLite files of this kind are known, not 0.
+        wait: seconds that a change waits for another process.
     """
 
     path: Path
     what: str
     schema: tuple[str, ...]
     application: int
+    wait: float = 0.0
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -150,7 +152,7 @@ class StateFile:
         with _MAKING:
             if not self.path.exists():
                 self._make()
-        with self._opened(*begin) as (state, begun):
+        with self._opened(*begin, wait=self.wait) as (state, begun):
             if not begun:
                 for statement in (f"PRAGMA application_id = {self.application}", *self.schema):
                     state.execute(statement)

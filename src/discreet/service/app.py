@@ -18,6 +18,7 @@ from discreet.service.limits import Limits
 from discreet.service.metrics import Metrics
 from discreet.service.requests import LOOPBACK
 from discreet.service.routes import study_routes
+from discreet.service.routes_tables import table_routes
 from discreet.service.service import Service
 
 
@@ -65,6 +66,7 @@ def create_app(
 
     app.include_router(study_routes(service, metrics))
     app.include_router(control_routes(service, metrics))
+    app.include_router(table_routes(service))
     describe_keys(app)
     add_answers(app)
     app.add_middleware(

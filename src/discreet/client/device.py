@@ -1,0 +1,378 @@
+"""A person's side under local privacy: acts without the service, and makes one report that is
+private when it leaves.
+
+    device = Device("https://trial.example.org", "earnings", key=TOKEN, store="device.db")
+    terms = device.terms()                      # what the study asks people to agree to
+    device.agree(terms.digest)                  # the person does
+    choice = device.act({"age": 40, "region": "north"})
+    device.report(choice.id, reward=1.0)        # drawn once, kept, sent as often as it takes
+    device.send()                               # now and then, until nothing waits
+    device.ledger()                             # what left, when, at what epsilon, to whom
+
+**What the service learns beside the reports.** Whether a person reports is decided when they act,
+before their context is looked at, by what they reported before and what they allow. An action whose
+reward does not come in time is reported too, with the reward `missing`, because silence would say
+that none came. The bytes of a report are a function of the report. What is left is time: unless
+`hold_seconds` is as long as `reward_seconds`, a report says that its reward was known by the time
+it was sent. Policies are fetched by `refresh`, which belongs on a schedule that has nothing to do
+with the person; `act` fetches one only where there is none.
+
+**Clocks.** Times decide when a reward no longer comes and when a report is due, never what is
+drawn or counted. A clock that is set back makes things wait, for `reward_seconds` at most.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from discreet.action_space import with_names
+from discreet.client.choice import Choice
+from discreet.client.pending import Pending
+from discreet.client.person import (
+    Agreement,
+    LedgerRow,
+    PersonFile,
+    Spending,
+    agreement_of,
+    keep_agreement,
+    keep_policy,
+)
+from discreet.client.talking import (
+    AT_ONCE,
+    Answer,
+    Asynchronous,
+    Conversation,
+    Party,
+    Patience,
+    Plain,
+    Refused,
+    Request,
+    Talk,
+    Unreachable,
+    ask,
+    paused,
+    study_path,
+)
+from discreet.codec import decode
+from discreet.learners.messages import Policy
+from discreet.learners.terms import Terms
+from discreet.privacy import SecureNoise
+from discreet.validation import InvalidInput, number_from, positive_number
+
+_DAY = 86_400.0
+
+
+class _Device(Party):
+    """One person's side of one study.
+
+    Args:
+        url: of the service.
+        study: its name.
+        key: a token for devices of this study.
+        store: the file of this person, the same one for every study that they take part in.
+        agreed: the SHA-256 of the terms that the person agreed to, where the app knows it; else
+            `agree` says so.
+        default_arm: what is given while there is no policy; None for what the study says.
+        reward_seconds: so long a reward is waited for.
+        missing: the reward that counts where none came in time; NaN for the middle of the bounds.
+        hold_seconds: no report leaves earlier than so long after its action.
+        options: as of `Party`: `patience`, `transport`, `allow_http`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        study: str,
+        *,
+        key: str,
+        store: str | Path,
+        agreed: str | None = None,
+        default_arm: str | int | None = None,
+        reward_seconds: float = 30 * _DAY,
+        missing: float = math.nan,
+        hold_seconds: float = 0.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(url, key=key, **options)
+        self.study = study
+        self.default_arm = default_arm
+        self._file = PersonFile(store)
+        self._pending = Pending(self._file, self.url, study)
+        self._agreed = agreed
+        self._reward_seconds = positive_number(reward_seconds, "reward_seconds")
+        self._missing = _reward(missing)
+        self._hold_seconds = number_from(hold_seconds, "hold_seconds", 0.0)
+
+    # What the person says and sees.
+
+    @Conversation
+    def terms(self) -> Talk[Terms]:
+        """What the study asks people to agree to now, for the person to read.
+
+        Raises:
+            Unreachable, Refused: as every request.
+        """
+        return (yield from self._offered_terms())
+
+    @Conversation
+    def agree(self, sha256: str) -> Talk[Terms]:
+        """The person agrees to the terms with this SHA-256, and to none that are put in their
+        place. What they agreed to before counts no longer, but for what they paid under it.
+
+        Raises:
+            InvalidInput: where the study asks for other terms.
+        """
+        return (yield from self._agree(sha256, self.patience)).terms
+
+    def ledger(self) -> list[LedgerRow]:
+        """Every report of this person, to whatever study; it needs no service."""
+        return self._file.ledger()
+
+    def spending(self) -> Spending:
+        """What this person has paid, and may pay, over all studies."""
+        return self._file.spending()
+
+    def allow(self, epsilon: float, delta: float = 0.0) -> None:
+        """The person's word: what all studies together may cost them. Until it is given, it is what
+        the first study asked for."""
+        self._file.allow(epsilon, delta)
+
+    # What the app does.
+
+    @Conversation
+    def refresh(self) -> Talk[bool]:
+        """Fetch the current policy, if it is another one.
+
+        Returns:
+            Whether it is.
+
+        Raises:
+            InvalidInput: for a policy on other terms than the person agreed to; it is not kept.
+            Unreachable, Refused: as every request.
+        """
+        agreement = yield from self._agreement(self.patience)
+        return (yield from self._refresh(agreement, self.patience))
+
+    @Conversation
+    def act(self, context: Any = None) -> Talk[Choice]:
+        """Choose for this person, with the policy at hand.
+
+        What happens to them is told with `report`, by the id of the choice. It has none where a
+        report would be beyond what the person agreed to or allows, and for the default arm.
+
+        Args:
+            context: values by column, or in order; it stays in the person's file.
+
+        Raises:
+            InvalidInput: before anything is agreed to, for a context outside the domain, and for
+                the first policy on other terms.
+            Unreachable: with no policy, no service, and no default arm.
+        """
+        try:
+            agreement = yield from self._agreement(AT_ONCE)
+            policy = self._pending.policy(agreement.policy)
+            if policy is None:
+                yield from self._refresh(agreement, AT_ONCE)
+                policy = self._pending.policy(self._known_agreement().policy)
+        except Unreachable:
+            return self._default()
+        assert policy is not None
+        return self._pending.act(agreement, policy, context, self._hold_seconds)
+
+    @Conversation
+    def report(self, identity: str | None, reward: float) -> Talk[bool]:
+        """Tell what followed from a choice: its report is drawn and kept, and sent if it is due and
+        the service is there. Else `send` sends it.
+
+        Args:
+            identity: of the choice; None for one that nothing is reported of.
+            reward: NaN where it is not known. One outside its bounds counts as the nearest within.
+
+        Returns:
+            Whether there is a report; the same again for the same choice, whatever the reward.
+
+        Raises:
+            InvalidInput: for an id that this file does not know.
+        """
+        number = _reward(reward)
+        if identity is None or not self._pending.draw(identity, number):
+            return False
+        with suppress(Unreachable):
+            yield from self._send(AT_ONCE, again=False)
+        return True
+
+    @Conversation
+    def send(self, again: bool = False) -> Talk[int]:
+        """Send what waits and is due, after whatever waited too long for its reward was reported.
+
+        Args:
+            again: also what the service refused before, such as with a key that was revoked.
+
+        Returns:
+            How many reports the service has now that it had not before.
+
+        Raises:
+            Unreachable: where something that is due waits still.
+        """
+        self._pending.lapse(self._reward_seconds, self._missing)
+        return (yield from self._send(self.patience, again))
+
+    # Terms and policies.
+
+    def _known_agreement(self) -> Agreement:
+        with self._file.reading() as state:
+            if state is None:
+                raise LookupError(self.study)
+            return agreement_of(state, self.url, self.study, None)
+
+    def _agreement(self, patience: Patience) -> Talk[Agreement]:
+        """What the person agreed to; `InvalidInput` where nobody said that they did."""
+        try:
+            known = self._known_agreement()
+        except LookupError:
+            if self._agreed is None:
+                raise InvalidInput(
+                    f"nobody said what this person agreed to in the study {self.study!r}: show "
+                    "them device.terms(), and call device.agree(terms.digest), or give the SHA-256 "
+                    "of the terms as agreed=."
+                ) from None
+            return (yield from self._agree(self._agreed, patience))
+        if self._agreed not in (None, known.sha256):
+            raise InvalidInput(
+                f"agreed was {self._agreed!r:.80}, but this person agreed to {known.sha256} in the "
+                f"study {self.study!r}; show them the new terms, and call device.agree() with "
+                "their SHA-256 if they agree to these."
+            )
+        return known
+
+    def _agree(self, sha256: str, patience: Patience) -> Talk[Agreement]:
+        try:
+            known = self._known_agreement()
+            if known.sha256 == sha256:
+                return known
+        except LookupError:
+            pass
+        terms = yield from self._offered_terms(patience)
+        if terms.digest != sha256:
+            raise InvalidInput(
+                f"this person agreed to the terms {sha256!r:.80}, but the study {self.study!r} "
+                f"asks for {terms.digest}; nothing was agreed to. Show them device.terms()."
+            )
+        facts = (yield from ask(Request("GET", study_path(self.study)), patience)).fields()
+        arm = facts.get("default_arm") if isinstance(facts, dict) else None
+        arm = arm if isinstance(arm, str | int) else None
+        with self._file.changing() as state:
+            keep_agreement(state, self.url, self.study, terms, arm, time.time())
+        return self._known_agreement()
+
+    def _offered_terms(self, patience: Patience | None = None) -> Talk[Terms]:
+        wanted = Request("GET", study_path(self.study, "terms"))
+        return Terms.from_fields((yield from ask(wanted, patience or self.patience)).fields())
+
+    def _refresh(self, agreement: Agreement, patience: Patience) -> Talk[bool]:
+        wanted = Request("GET", study_path(self.study, "policy"), etag=agreement.policy)
+        answer = yield from ask(wanted, patience)
+        if answer.status == 304:
+            return False
+        policy = _read_policy(answer)
+        agreement.terms.check(policy, SecureNoise.name)
+        if policy.digest == agreement.policy:
+            return False
+        with self._file.changing() as state:
+            body = answer.body.decode()
+            keep_policy(state, self.url, self.study, agreement, policy.digest, body)
+        return True
+
+    # Actions and reports.
+
+    def _default(self) -> Choice:
+        arm, names = self.default_arm, _names(None)
+        try:
+            known = self._known_agreement()
+            arm = known.default_arm if arm is None else arm
+            names = _names(known.terms)
+        except LookupError:
+            pass
+        if arm is None:
+            raise Unreachable(
+                f"the study {self.study!r} cannot be reached, no policy of it is here, and it has "
+                "no default arm; state one as default_arm=, or try again later."
+            )
+        return Choice.default(arm, names)
+
+    def _send(self, patience: Patience, again: bool) -> Talk[int]:
+        now, accepted = time.time(), 0
+        for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
+            # Not later than any clock could have meant.
+            if 0.0 < row["due"] - now <= self._hold_seconds:
+                continue
+            wanted = Request("POST", study_path(self.study, "reports"), row["body"])
+            try:
+                answer = yield from ask(wanted, patience)
+                if not _is_receipt(answer):
+                    raise Unreachable(
+                        f"something answered {answer.status} in place of the service; the report "
+                        "is kept, and sent again later.",
+                        answer.status,
+                    )
+            except Refused as refusal:
+                if refusal.status == 409 and (yield from paused(self.study, patience)):
+                    raise Unreachable(str(refusal), 409) from refusal
+                self._pending.mark(row["number"], "refused", str(refusal))
+                continue
+            self._pending.mark(row["number"], "accepted")
+            accepted += 1
+        return accepted
+
+
+class Device(Plain, _Device):
+    __doc__ = _Device.__doc__
+
+
+class AsyncDevice(Asynchronous, _Device):
+    __doc__ = _Device.__doc__
+
+
+def _reward(value: Any) -> float:
+    """A reward as a number; what it is worth is never a reason to refuse it."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"reward was {type(value).__name__}; give one number, or NaN where it is not known."
+        ) from error
+
+
+def _names(terms: Terms | None) -> tuple[str, ...]:
+    """Of the arms; () where they are not known."""
+    return () if terms is None else with_names(terms.arms)[1]
+
+
+def _read_policy(answer: Answer) -> Policy[Any]:
+    """The policy in an answer, which is the one that the answer names."""
+    try:
+        policy: Policy[Any] = decode(answer.body.decode(), Policy)
+    except UnicodeDecodeError as error:
+        raise InvalidInput("the policy was no text; fetch it again.") from error
+    named = answer.headers.get("etag", "").removeprefix("W/").strip('"')
+    if named != policy.digest:
+        raise InvalidInput(
+            f"the service named the policy {named!r:.80}, but its SHA-256 is {policy.digest}; it "
+            "was changed on the way. It is not used; fetch it again."
+        )
+    return policy
+
+
+def _is_receipt(answer: Answer) -> bool:
+    """Whether the service has the report: it says 202, and that it was stored now or before."""
+    if answer.status != 202:
+        return False
+    try:
+        fields = answer.fields()
+        return int(fields["stored"]) + int(fields["repeated"]) == 1
+    except (Unreachable, LookupError, TypeError, ValueError):
+        return False

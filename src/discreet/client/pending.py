@@ -1,0 +1,224 @@
+"""Actions of a person that wait for their reward, and the reports that become of them.
+
+A report is drawn once: its action is marked, on the disk, before anything is drawn, and whoever
+finds a mark draws nothing. The report is kept in one transaction with its row of the ledger, by
+whoever made the mark, and nobody sees it before that; from then on it is sent as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from sqlite3 import Connection
+from typing import Any
+
+import numpy as np
+
+from discreet.client.choice import Choice
+from discreet.client.person import (
+    Agreement,
+    PersonFile,
+    State,
+    affordable,
+    agreement_of,
+    event_fields,
+    event_of,
+)
+from discreet.client.talking import body_of
+from discreet.codec import decode, encode
+from discreet.learners.messages import Actions, Policy, Reports
+from discreet.learners.visits import VisitCounter
+from discreet.privacy import SecureNoise
+from discreet.validation import InvalidInput
+
+_ID_BITS = 62
+# Held while a report is drawn: of two threads with one action, one draws.
+_DRAWING = threading.Lock()
+
+
+class Pending:
+    """What one person did in one study, until the service has its report.
+
+    Args:
+        file: of the person.
+        service, study: to whom it goes.
+    """
+
+    def __init__(self, file: PersonFile, service: str, study: str) -> None:
+        self._file = file
+        self._place = service, study
+
+    def policy(self, digest: str | None) -> Policy[Any] | None:
+        """A policy that is kept; None where it is not."""
+        with self._file.reading() as state:
+            body = None if state is None else self._policy_text(state, digest)
+        return None if body is None else decode(body, Policy)
+
+    def act(
+        self, agreement: Agreement, policy: Policy[Any], context: Any, hold_seconds: float
+    ) -> Choice:
+        """Put by what a report will cost, choose, and keep the action until its reward comes."""
+        people = 1 if context is None else [context]
+        facts = {
+            "service": self._place[0],
+            "study": self._place[1],
+            "sha256": agreement.sha256,
+            **event_fields(event_of(policy)),
+        }
+        with self._file.changing() as state:
+            # Before the context is looked at: whether somebody reports must not depend on it.
+            identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
+            chosen = policy.act(people, np.random.default_rng(), agreement.terms)
+            actions, propensities = chosen
+            if identity is not None:
+                now = time.time()
+                state.execute(
+                    "INSERT INTO pending VALUES (:id, :service, :study, :sha256, :policy, "
+                    ":context, :actions, :epsilon, :multiplier, :made, :due, NULL)",
+                    {
+                        **facts,
+                        "id": identity,
+                        "policy": policy.digest,
+                        "context": json.dumps(people, default=_plain, allow_nan=False),
+                        "actions": encode(actions),
+                        "made": now,
+                        "due": now + hold_seconds,
+                    },
+                )
+        return Choice.made(identity, policy, actions, float(propensities[0]))
+
+    def draw(self, identity: str, reward: float) -> bool:
+        """Draw the report of an action, unless that was ever begun.
+
+        Returns:
+            Whether there is a report now.
+
+        Raises:
+            InvalidInput: for an action that the file does not know.
+        """
+        mark = secrets.token_hex(16)
+        with _DRAWING:
+            with self._file.changing() as state:
+                row = self._row(state, identity)
+                if row is None:
+                    return _was_made(state, identity)
+                if row["drawing"] is not None:
+                    self._settle(state, row, None)
+                    return False
+                state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
+                terms = agreement_of(state, *self._place, row["sha256"]).terms
+                others = self._others(state, row)
+            policy = self.policy(row["policy"])
+            assert policy is not None
+            counter = VisitCounter(terms, others, row["multiplier"] is not None)
+            context, actions = json.loads(row["context"]), decode(row["actions"], Actions)
+            report = counter.report(policy, context, actions, [reward], SecureNoise())
+            assert report is not None
+            with self._file.changing() as state:
+                marked = self._row(state, identity)
+                if marked is None or marked["drawing"] != mark:
+                    return _was_made(state, identity)
+                self._settle(state, row, report)
+        return True
+
+    def lapse(self, seconds: float, reward: float) -> None:
+        """Report actions whose reward did not come for so long, so that silence says nothing."""
+        now = time.time()
+        for row in self._rows("SELECT id, made FROM pending WHERE service = ? AND study = ?"):
+            # Either way, so that a clock that was far ahead keeps nobody's context forever.
+            if abs(now - row["made"]) >= seconds:
+                self.draw(row["id"], reward)
+
+    def reports(self, states: Sequence[State]) -> list[Any]:
+        """Reports in one of these states, in order: `number`, `body`, `due`."""
+        wanted = (
+            "SELECT number, body, due, state FROM ledger WHERE service = ? AND study = ? "
+            "ORDER BY number"
+        )
+        return [row for row in self._rows(wanted) if row["state"] in states]
+
+    def mark(self, number: int, to: State, reason: str | None = None) -> None:
+        """What became of a report that was sent."""
+        sent = time.time() if to == "accepted" else None
+        with self._file.changing() as state:
+            state.execute(
+                "UPDATE ledger SET state = ?, sent = ?, reason = ? WHERE number = ? "
+                "AND state <> 'accepted'",
+                (to, sent, reason, number),
+            )
+
+    def _rows(self, wanted: str) -> list[Any]:
+        with self._file.reading() as state:
+            return [] if state is None else state.execute(wanted, self._place).fetchall()
+
+    def _row(self, state: Connection, identity: str) -> Any:
+        return state.execute(
+            "SELECT * FROM pending WHERE id = ? AND service = ? AND study = ?",
+            (identity, *self._place),
+        ).fetchone()
+
+    def _others(self, state: Connection, row: Any) -> int:
+        """How many other reports of this agreement were made or begun."""
+        wanted = "SELECT count(*) FROM {} WHERE service = ? AND study = ? AND sha256 = ?"
+        agreed = *self._place, row["sha256"]
+        (made,) = state.execute(wanted.format("ledger"), agreed).fetchone()
+        begun = wanted.format("pending") + " AND drawing IS NOT NULL AND id <> ?"
+        return int(made + state.execute(begun, (*agreed, row["id"])).fetchone()[0])
+
+    def _policy_text(self, state: Connection, digest: str | None) -> str | None:
+        row = state.execute(
+            "SELECT body FROM policies WHERE service = ? AND study = ? AND digest = ?",
+            (*self._place, digest),
+        ).fetchone()
+        return None if row is None else str(row["body"])
+
+    def _settle(self, state: Connection, row: Any, report: Reports | None) -> None:
+        """The action becomes a row of the ledger with its report; None where that was lost."""
+        if report is not None:
+            version = report.policy_version
+        else:
+            text = self._policy_text(state, row["policy"])
+            assert text is not None
+            version = decode(text, Policy).version
+        state.execute(
+            "INSERT INTO ledger (id, service, study, sha256, version, epsilon, multiplier, made, "
+            "due, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(row[name] for name in ("id", "service", "study", "sha256")),
+                version,
+                *(row[name] for name in ("epsilon", "multiplier")),
+                time.time(),
+                row["due"],
+                "lost" if report is None else "waiting",
+                None if report is None else _body(report),
+            ),
+        )
+        state.execute("DELETE FROM pending WHERE id = ?", (row["id"],))
+
+
+def _body(report: Reports) -> bytes:
+    """What is sent for one report, now and whenever it is sent again."""
+    fields: dict[str, Any] = {"reports": [encode(report)]}
+    if len(getattr(report, "tickets", ())) != len(report):
+        fields["ids"] = [secrets.randbits(_ID_BITS)]
+    return body_of(fields)
+
+
+def _was_made(state: Connection, identity: str) -> bool:
+    row = state.execute("SELECT state FROM ledger WHERE id = ?", (identity,)).fetchone()
+    if row is None:
+        raise InvalidInput(
+            f"this file has no choice {identity!r:.80} that waits for its reward, and no report of "
+            "it; give the id of a choice that act() made with this store."
+        )
+    return bool(row["state"] != "lost")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy values as JSON has them."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise InvalidInput(f"a context held {type(value).__name__}; give numbers and texts.")
