@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 
 from discreet.service.answers import add_answers
 from discreet.service.control import control_routes
+from discreet.service.dashboard.routes import add_dashboard
 from discreet.service.guard import Guard
 from discreet.service.routes import study_routes
 from discreet.service.service import Service
@@ -51,6 +52,7 @@ def create_app(service: Service) -> FastAPI:
 
     app.include_router(study_routes(service))
     app.include_router(control_routes(service))
+    add_dashboard(app, service)
     add_answers(app)
     app.add_middleware(Guard, keys=service.keys)
     return app
