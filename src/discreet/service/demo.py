@@ -114,7 +114,7 @@ class Devices:
         assert self._policy is not None
         context = self.people.contexts[[place]]
         actions, _ = self._policy.act(context, rng)
-        reward = self.people.received(actions.arms, place)
+        reward = self.people.received(actions, place)
         return encode(self._policy.report(context, actions, reward, SecureNoise(), self.terms))
 
     def _fetch(self, http: httpx2.Client) -> None:

@@ -17,7 +17,7 @@ from discreet.reporting.numbers import thousands
 
 WIDE, NARROW = 680, 340
 _HEIGHT = 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 38
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 22, 12, 38
 # Classes of colours that the style has.
 COLORS = 7
 

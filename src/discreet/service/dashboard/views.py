@@ -23,6 +23,7 @@ from functools import cache
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 from sqlalchemy import Row, func, select
 
@@ -34,7 +35,7 @@ from discreet.privacy import Guarantee
 from discreet.reporting.numbers import counted, decimals, listed, number_text, share_text, upward
 from discreet.service.control import certificate_of
 from discreet.service.dashboard.charts import Bar, Mark, bar_chart, line_chart, share_bar
-from discreet.service.dashboard.findings import Finding, arm_names, parts_of
+from discreet.service.dashboard.findings import Finding, Part, arm_names, parts_of
 from discreet.service.dashboard.watch import Seen, Watch
 from discreet.service.ledger import MILLION
 from discreet.service.schema import ledger, policies, studies
@@ -73,9 +74,16 @@ class Release:
 
 @dataclass(frozen=True)
 class Given:
-    """Who is given what: a row for all, then one for each part of a column."""
+    """Who is given what: a row for all, then one for each part of a column.
+
+    Attributes:
+        names: of the arms.
+        rows: labels, shares in words, and as a bar.
+        spread: by how much the share of an arm differs at most between two parts.
+    """
 
     names: tuple[str, ...]
+    spread: float
     rows: tuple[tuple[str, tuple[str, ...], Markup], ...]
 
 
@@ -124,16 +132,18 @@ class Views:
             raise InvalidInput(
                 f"column was {column!r:.80}; the study has the columns {', '.join(columns)}."
             )
-        chosen = columns.index(column) if column else 0
         seen, lines = self._watch.seen(name), self.releases(name)
+        own = [line for line in lines if line.stream == TARGET_NAME]
         shown: dict[str, Any] = {
             "study": row,
             "facts": _facts(row, served),
-            "released": lines[0].reports if lines else 0,
+            "released": own[0].reports,
+            "newest": own[0].version,
             "lines": lines[:_SHOWN_RELEASES],
             "more": max(len(lines) - _SHOWN_RELEASES, 0),
+            "arms": isinstance(served.policies(TARGET_NAME)[-1], ArmPolicy),
             "columns": columns,
-            "column": columns[chosen],
+            "column": column or columns[0],
             "verdict": _WAITING,
             "reward": None,
             "gain": None,
@@ -153,10 +163,9 @@ class Views:
         shown["last"] = last
         shown["gain"] = self._kept(name, "gain", seen.number, lambda: gain_chart(seen))
         if isinstance(seen.policy, ArmPolicy):
-            shown["given"] = self._kept(
-                name, f"given {chosen}", seen.number, lambda: given(seen.policy, last, chosen)
-            )
-        own = [line for line in lines if line.stream == TARGET_NAME]
+            tables = self._kept(name, "given", seen.number, lambda: given(seen.policy, last))
+            shown["column"] = column or max(tables, key=lambda each: tables[each].spread)
+            shown["given"] = tables[shown["column"]]
         shown["arrivals"] = self._kept(
             name, "arrivals", seen.counted, lambda: arrivals(seen, own, row.trust_model == "joint")
         )
@@ -246,16 +255,16 @@ def verdict(last: Finding) -> str:
         return f"What the learner recommends earns {interval(reward)} per person."
     rival = f"“{last.choice}” for everyone"
     if gain.lower > 0.0:
-        return f"Choosing for each person earns more than {rival}: {interval(gain, True)} more."
+        return f"Choosing for each person earns {interval(gain)} more per person than {rival}."
     return (
-        f"Whether choosing for each person earns more than {rival} is not known yet: "
-        f"{interval(gain, True)} more per person."
+        f"Whether choosing for each person earns more than {rival} is not known yet: by "
+        f"{interval(gain)} per person."
     )
 
 
 def interval(value: Value, signed: bool = False) -> str:
     """0.49 (95%: 0.38 to 0.60), with no more digits than the interval has."""
-    digits = decimals(max(value.half_width, 1e-6), 2)
+    digits = decimals(value.half_width, 2)
     sign = "+" if signed else ""
     mean = f"{value.mean:{sign},.{digits}f}"
     low, high = (f"{x:,.{digits}f}".replace("-", "−") for x in (value.lower, value.upper))  # noqa: RUF001
@@ -287,6 +296,8 @@ def reward_chart(seen: Seen) -> Markup | None:
 def gain_chart(seen: Seen) -> Markup | None:
     """By how much it earns more than the best one choice for everyone, after each release."""
     shown = _thinned([each for each in seen.findings if each.gain is not None])
+    if not seen.findings[-1].people:
+        return None
     if not shown:
         return None
     marks = [
@@ -300,20 +311,24 @@ def gain_chart(seen: Seen) -> Markup | None:
     return line_chart(marks, "Gain over one choice for everyone", words, "reports in releases")
 
 
-def given(policy: ArmPolicy, last: Finding, column: int) -> Given:
-    """Who is given what, along one column; the arms that few are given together."""
+def given(policy: ArmPolicy, last: Finding) -> dict[str, Given]:
+    """Who is given what, along each column; the arms that few are given together."""
     names = arm_names(policy)
     order = sorted(range(len(names)), key=lambda arm: -last.shares[arm])
     own = sorted(order[:_MOST_ARMS]) if len(names) > _MOST_ARMS + 1 else list(range(len(names)))
     rest = [arm for arm in range(len(names)) if arm not in own]
-    rows = [("everyone", last.shares)]
-    rows += [(part.label, part.shares) for part in parts_of(policy, column)]
-    made = []
-    for label, shares in rows:
-        shown = [shares[arm] for arm in own] + ([sum(shares[arm] for arm in rest)] if rest else [])
-        made.append((label, tuple(map(_percent, shown)), share_bar(shown)))
     heads = [names[arm] for arm in own] + ([f"{len(rest)} others"] if rest else [])
-    return Given(tuple(heads), tuple(made))
+    tables = {}
+    for column, name in enumerate(policy.domain.names):
+        parts = parts_of(policy, column)
+        rows = []
+        for part in (Part("everyone", last.shares), *parts):
+            shares = [part.shares[arm] for arm in own]
+            shares += [sum(part.shares[arm] for arm in rest)] if rest else []
+            rows.append((part.label, tuple(map(_percent, shares)), share_bar(shares)))
+        spread = float(np.ptp([part.shares for part in parts], axis=0).max())
+        tables[name] = Given(tuple(heads), spread, tuple(rows))
+    return tables
 
 
 def arrivals(seen: Seen, lines: Sequence[Release], joint: bool) -> dict[str, Any]:

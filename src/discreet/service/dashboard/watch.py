@@ -9,6 +9,7 @@ A page is never kept waiting for this: it shows what is known by then.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -59,7 +60,7 @@ class Watch:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._seen: dict[str, Seen] = {}
-        self._looked = 0.0
+        self._looked = -math.inf
         self._stop, self._wake = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -78,8 +79,9 @@ class Watch:
 
     def seen(self, name: str) -> Seen | None:
         """What is known of a study by now; None where nothing is yet."""
-        known, self._looked = self._seen.get(name), time.monotonic()
-        if known is None:
+        now = time.monotonic()
+        known, before, self._looked = self._seen.get(name), self._looked, now
+        if known is None or now - before > _LOOKED_SECONDS:
             self._wake.set()
         return known
 
