@@ -103,7 +103,9 @@ def visitor(service: Service, role: str = "operator", study: str | None = None) 
     """A browser whose owner signed in, on an application that has looked at everything once."""
     app = create_app(service)
     app.state.watch.step()
-    client = TestClient(app, base_url=ADDRESS, follow_redirects=False)
+    # As browsers do.
+    headers = {"Origin": ADDRESS}
+    client = TestClient(app, base_url=ADDRESS, headers=headers, follow_redirects=False)
     if role:
         answer = sign_in(client, service.keys.make(role, study))
         assert answer.status_code == 303, answer.text

@@ -221,6 +221,14 @@ def test_a_wrong_key_is_refused_and_not_repeated(service: Service) -> None:
         assert not key or key not in answer.text
 
 
+def test_keys_are_not_guessed(service: Service) -> None:
+    client = visitor(service, "")
+    codes = [sign_in(client, f"dk_{number:016x}_{'a' * 43}").status_code for number in range(40)]
+    assert codes[0] == 401
+    assert codes[-1] == 429
+    assert client.get("/login").status_code == 200
+
+
 def test_an_auditor_sees_the_same_and_cannot_act(service: Service) -> None:
     operator, auditor = visitor(service), visitor(service, "auditor")
     shown = [

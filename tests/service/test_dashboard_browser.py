@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import uvicorn
 
 from discreet import SecureNoise
 from discreet.codec import decode, encode
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.terms import Offer
 from discreet.service.app import create_app
+from discreet.service.server import server_of
 from discreet.service.service import Service
 
 from .chromium import Tab, browser, found
@@ -33,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, 
         local_study(service, people=400)
         app = create_app(service)
         app.state.watch.step()
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
+        server = server_of(app, port=0)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         while not server.started:

@@ -19,7 +19,6 @@ from time import monotonic
 
 import httpx2
 import numpy as np
-import uvicorn
 
 from discreet.codec import decode, encode
 from discreet.domain import Box, RewardBounds
@@ -33,6 +32,7 @@ from discreet.problems.real_data import EARNINGS_COLUMNS
 from discreet.problems.stand_in import StandIn
 from discreet.service.app import create_app
 from discreet.service.deployment import Deployment
+from discreet.service.server import server_of
 from discreet.service.service import Service
 from discreet.validation import InvalidInput
 
@@ -196,8 +196,8 @@ def _serve(
     service = Service.open(f"sqlite:///{folder / 'demo.db'}", {})
     service.store.register(deployment, learner)
     app = create_app(service)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     host, port = listening.getsockname()[:2]
+    server = server_of(app, host, port)
     address = f"http://{host}:{port}"
     token = service.keys.make("operator", label="demo")
     people = problem.sample(devices, np.random.default_rng())

@@ -28,6 +28,7 @@ from discreet.service.dashboard.watch import Watch
 from discreet.service.database import Unavailable
 from discreet.service.errors import Forbidden, NotFound, TooLarge, Unauthorized
 from discreet.service.keys import Key
+from discreet.service.limits import Buckets, Limits
 from discreet.service.service import Service
 from discreet.validation import InvalidInput, one_of
 
@@ -113,7 +114,7 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         default_response_class=HTMLResponse,
         lifespan=lifespan,
     )
-    views = Views(service, watch)
+    views, guesses = Views(service, watch), Buckets(Limits().failures)
 
     def opened(request: Request, token: str) -> Response:
         """Begin a session of a key, and go to the studies."""
@@ -162,9 +163,13 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         wanted = request.cookies.get(_LOGIN_COOKIE, "")
         if not wanted or not same(wanted, form.get("csrf", "")):
             return sign_in(request, "The form was too old, or not from here; try again.", 403)
+        address = request.client.host if request.client else ""
+        if guesses.wait(address):
+            return sign_in(request, "Too many keys that open nothing; wait a minute.", 429)
         try:
             return opened(request, form.get("key", "").strip())
         except Unauthorized:
+            guesses.take(address)
             return sign_in(request, "This key opens nothing: it was revoked, or never made.", 401)
         except Forbidden as error:
             return sign_in(request, str(error), 403)
