@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def finding(learner: AnyLearner, policy: Any, people: int) -> Finding:
             )
     except InvalidInput:  # it keeps no beliefs with a known error, or people bring their own points
         if isinstance(policy, ArmPolicy):
-            unit = _places(policy, None)
+            unit = _places(policy)
             known["shares"] = tuple(map(float, policy.chances(unit).mean(axis=0)))
     return Finding(policy.version, people, **known)
 
@@ -109,33 +110,31 @@ def arm_names(policy: ArmPolicy) -> Sequence[str]:
 
 def parts_of(policy: ArmPolicy, column: int) -> list[Part]:
     """Who is given what along one column, with the others evenly over the domain."""
-    domain = policy.domain
-    levels = domain.levels[column]
-    few = levels is not None and levels <= _MOST_LEVELS
-    parts = []
-    for place in range(levels if few and levels else _PARTS):
-        unit = _places(policy, column)
-        low, high = place / _PARTS, (place + 1) / _PARTS
-        if few and levels:
-            low = high = place / (levels - 1)
-        unit[:, column] = low + (high - low) * (np.arange(_PLACES) + 0.5) / _PLACES
-        if levels is not None and not few:
-            unit[:, column] = np.round(unit[:, column] * (levels - 1)) / (levels - 1)
-        ends = domain.from_unit(np.stack([unit.min(axis=0), unit.max(axis=0)]))[:, column]
-        if levels is None:
-            wide = domain.upper[column] - domain.lower[column]
-            ends = domain.lower[column] + wide * np.array([low, high])
-        first, last = (domain.text(column, float(f"{end:.3g}")) for end in ends)
+    domain, levels = policy.domain, policy.domain.levels[column]
+    low, wide = domain.lower[column], domain.upper[column] - domain.lower[column]
+    if levels is None:
+        steps = np.linspace(0.0, 1.0, _PARTS + 1)
+        within = (np.arange(_PLACES) + 0.5) / _PLACES
+        along = [a + (b - a) * within for a, b in pairwise(steps)]
+        ends = list(pairwise(steps))
+    else:
+        groups = np.array_split(np.arange(levels), levels if levels <= _MOST_LEVELS else _PARTS)
+        along = [np.resize(group / (levels - 1), _PLACES) for group in groups]
+        ends = [(group[0] / (levels - 1), group[-1] / (levels - 1)) for group in groups]
+    unit, parts = _places(policy), []
+    for places, pair in zip(along, ends, strict=True):
+        unit[:, column] = places
+        first, last = (domain.text(column, float(f"{low + wide * end:.4g}")) for end in pair)
         chances = policy.chances(unit).mean(axis=0)
         label = first if first == last else f"{first} to {last}"
         parts.append(Part(label, tuple(map(float, chances))))
     return parts
 
 
-def _places(policy: ArmPolicy, shown: int | None) -> FloatArray:
+def _places(policy: ArmPolicy) -> FloatArray:
     """(n, d) places in [0, 1]^d, evenly over the domain; the same ones at every call."""
     unit = np.random.default_rng(0).random((_PLACES, policy.domain.dimension))
     for column, levels in enumerate(policy.domain.levels):
-        if levels is not None and column != shown:
-            unit[:, column] = np.round(unit[:, column] * (levels - 1)) / (levels - 1)
+        if levels is not None:
+            unit[:, column] = np.floor(unit[:, column] * levels) / (levels - 1)
     return unit
