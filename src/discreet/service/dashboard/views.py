@@ -35,7 +35,7 @@ from discreet.privacy import Guarantee
 from discreet.reporting.numbers import counted, decimals, listed, number_text, share_text, upward
 from discreet.service.control import certificate_of
 from discreet.service.dashboard.charts import Bar, Mark, bar_chart, line_chart, share_bar
-from discreet.service.dashboard.findings import Finding, Part, arm_names, parts_of
+from discreet.service.dashboard.findings import Finding, Part, arm_names
 from discreet.service.dashboard.watch import Seen, Watch
 from discreet.service.ledger import MILLION
 from discreet.service.schema import ledger, policies, studies
@@ -163,7 +163,7 @@ class Views:
         shown["last"] = last
         shown["gain"] = self._kept(name, "gain", seen.number, lambda: gain_chart(seen))
         if isinstance(seen.policy, ArmPolicy):
-            tables = self._kept(name, "given", seen.number, lambda: given(seen.policy, last))
+            tables = self._kept(name, "given", seen.number, lambda: given(seen))
             shown["column"] = column or max(tables, key=lambda each: tables[each].spread)
             shown["given"] = tables[shown["column"]]
         shown["arrivals"] = self._kept(
@@ -311,16 +311,15 @@ def gain_chart(seen: Seen) -> Markup | None:
     return line_chart(marks, "Gain over one choice for everyone", words, "reports in releases")
 
 
-def given(policy: ArmPolicy, last: Finding) -> dict[str, Given]:
+def given(seen: Seen) -> dict[str, Given]:
     """Who is given what, along each column; the arms that few are given together."""
-    names = arm_names(policy)
+    names, last = arm_names(seen.policy), seen.findings[-1]
     order = sorted(range(len(names)), key=lambda arm: -last.shares[arm])
     own = sorted(order[:_MOST_ARMS]) if len(names) > _MOST_ARMS + 1 else list(range(len(names)))
     rest = [arm for arm in range(len(names)) if arm not in own]
     heads = [names[arm] for arm in own] + ([f"{len(rest)} others"] if rest else [])
     tables = {}
-    for column, name in enumerate(policy.domain.names):
-        parts = parts_of(policy, column)
+    for name, parts in seen.parts.items():
         rows = []
         for part in (Part("everyone", last.shares), *parts):
             shares = [part.shares[arm] for arm in own]

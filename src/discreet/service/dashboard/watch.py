@@ -17,8 +17,9 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from discreet.learners.messages import ArmPolicy
 from discreet.learners.stream import TARGET_NAME
-from discreet.service.dashboard.findings import Finding, finding
+from discreet.service.dashboard.findings import Finding, Part, finding, parts_of
 from discreet.service.deployment import noise_for, opened, put_together
 from discreet.service.schema import decisions, policies, snapshots, tickets
 from discreet.service.store import Store
@@ -40,6 +41,7 @@ class Seen:
     Attributes:
         number: of the snapshot that it was read from.
         policy: that was published last.
+        parts: who it gives what, by column; of arms.
         findings: by version, those that this process saw.
         arrived: how many reports, or rewarded decisions, were made under each version.
         waiting: how many decisions under each version still wait for their reward.
@@ -48,6 +50,7 @@ class Seen:
 
     number: int
     policy: Any
+    parts: dict[str, list[Part]]
     findings: tuple[Finding, ...]
     arrived: dict[int, int]
     waiting: dict[int, int]
@@ -130,13 +133,18 @@ class Watch:
         learner = put_together(body, pairs, noise_for(secret), f"the study {name!r}")
         own = [each.people for each in published if each.stream == TARGET_NAME]
         policy = learner.published(len(own) - 1)
-        found = finding(learner, policy, own[-1])
+        found, parts = finding(learner, policy, own[-1]), {}
+        if isinstance(policy, ArmPolicy):
+            names = enumerate(policy.domain.names)
+            parts = {name: parts_of(policy, column) for column, name in names}
         if known is None:
-            return Seen(kept.number, policy, (found,), {}, {}, (0.0, 0.0))
+            return Seen(kept.number, policy, parts, (found,), {}, {}, (0.0, 0.0))
         before = [each for each in known.findings if each.version != found.version]
         if len(before) >= _MOST_FINDINGS:
             before = before[::2]
-        return replace(known, number=kept.number, policy=policy, findings=(*before, found))
+        return replace(
+            known, number=kept.number, policy=policy, parts=parts, findings=(*before, found)
+        )
 
     def _counted(self, name: str, known: Seen) -> Seen:
         """How many people reported under each version. Counts are of people, which neighbours do
