@@ -195,3 +195,31 @@ def until(tab: Tab, wanted: str, seconds: float = 30.0) -> None:
     while not tab.ask(wanted):
         assert time.monotonic() < end, wanted
         time.sleep(0.2)
+
+
+def test_forms_are_sent_from_their_pages(served: tuple[Service, str, str], tab: Tab) -> None:
+    service, address, _ = served
+    tab.screen(390)
+    for state, button in (("paused", "Pause"), ("running", "Go on")):
+        tab.visit(f"{address}/studies/local")
+        link = f"document.querySelector('#verdict a.button[href$=\"to={state}\"]')"
+        assert tab.ask(f"{link}.textContent") == button
+        click(tab, link)
+        click(tab, "document.querySelector('main form button')")
+        assert tab.ask("location.pathname") == "/studies/local"
+        assert service.store.row("local").state == state
+    tab.visit(f"{address}/studies/local/certificate")
+    click(tab, "document.querySelector('header form button')")
+    assert tab.ask("location.pathname") == "/login"
+    key = service.keys.make("auditor")
+    tab.ask(f"document.querySelector('#key').value = '{key}'")
+    click(tab, "document.querySelector('main form button')")
+    assert tab.ask("location.pathname") == "/"
+    assert "read-only" in tab.ask("document.querySelector('header').textContent")
+
+
+def click(tab: Tab, part: str) -> None:
+    """Press something that opens another page, and wait for it."""
+    tab.events.clear()
+    tab.ask(f"{part}.click()")
+    tab.loaded()
