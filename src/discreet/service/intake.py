@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from sqlalchemy import Connection, insert, select, text
@@ -37,10 +37,12 @@ class Receipt:
     Attributes:
         stored: how many were new; they are in the database.
         repeated: how many had been stored before.
+        again: whether this answers a request that had been answered before, with its first answer.
     """
 
     stored: int
     repeated: int
+    again: bool = field(default=False, compare=False)
 
 
 class Intake:
@@ -108,7 +110,7 @@ class Intake:
                 )
             ).first()
             if known is not None:
-                return Receipt(known.stored, known.repeated)
+                return Receipt(known.stored, known.repeated, again=True)
             kept, kept_numbers = [], []
             # In one order for all writers, so that two do not wait for each other.
             for place in sorted(range(len(made)), key=lambda each: made[each].policy_version):
