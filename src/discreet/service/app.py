@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from discreet.service.access import REFUSALS, describe_keys
 from discreet.service.answers import add_answers
 from discreet.service.control import control_routes
+from discreet.service.dashboard.routes import add_dashboard
 from discreet.service.guard import Guard
 from discreet.service.limits import Limits
 from discreet.service.metrics import Metrics
@@ -67,6 +68,7 @@ def create_app(
     app.include_router(study_routes(service, metrics))
     app.include_router(control_routes(service, metrics))
     app.include_router(table_routes(service))
+    add_dashboard(app, service)
     describe_keys(app)
     add_answers(app)
     app.add_middleware(
