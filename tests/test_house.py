@@ -25,7 +25,7 @@ FLOORS = [
     {"privacy", "kernels", "problems", "records"},
     {"learners", "outsourcing"},
     {"experiments", "estimator", "search", "client"},
-    {"audit"},
+    {"audit", "aggregation"},
     {"studies", "reproduction"},
     {"planning"},
     {"reporting"},

@@ -81,6 +81,7 @@ __all__ = [
     "Shape",
     "announce",
     "check_fields",
+    "class_of",
     "decode",
     "encode",
     "fields_from_json",
@@ -141,7 +142,7 @@ def decode(text: str | bytes, expected: type[T]) -> T:
             f"the message has schema {schema!r:.80}; this version reads schema {SCHEMA}. Use the "
             "same version of discreet on both sides."
         )
-    message: Any = _class_of(fields.pop("kind"), expected, "the message")
+    message: Any = class_of(fields.pop("kind"), expected, "the message")
     return cast(T, fields_from_json(fields, message, f"the {message.kind}"))
 
 
@@ -170,7 +171,7 @@ def announce(homes: Mapping[str, str]) -> None:
     _HOMES.update(homes)
 
 
-def _class_of(kind: object, expected: type[T], name: str) -> type[T]:
+def class_of(kind: object, expected: type[T], name: str) -> type[T]:
     """The class of that kind; `InvalidInput` if it is not a class `expected`, or none at all."""
     if isinstance(kind, str) and kind in _HOMES:
         try:
@@ -331,7 +332,7 @@ class _Object(Form):
         kind, fields = self.kind, value
         if isinstance(value, dict) and ("kind" in value or not dataclasses.is_dataclass(kind)):
             fields = {key: inner for key, inner in value.items() if key != "kind"}
-            kind = kind if self._tag else _class_of(value.get("kind"), kind, name)
+            kind = kind if self._tag else class_of(value.get("kind"), kind, name)
         return fields_from_json(fields, kind, name, depth)
 
 

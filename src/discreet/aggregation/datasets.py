@@ -1,0 +1,216 @@
+"""Reports as Parquet: one row a report, so that engines which people already run can hold them.
+
+| column         | type                  | meaning                                              |
+|----------------|-----------------------|------------------------------------------------------|
+| policy_version | int32                 | the version of the policy that made it               |
+| ticket         | int64                 | its public ticket; where reports carry none, a random |
+|                |                       | number of its own, the same however often it is sent |
+| others         | numbers, or lists of  | the fields of the message, under their names         |
+|                | one length            |                                                      |
+
+What all rows share stands in the file's metadata under `discreet`: the kind of the reports, whose
+they are (`source`) and their noise. docs/wire.md has an example.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.codec import SCHEMA, class_of
+from discreet.learners.messages import Reports
+from discreet.validation import InvalidInput
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:  # pragma: no cover - said once, by whoever imports this
+    raise InvalidInput(
+        "Parquet files need the package pyarrow; pip install 'discreet[distributed]'."
+    ) from error
+
+_KEY = b"discreet"
+_SHAPE = b"shape"
+VERSION, TICKET = "policy_version", "ticket"
+_ROW_GROUP = 100_000
+
+
+@dataclass(frozen=True)
+class Header:
+    """What all reports of a file share.
+
+    Attributes:
+        kind: of the reports.
+        source: whose they are (`Reports.source`).
+        noise: the name of their noise source.
+        tickets: whether the message carries the tickets, or they only number the rows.
+    """
+
+    kind: str
+    source: str
+    noise: str
+    tickets: bool
+
+    def metadata(self) -> dict[bytes, bytes]:
+        return {_KEY: json.dumps({**vars(self), "schema": SCHEMA}).encode()}
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> Header:
+        """The header of a file; `InvalidInput` where it has none."""
+        try:
+            said = json.loads((schema.metadata or {})[_KEY])
+            if said.pop("schema") != SCHEMA:
+                raise ValueError("another schema")
+            header = cls(**said)
+            if not all(
+                isinstance(each, str) for each in (header.kind, header.source, header.noise)
+            ):
+                raise ValueError("names that are no text")
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                "its metadata is not that of reports of this version of discreet; write it with "
+                "write_reports()."
+            ) from error
+        return header
+
+
+def write_reports(
+    path: str | Path, batches: Iterable[Reports | tuple[Reports, Sequence[int]]]
+) -> int:
+    """Write reports to one file.
+
+    Args:
+        path: of the file.
+        batches: reports of one learner and one noise source; where they carry no tickets, each
+            batch with a number for each report.
+
+    Returns:
+        How many reports were written.
+
+    Raises:
+        InvalidInput: for reports that cannot be told apart, or of several learners.
+    """
+    writer: pq.ParquetWriter | None = None
+    header: Header | None = None
+    count = 0
+    try:
+        for batch in batches:
+            reports, ids = batch if isinstance(batch, tuple) else (batch, None)
+            table, found = table_of(reports, ids)
+            if writer is None:
+                header = found
+                writer = pq.ParquetWriter(path, table.schema, compression="zstd")
+            if found != header:
+                raise InvalidInput(
+                    f"reports had {found}, after others with {header}; write them to another file."
+                )
+            writer.write_table(table, row_group_size=_ROW_GROUP)
+            count += len(reports)
+    finally:
+        if writer is not None:
+            writer.close()
+    if not count:
+        raise InvalidInput("there were no reports to write; give at least one batch.")
+    return count
+
+
+def table_of(reports: Reports, ids: Sequence[int] | None = None) -> tuple[pa.Table, Header]:
+    """Reports as a table, and what they share."""
+    own = getattr(reports, "tickets", None)
+    carried = own is not None and len(own) == len(reports)
+    numbers = own if carried else ids
+    if numbers is None or len(numbers) != len(reports):
+        raise InvalidInput(
+            f"reports of {reports.kind} carry no tickets; give an id for each, a random whole "
+            "number, by which it is known if it comes again."
+        )
+    header = Header(reports.kind, reports.source, reports.noise, carried)
+    columns = {
+        VERSION: pa.array(np.full(len(reports), reports.policy_version, dtype=np.int32)),
+        TICKET: pa.array(np.asarray(numbers).astype(np.int64)),
+    }
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, values in array_fields(reports).items():
+        size = int(np.prod(values.shape[1:]))
+        shapes[name] = values.shape[1:]
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+        columns[name] = pa.FixedSizeListArray.from_arrays(flat, size) if values.ndim > 1 else flat
+    schema = pa.schema(
+        [
+            pa.field(name, column.type, nullable=False, metadata=_shape_of(shapes.get(name)))
+            for name, column in columns.items()
+        ],
+        metadata=header.metadata(),
+    )
+    return pa.Table.from_arrays(list(columns.values()), schema=schema), header
+
+
+def array_fields(reports: Reports) -> dict[str, Any]:
+    """The arrays of a message with a row for each person, tickets apart.
+
+    Raises:
+        InvalidInput: for messages that say something else of their people.
+    """
+    arrays = {}
+    for each in fields(reports):
+        value = getattr(reports, each.name)
+        if each.name in (*_SHARED, "tickets"):
+            continue
+        if not isinstance(value, np.ndarray) or len(value) != len(reports):
+            raise InvalidInput(
+                f"reports of {reports.kind} have {each.name}, which is no row for each person; "
+                "they say nothing of people, and need no aggregation."
+            )
+        arrays[each.name] = value
+    return arrays
+
+
+_SHARED = tuple(each.name for each in fields(Reports))
+
+
+def reports_of(table: pa.Table, header: Header, version: int) -> Reports:
+    """The message with these rows, all of that version.
+
+    Raises:
+        InvalidInput: for rows that no message has.
+    """
+    kind: Any = class_of(header.kind, Reports, "the file")
+    rows = {
+        name: values_of(table, name) for name in table.column_names if name not in (VERSION, TICKET)
+    }
+    wanted = {each.name for each in fields(kind)} - {*_SHARED, "tickets"}
+    if set(rows) != wanted:
+        raise InvalidInput(
+            f"it has the columns {sorted(rows)}; reports of {header.kind} have {sorted(wanted)}."
+        )
+    has_tickets = any(each.name == "tickets" for each in fields(kind))
+    tickets = values_of(table, TICKET).astype(np.uint64) if header.tickets else None
+    own = {"tickets": tickets} if has_tickets else {}
+    shared = {"policy_version": version, "source": header.source, "noise": header.noise}
+    reports: Reports = kind(**shared, **own, **rows)
+    return reports
+
+
+def values_of(table: pa.Table, name: str) -> Any:
+    """(n, ..) the values of a column."""
+    column = table.column(name).combine_chunks()
+    field = table.schema.field(name)
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else column.type.wrap_array()
+    if column.null_count:
+        raise InvalidInput(
+            f"column {name} has {column.null_count} missing values; it must have none."
+        )
+    if pa.types.is_fixed_size_list(column.type):
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        return flat.reshape(len(column), *json.loads((field.metadata or {})[_SHAPE]))
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _shape_of(shape: tuple[int, ...] | None) -> dict[bytes, bytes] | None:
+    return {_SHAPE: json.dumps(shape).encode()} if shape else None

@@ -1,0 +1,301 @@
+"""The two tasks that aggregation is made of, each for any worker of any engine.
+
+**Scatter** reads some row groups, checks them, and writes their rows sorted by bucket. A bucket is
+256th of all tickets, by a hash of version and ticket alone.
+
+**Gather** reads one group of buckets from all that was scattered, drops what came twice or was
+added before, and sums the rest in the order of versions and tickets, in parts of one size.
+
+So what is summed with what, and in which order, depends on the tickets and on nothing else: not on
+files, row groups, workers, engines, or which of them died and was asked again. That is why sums of
+floating-point numbers are the same to the bit. Each task writes its result under a name of its own,
+in one step; asked again, it writes the same.
+
+| array   | shape | meaning                                                         |
+|---------|-------|-----------------------------------------------------------------|
+| buckets | (n,)  | the bucket of each row, 0 .. 255                                |
+| starts  | (257,)| where each bucket begins among the sorted rows of a scattered file |
+| keys    | (n, 2)| version and ticket of reports that were added                   |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from discreet.aggregation.datasets import TICKET, VERSION, Header, reports_of, values_of
+from discreet.durable import write_bytes
+from discreet.learners.base import Learner
+from discreet.learners.messages import Statistics
+from discreet.validation import IntArray, InvalidInput
+
+BUCKETS, GROUPS = 256, 16
+_EACH = BUCKETS // GROUPS
+# Reports of one call of `statistics`.
+_PART = 5_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Row groups of a file."""
+
+    path: str
+    groups: tuple[int, ...]
+
+    def __str__(self) -> str:
+        first, last = self.groups[0], self.groups[-1]
+        which = f"row group {first}" if first == last else f"row groups {first} to {last}"
+        return f"{which} of {self.path}"
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """What became of some row groups.
+
+    Attributes:
+        place: which.
+        rows: how many reports were written.
+        damage: why they cannot be used; "" where they can.
+    """
+
+    place: Place
+    rows: int
+    damage: str = ""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What became of a group of buckets.
+
+    Attributes:
+        group: its number.
+        added: how many reports are in the sum.
+        repeated: how many came more than once in these files.
+        before: how many were added by an earlier aggregation.
+        damage: why reports are refused; "" where they are not.
+    """
+
+    group: int
+    added: int = 0
+    repeated: int = 0
+    before: int = 0
+    damage: str = ""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where tasks of one aggregation find what they need, and leave what they made.
+
+    Attributes:
+        path: a folder that all workers see.
+        seen: the folder with the keys of reports that were added before; None where none was.
+    """
+
+    path: str
+    seen: str | None = None
+
+    def scattered(self, number: int) -> Path:
+        return Path(self.path) / f"scattered-{number:06d}.arrow"
+
+    def sums(self, group: int) -> Path:
+        return Path(self.path) / f"sums-{group:02d}.pickle"
+
+    def keys(self, group: int) -> Path:
+        return Path(self.path) / "seen" / f"keys-{group:02d}.npy"
+
+    def learner_file(self) -> Path:
+        return Path(self.path) / "learner.pickle"
+
+
+def put_learner(folder: Folder, learner: Learner[Any, Any, Any]) -> None:
+    """Let the workers read reports as this learner does."""
+    write_bytes(folder.learner_file(), pickle.dumps(learner), private=True)
+
+
+@cache
+def _learner(path: str) -> Learner[Any, Any, Any]:
+    return pickle.loads(Path(path).read_bytes())  # type: ignore[no-any-return]
+
+
+def buckets_of(versions: IntArray, tickets: IntArray) -> IntArray:
+    """(n,) the bucket of each report (the finalizer of SplitMix64: Steele, Lea and Flood 2014)."""
+    mixed = tickets.astype(np.uint64) ^ (versions.astype(np.uint64) << np.uint64(40))
+    with np.errstate(over="ignore"):
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return (mixed >> np.uint64(56)).astype(np.int64)
+
+
+def scatter(folder: Folder, number: int, place: Place) -> Scattered:
+    """Sort some row groups by bucket."""
+    learner = _learner(str(folder.learner_file()))
+    try:
+        with pq.ParquetFile(place.path) as file:
+            header = Header.of(file.schema_arrow)
+            table = file.read_row_groups(list(place.groups), use_threads=False)
+        _check(table, header, learner)
+    except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
+        return Scattered(place, 0, str(error))
+    versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
+    buckets = buckets_of(versions, tickets)
+    # Stable, and by what is known of each row alone: equal keys are sorted out when gathering.
+    order = np.argsort(buckets, kind="stable")
+    starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
+    kept = table.take(pa.array(order)).combine_chunks()
+    kept = kept.replace_schema_metadata(
+        {**(table.schema.metadata or {}), b"starts": json.dumps(starts.tolist()).encode()}
+    )
+    target = folder.scattered(number)
+    draft = target.with_suffix(f".{os.getpid()}.draft")
+    with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
+        writer.write_table(kept, max_chunksize=max(len(kept), 1))
+    draft.replace(target)
+    return Scattered(place, len(kept))
+
+
+def _check(table: pa.Table, header: Header, learner: Learner[Any, Any, Any]) -> None:
+    """Refuse rows that no people of this learner can have reported, as far as shapes, bounds and
+    versions say; what a policy says of them is seen when they are summed."""
+    if header.source != learner.identity:
+        raise InvalidInput(
+            f"its reports are for {header.source!r:.80}, this learner is {learner.identity!r}; "
+            "give files of this study."
+        )
+    versions = values_of(table, VERSION)
+    known = len(learner._policies)
+    unknown = np.unique(versions[(versions < 0) | (versions >= known)])
+    if len(unknown):
+        raise InvalidInput(
+            f"it names the policy versions {unknown[:5].tolist()}, and the learner has published "
+            f"0 to {known - 1}; give it the learner that published them."
+        )
+    for version in np.unique(versions):
+        reports_of(table.filter(pa.array(versions == version)), header, int(version))
+
+
+def gather(folder: Folder, count: int, group: int) -> Gathered:
+    """Sum one group of buckets of `count` scattered files."""
+    learner = _learner(str(folder.learner_file()))
+    sums: Statistics | None = None
+    added = repeated = before = 0
+    keys: list[Any] = []
+    shards = [_opened(folder.scattered(number)) for number in range(count)]
+    known = _known(folder, group)
+    try:
+        for bucket in range(group * _EACH, (group + 1) * _EACH):
+            for table, header in _bucket(shards, bucket):
+                versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
+                order = _sorted(table, versions, tickets)
+                versions, tickets = versions[order], tickets[order]
+                first = np.ones(len(order), dtype=bool)
+                first[1:] = (np.diff(versions) != 0) | (np.diff(tickets) != 0)
+                old = first & _among(versions, tickets, known)
+                fresh = first & ~old
+                repeated += int((~first).sum())
+                before += int(old.sum())
+                added += int(fresh.sum())
+                keys.append(np.stack([versions[fresh], tickets[fresh]], axis=1))
+                kept = table.take(pa.array(order[fresh]))
+                for part in _parts(kept, versions[fresh], header, learner):
+                    sums = part if sums is None else sums + part
+    except InvalidInput as error:
+        return Gathered(group, damage=str(error))
+    target = folder.keys(group)
+    target.parent.mkdir(exist_ok=True)
+    whole = np.concatenate([known, *keys]) if keys else known
+    draft = target.with_suffix(f".{os.getpid()}.draft.npy")
+    np.save(draft, whole[np.lexsort((whole[:, 1], whole[:, 0]))])
+    draft.replace(target)
+    write_bytes(folder.sums(group), pickle.dumps(sums), private=True)
+    return Gathered(group, added, repeated, before)
+
+
+def _opened(path: Path) -> tuple[pa.Table, Header, list[int]] | None:
+    if not path.exists():
+        return None  # its rows are damaged, and were left out
+    with pa.memory_map(str(path)) as source:
+        table = pa.ipc.open_file(source).read_all()
+    metadata = table.schema.metadata
+    return table, Header.of(table.schema), json.loads(metadata[b"starts"])
+
+
+def _bucket(shards: Sequence[Any], bucket: int) -> list[tuple[pa.Table, Header]]:
+    """The rows of a bucket, by the headers of their files: what differs there cannot be joined."""
+    by_header: dict[Header, list[pa.Table]] = {}
+    for shard in shards:
+        if shard is None:
+            continue
+        table, header, starts = shard
+        rows = table.slice(starts[bucket], starts[bucket + 1] - starts[bucket])
+        if len(rows):
+            by_header.setdefault(header, []).append(rows.replace_schema_metadata(None))
+    return [
+        (pa.concat_tables(by_header[header]), header)
+        for header in sorted(by_header, key=lambda each: (each.kind, each.noise))
+    ]
+
+
+def _sorted(table: pa.Table, versions: IntArray, tickets: IntArray) -> IntArray:
+    """The order of versions and tickets; of rows with the same, of what they say."""
+    order: IntArray = np.lexsort((tickets, versions))
+    same = (np.diff(versions[order]) == 0) & (np.diff(tickets[order]) == 0)
+    if not same.any():
+        return order
+    said = [values_of(table, name) for name in table.column_names if name not in (VERSION, TICKET)]
+    texts = np.array(
+        [b"".join(np.ascontiguousarray(column[row]).tobytes() for column in said) for row in order],
+        dtype=object,
+    )
+    ties = sorted(
+        range(len(order)), key=lambda at: (versions[order[at]], tickets[order[at]], texts[at])
+    )
+    return np.asarray(order[np.array(ties)], dtype=np.int64)
+
+
+def _known(folder: Folder, group: int) -> IntArray:
+    """(n, 2) what was added before."""
+    path = None if folder.seen is None else Path(folder.seen) / folder.keys(group).name
+    if path is None or not path.exists():
+        return np.zeros((0, 2), dtype=np.int64)
+    known: IntArray = np.load(path)
+    return known
+
+
+def _among(versions: IntArray, tickets: IntArray, known: IntArray) -> Any:
+    """(n,) which of these are known; both are in order."""
+    found = np.zeros(len(versions), dtype=bool)
+    for version in np.unique(versions):
+        mine = versions == version
+        theirs = known[known[:, 0] == version, 1]
+        if len(theirs):
+            at = np.minimum(np.searchsorted(theirs, tickets[mine]), len(theirs) - 1)
+            found[mine] = theirs[at] == tickets[mine]
+    return found
+
+
+def _parts(
+    table: pa.Table, versions: IntArray, header: Header, learner: Learner[Any, Any, Any]
+) -> Any:
+    """The sums of rows in order, in parts of one size."""
+    for version in np.unique(versions):
+        rows = table.filter(pa.array(versions == version))
+        for start in range(0, len(rows), _PART):
+            yield learner.statistics(reports_of(rows.slice(start, _PART), header, int(version)))
+
+
+def total_of(folder: Folder) -> Statistics | None:
+    """The sums of all groups, in their order."""
+    sums = [pickle.loads(folder.sums(group).read_bytes()) for group in range(GROUPS)]
+    given = [each for each in sums if each is not None]
+    return reduce(add, given) if given else None
