@@ -24,12 +24,13 @@ FLOORS = [
     },
     {"privacy", "kernels", "problems", "records"},
     {"learners", "outsourcing"},
-    {"experiments", "estimator", "search"},
+    {"experiments", "estimator", "search", "client"},
     {"audit"},
     {"studies", "reproduction"},
     {"planning"},
     {"reporting"},
     {"results"},
+    {"service"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

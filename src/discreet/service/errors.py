@@ -15,3 +15,31 @@ class Conflict(InvalidInput):
 
 class Gone(InvalidInput):
     """It was here, and is no longer: a decision that expired, reports to a study that ended."""
+
+
+class Unauthorized(InvalidInput):
+    """No key came with a request, or one that opens nothing."""
+
+
+class Forbidden(InvalidInput):
+    """The key is one for something else."""
+
+
+class TooLarge(InvalidInput):
+    """A request has more bytes than are taken."""
+
+
+class TooLate(InvalidInput):
+    """A request did not arrive as a whole in time."""
+
+
+class TooMany(InvalidInput):
+    """Requests come faster than they are taken.
+
+    Attributes:
+        seconds: after which the next one is taken.
+    """
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds

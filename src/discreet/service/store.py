@@ -46,6 +46,7 @@ from discreet.service.deployment import (
 )
 from discreet.service.errors import Conflict, Gone, NotFound
 from discreet.service.ledger import ledger_row
+from discreet.service.operations import note
 from discreet.service.schema import decisions, leases, ledger, policies, snapshots, studies
 from discreet.validation import InvalidInput
 
@@ -234,10 +235,15 @@ class Store:
             raise NotFound(f"there is no study {name!r:.80} here.")
         return row
 
-    def set_state(self, name: str, state: State) -> None:
+    def set_state(self, name: str, state: State, by: str = "") -> None:
         """Pause a study, go on with it, or finish it, which cannot be undone.
 
         What a finished study has not released of people who trusted it is erased.
+
+        Args:
+            name: of the study.
+            state: that it is in from now on.
+            by: the id of the key that asked for it; empty for the server itself.
         """
         with self.database.writing() as connection:
             row = connection.execute(
@@ -248,6 +254,7 @@ class Store:
             if row.state == "finished" and state != "finished":
                 raise Conflict(f"the study {name!r} is finished, which cannot be undone.")
             connection.execute(update(studies).where(studies.c.name == name).values(state=state))
+            note(connection, by, f"set the state {state}", name)
             if state == "finished":
                 connection.execute(
                     update(decisions)

@@ -1,0 +1,77 @@
+"""Routes that say which roles they are for, and are closed to all others.
+
+A route without roles is for nobody. Whether a key may come is decided before a body is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.routing import APIRoute
+
+from discreet.service.errors import Forbidden, Unauthorized
+from discreet.service.keys import ROLES, Key, Role
+from discreet.service.strict import read_json
+from discreet.validation import InvalidInput
+
+ALL: tuple[Role, ...] = ROLES
+_ROLES = "x-roles"
+# Where the guard leaves a request's key (guard.py).
+KEY = "discreet.key"
+
+
+class StrictRequest(Request):
+    """A request whose JSON can mean one thing only."""
+
+    async def json(self) -> Any:
+        try:
+            return read_json(await self.body())
+        except InvalidInput as error:
+            # FastAPI hides the message of any other exception.
+            raise HTTPException(400, str(error)) from None
+
+
+class Guarded(APIRoute):
+    """A route for some roles."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner = super().get_route_handler()
+        roles = (self.openapi_extra or {}).get(_ROLES, ())
+
+        async def handler(request: Request) -> Response:
+            check_access(request, roles)
+            return await inner(StrictRequest(request.scope, request.receive))
+
+        return handler
+
+
+def check_access(request: Request, roles: tuple[Role, ...]) -> None:
+    """Refuse a request whose key has none of these roles, or is for another study or table."""
+    key: Key | None = request.scope.get(KEY)
+    if key is None:
+        raise Unauthorized("no key came with the request; send `Authorization: Bearer TOKEN`.")
+    if key.role not in roles:
+        raise Forbidden(
+            f"the key is one for a {key.role}; this is for {' or '.join(roles) or 'nobody'}."
+        )
+    owner = request.path_params.get("study", request.path_params.get("table"))
+    if owner is not None and not key.covers(owner):
+        raise Forbidden(f"the key is one for {key.study!r} alone; ask with a key for this one.")
+
+
+def key_of(request: Request) -> Key:
+    """The key that a request came with."""
+    key: Key = request.scope[KEY]
+    return key
+
+
+def router() -> APIRouter:
+    """A router of such routes."""
+    return APIRouter(route_class=Guarded)
+
+
+def only(*roles: Role) -> dict[str, Any]:
+    """For `openapi_extra`: the roles that a route is for."""
+    return {_ROLES: roles}

@@ -1,0 +1,99 @@
+"""What is refused as an answer: a code, and a message for a person."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from discreet.service.database import Unavailable
+from discreet.service.errors import (
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooLarge,
+    TooLate,
+    TooMany,
+    Unauthorized,
+)
+from discreet.showing import logger
+from discreet.validation import InvalidInput
+
+_LOG = logger(__name__)
+_RETRY_SECONDS = 1
+_CODES: dict[type[Exception], int] = {
+    Unauthorized: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    TooLate: 408,
+    Conflict: 409,
+    Gone: 410,
+    TooLarge: 413,
+    TooMany: 429,
+    InvalidInput: 400,
+    Unavailable: 503,
+}
+
+
+def answer_to(error: Exception) -> JSONResponse:
+    """The answer to what went wrong. What nobody foresaw says nothing of itself: its message may
+    quote what a person sent, so only its kind and the line of code are logged."""
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return refusal(code, str(error), _headers(error))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    _LOG.log(logging.ERROR, "a request failed with %s at %s", type(error).__name__, place)
+    return refusal(
+        503,
+        "the server could not do this; nothing has changed. Try again, and tell whoever runs it.",
+        {"Retry-After": str(_RETRY_SECONDS)},
+    )
+
+
+def refusal(code: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """An answer that refuses."""
+    return JSONResponse({"error": message}, code, headers)
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    if isinstance(error, Unauthorized):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, TooMany):
+        return {"Retry-After": str(max(math.ceil(error.seconds), 1))}
+    if isinstance(error, Unavailable):
+        return {"Retry-After": str(_RETRY_SECONDS)}
+    return {}
+
+
+def add_answers(app: FastAPI) -> None:
+    """Let an application answer so."""
+
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        return answer_to(error)
+
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return refusal(400, _in_words(error))
+
+    async def unmatched(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return refusal(error.status_code, f"{error.detail.rstrip('.')}.", dict(error.headers or {}))
+
+    app.add_exception_handler(InvalidInput, refused)
+    app.add_exception_handler(Unavailable, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, unmatched)
+
+
+def _in_words(error: RequestValidationError) -> str:
+    """What is wrong with the fields of a request, without their values."""
+    wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:3]]
+    return f"the request was wrong ({'; '.join(wrong)}); see /v1/openapi.json for its form."

@@ -1,0 +1,179 @@
+"""What operators and auditors ask for: certificate, ledger, releases, states, keys, the log."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from sqlalchemy import func, select
+
+from discreet.codec import decode
+from discreet.learners.stream import TARGET_NAME
+from discreet.privacy import Guarantee
+from discreet.service.access import key_of, only, router
+from discreet.service.bodies import KeyBody, StateBody
+from discreet.service.errors import Forbidden, NotFound
+from discreet.service.operations import noted
+from discreet.service.routes import Study
+from discreet.service.schema import batches, decisions, ledger, policies
+from discreet.service.service import Service
+
+KeyId = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
+_READERS = only("auditor", "operator")
+
+
+def control_routes(service: Service) -> APIRouter:
+    """The routes of operators and auditors."""
+    routes = router()
+
+    @routes.get("/v1/studies/{study}/ledger", openapi_extra=_READERS)
+    def ledger_rows(study: Study) -> list[dict[str, Any]]:
+        """What every release may cost a person, in millionths of epsilon, and what it does."""
+        return rows_of_ledger(service, study)
+
+    @routes.get("/v1/studies/{study}/releases", openapi_extra=_READERS)
+    def releases(study: Study) -> list[dict[str, Any]]:
+        """What was published, and when."""
+        return rows_of_policies(service, study)
+
+    @routes.get("/v1/studies/{study}/certificate", openapi_extra=_READERS)
+    def certificate(study: Study) -> dict[str, Any]:
+        """What the study promises its people, from the last row of its ledger."""
+        return certificate_of(service, study)
+
+    @routes.post("/v1/studies/{study}/state", openapi_extra=only("operator"))
+    def state(study: Study, body: StateBody, request: Request) -> dict[str, str]:
+        """Pause a study, go on with it, or finish it."""
+        service.store.set_state(study, body.state, key_of(request).id)
+        return {"state": body.state}
+
+    @routes.get("/v1/studies/{study}/export", openapi_extra=only("operator"))
+    def export(study: Study) -> dict[str, Any]:
+        """Everything that was released, and counts; nothing of a person."""
+        return exported(service, study)
+
+    @routes.get("/v1/keys", openapi_extra=only("operator"))
+    def keys(request: Request) -> list[dict[str, Any]]:
+        """The keys that this key may revoke."""
+        key = key_of(request)
+        return [
+            each for each in service.keys.list() if key.study is None or each["study"] == key.study
+        ]
+
+    @routes.post("/v1/keys", status_code=201, openapi_extra=only("operator"))
+    def make_key(body: KeyBody, request: Request) -> dict[str, str]:
+        """Make a key; its token is shown this once."""
+        key = key_of(request)
+        if key.study is not None and body.study != key.study:
+            raise Forbidden(f"the key is one for {key.study!r} alone, and makes keys for it alone.")
+        return {"token": service.keys.make(body.role, body.study, body.label, key.id)}
+
+    @routes.delete("/v1/keys/{identity}", openapi_extra=only("operator"))
+    def revoke(identity: KeyId, request: Request) -> dict[str, bool]:
+        """A key opens nothing from now on."""
+        key = key_of(request)
+        known = {each["id"]: each["study"] for each in service.keys.list()}
+        if identity not in known or not key.covers(known[identity] or ""):
+            raise NotFound(f"there is no key {identity!r} here; list the keys for their ids.")
+        return {"revoked": service.keys.revoke(identity, key.id)}
+
+    @routes.get("/v1/operations", openapi_extra=_READERS)
+    def operations(
+        request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0
+    ) -> list[dict[str, Any]]:
+        """What operators did, at most 1,000 lines after one of that id."""
+        return noted(service.database, key_of(request).study, after)
+
+    return routes
+
+
+def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
+    """The ledger of a study, in the order in which it was written."""
+    service.store.row(study)
+    with service.database.reading() as connection:
+        rows = connection.execute(
+            select(ledger)
+            .where(ledger.c.study == study)
+            .order_by(ledger.c.drawn, ledger.c.stream, ledger.c.version)
+        )
+        return [{**row._mapping, "guarantee": json.loads(row.guarantee)} for row in rows]
+
+
+def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
+    """What was published of a study, without the policies themselves."""
+    service.store.row(study)
+    shown = [each for each in policies.c if each.name not in ("body", "study")]
+    with service.database.reading() as connection:
+        rows = connection.execute(
+            select(*shown)
+            .where(policies.c.study == study)
+            .order_by(policies.c.published, policies.c.stream, policies.c.version)
+        )
+        return [dict(row._mapping) for row in rows]
+
+
+def certificate_of(service: Service, study: str) -> dict[str, Any]:
+    """What a study promises, with what it can be checked by."""
+    rows = rows_of_ledger(service, study)
+    last = [row for row in rows if row["stream"] == TARGET_NAME][-1]
+    guarantee = decode(json.dumps(last["guarantee"]), Guarantee)
+    return {
+        "study": study,
+        "sentence": guarantee.sentence,
+        "guarantee": last["guarantee"],
+        "ledger": ledger_digest(rows),
+        "server": service.identity,
+    }
+
+
+def ledger_digest(rows: list[dict[str, Any]]) -> str:
+    """SHA-256 of a ledger as it is sent, by which an auditor knows it again."""
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def exported(service: Service, study: str) -> dict[str, Any]:
+    """Everything of a study that was released."""
+    rows = rows_of_ledger(service, study)
+    published = [
+        {
+            **each,
+            "policy": json.loads(service.store.policy(study, each["stream"], each["version"]).text),
+        }
+        for each in rows_of_policies(service, study)
+    ]
+    return {
+        "study": study,
+        "server": service.identity,
+        "policies": published,
+        "ledger": rows,
+        "counts": counts(service, study),
+    }
+
+
+def counts(service: Service, study: str) -> dict[str, Any]:
+    """How many reports and decisions a study had, by stream and by state; never what they say."""
+    with service.database.reading() as connection:
+        reports = connection.execute(
+            select(
+                batches.c.stream,
+                func.sum(batches.c.stored).label("stored"),
+                func.sum(batches.c.repeated).label("repeated"),
+            )
+            .where(batches.c.study == study)
+            .group_by(batches.c.stream)
+        ).all()
+        states = connection.execute(
+            select(decisions.c.state, func.count().label("decisions"))
+            .where(decisions.c.study == study)
+            .group_by(decisions.c.state)
+        ).all()
+    return {
+        "reports": {
+            row.stream: {"stored": int(row.stored), "repeated": int(row.repeated)}
+            for row in reports
+        },
+        "decisions": {row.state: row.decisions for row in states},
+    }

@@ -1,0 +1,157 @@
+"""Keys to a service: who may ask for what, of which study.
+
+| role     | may                                                                             |
+|----------|---------------------------------------------------------------------------------|
+| operator | pause, finish, export, make and revoke keys, and read what auditors read        |
+| client   | ask for decisions under joint privacy, and send their rewards                   |
+| device   | send reports that are private already                                           |
+| auditor  | read certificate, releases, ledger and the operators' log                       |
+| curator  | publish a table, and answer questions about its rows                            |
+| modeler  | read a table, and ask about its rows                                            |
+
+A token is `dk_ID_SECRET`. Only its hash is kept; the secret has 256 random bits, so a plain
+SHA-256 is enough. Every request reads the key's row, so a key that is revoked opens nothing from
+then on, in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from sqlalchemy import insert, select, update
+
+from discreet.service.database import Database
+from discreet.service.errors import NotFound, Unauthorized
+from discreet.service.operations import note
+from discreet.service.schema import keys
+from discreet.validation import InvalidInput, one_of
+
+Role = Literal["operator", "client", "device", "auditor", "curator", "modeler"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+_PREFIX = "dk"
+_TOKEN = re.compile(rf"{_PREFIX}_([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})", re.ASCII)
+_LONGEST = 100
+_UNKNOWN = (
+    "the key opens nothing here: it was revoked, or never made; send the token that `discreet keys "
+    "make` printed, as `Authorization: Bearer TOKEN`."
+)
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a token opens.
+
+    Attributes:
+        id: public; by which logs name it.
+        role: what it may do.
+        study: the one study or table that it is for; None for all.
+    """
+
+    id: str
+    role: Role
+    study: str | None
+
+    def covers(self, study: str) -> bool:
+        """Whether it is for that study or table."""
+        return self.study is None or self.study == study
+
+
+class Keys:
+    """The keys of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def make(self, role: str, study: str | None = None, label: str = "", by: str = "") -> str:
+        """A new key.
+
+        Args:
+            role: one of `ROLES`.
+            study: the study or table that it is for; None for all.
+            label: whose it is, in words.
+            by: the id of the key that asked for it; empty on the server itself.
+
+        Returns:
+            Its token, which is in no other place: show it once.
+        """
+        one_of(role, "role", ROLES)
+        for name, text in [("study", study or ""), ("label", label)]:
+            if not isinstance(text, str) or len(text) > _LONGEST or not text.isprintable():
+                raise InvalidInput(
+                    f"{name} was {text!r:.200}; it must be a text of at most {_LONGEST} printable "
+                    "characters."
+                )
+        identity, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+        token = f"{_PREFIX}_{identity}_{secret}"
+        with self._database.writing() as connection:
+            connection.execute(
+                insert(keys).values(
+                    id=identity,
+                    role=role,
+                    study=study,
+                    label=label,
+                    hash=_hash(token),
+                    made=time.time(),
+                )
+            )
+            note(connection, by, f"made the key {identity} with the role {role}", study)
+        return token
+
+    def check(self, token: str) -> Key:
+        """What a token opens.
+
+        Raises:
+            Unauthorized: for a token that opens nothing. It is not shown.
+        """
+        parts = _TOKEN.fullmatch(token)
+        if parts is None:
+            raise Unauthorized(_UNKNOWN)
+        with self._database.reading() as connection:
+            row = connection.execute(
+                select(keys.c.role, keys.c.study, keys.c.hash, keys.c.revoked).where(
+                    keys.c.id == parts[1]
+                )
+            ).one_or_none()
+        given = _hash(token)
+        same = hmac.compare_digest(row.hash if row is not None else bytes(len(given)), given)
+        if row is None or not same or row.revoked is not None:
+            raise Unauthorized(_UNKNOWN)
+        return Key(parts[1], row.role, row.study)
+
+    def revoke(self, identity: str, by: str = "") -> bool:
+        """A key opens nothing from now on; whether it did until now.
+
+        Raises:
+            NotFound: where there is none of that id.
+        """
+        with self._database.writing() as connection:
+            row = connection.execute(
+                select(keys.c.revoked, keys.c.study).where(keys.c.id == identity)
+            ).one_or_none()
+            if row is None:
+                raise NotFound(f"there is no key {identity!r:.80}; list the keys for their ids.")
+            if row.revoked is not None:
+                return False
+            connection.execute(
+                update(keys).where(keys.c.id == identity).values(revoked=time.time())
+            )
+            note(connection, by, f"revoked the key {identity}", row.study)
+        return True
+
+    def list(self) -> list[dict[str, Any]]:
+        """Everything about every key but its hash, in the order in which they were made."""
+        shown = [each for each in keys.c if each.name != "hash"]
+        with self._database.reading() as connection:
+            rows = connection.execute(select(*shown).order_by(keys.c.made, keys.c.id))
+            return [dict(row._mapping) for row in rows]
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,137 @@
+"""What devices and decision clients ask for: studies, terms, policies, reports, decisions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from discreet.learners.stream import TARGET_NAME
+from discreet.service.access import ALL, key_of, only, router
+from discreet.service.bodies import DecisionBody, ReportsBody, RewardBody
+from discreet.service.service import Service
+from discreet.service.store import StoredPolicy
+
+Study = Annotated[str, Path(min_length=1, max_length=100)]
+Source = Annotated[str, Path(min_length=1, max_length=100)]
+Version = Annotated[int, Path(ge=0, lt=2**31)]
+DecisionId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
+
+_FRESH = "public, max-age=1"
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+def study_routes(service: Service) -> APIRouter:
+    """The routes of studies."""
+    routes = router()
+    store = service.store
+
+    @routes.get("/v1/studies", openapi_extra=only(*ALL))
+    def studies(request: Request) -> list[dict[str, Any]]:
+        """The studies of the key."""
+        key = key_of(request)
+        rows = [store.row(name) for name in store.names() if key.covers(name)]
+        shown = ("name", "title", "trust_model", "state")
+        return [{field: getattr(row, field) for field in shown} for row in rows]
+
+    @routes.get("/v1/studies/{study}", openapi_extra=only(*ALL))
+    def study(study: Study) -> dict[str, Any]:
+        """What a study offers, and how it stands."""
+        row, served = store.row(study), store.study(study)
+        budget = served.learner.budget
+        return {
+            "name": row.name,
+            "title": row.title,
+            "trust_model": row.trust_model,
+            "state": row.state,
+            "learner": served.learner.name,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "visits": budget.visits,
+            "version": store.policy(study).version,
+            "default_arm": served.deployment.default_arm,
+            "sources": dict(served.deployment.sources),
+            "terms_sha256": served.terms.digest,
+        }
+
+    @routes.get("/v1/studies/{study}/terms", openapi_extra=only(*ALL))
+    def terms(study: Study) -> dict[str, Any]:
+        """What people agree to."""
+        return store.study(study).terms.to_fields()
+
+    @routes.get("/v1/studies/{study}/policy", openapi_extra=only(*ALL))
+    def policy(study: Study, request: Request) -> Response:
+        """The policy of this moment."""
+        return _sent(store.policy(study), request, _FRESH)
+
+    @routes.get("/v1/studies/{study}/policies/{version}", openapi_extra=only(*ALL))
+    def past_policy(study: Study, version: Version, request: Request) -> Response:
+        """A policy by its version; it never changes."""
+        return _sent(store.policy(study, version=version), request, _FOR_EVER)
+
+    @routes.get("/v1/studies/{study}/sources/{source}/policy", openapi_extra=only(*ALL))
+    def source_policy(study: Study, source: Source, request: Request) -> Response:
+        """The policy of an auxiliary source of this moment."""
+        return _sent(store.policy(study, _source(source)), request, _FRESH)
+
+    @routes.get("/v1/studies/{study}/sources/{source}/policies/{version}", openapi_extra=only(*ALL))
+    def past_source_policy(
+        study: Study, source: Source, version: Version, request: Request
+    ) -> Response:
+        """A policy of an auxiliary source by its version."""
+        return _sent(store.policy(study, _source(source), version), request, _FOR_EVER)
+
+    @routes.post("/v1/studies/{study}/reports", status_code=202, openapi_extra=only("device"))
+    def reports(study: Study, body: ReportsBody) -> dict[str, int]:
+        """Keep reports; the answer comes when they are stored."""
+        return asdict(service.intake.add(study, _texts(body), body.ids))
+
+    @routes.post(
+        "/v1/studies/{study}/sources/{source}/reports",
+        status_code=202,
+        openapi_extra=only("device"),
+    )
+    def source_reports(study: Study, source: Source, body: ReportsBody) -> dict[str, int]:
+        """Keep reports of an auxiliary source."""
+        return asdict(service.intake.add(study, _texts(body), body.ids, _source(source)))
+
+    @routes.post("/v1/studies/{study}/decisions", status_code=201, openapi_extra=only("client"))
+    def decide(study: Study, body: DecisionBody) -> dict[str, Any]:
+        """Choose for one person."""
+        return asdict(service.decisions.decide(study, body.context, body.person))
+
+    @routes.post(
+        "/v1/studies/{study}/decisions/{decision}/reward",
+        status_code=202,
+        openapi_extra=only("client"),
+    )
+    def reward(study: Study, decision: DecisionId, body: RewardBody) -> dict[str, bool]:
+        """What followed from a decision."""
+        return {"new": service.decisions.reward(study, decision, body.reward)}
+
+    return routes
+
+
+def _source(name: str) -> str:
+    """The stream of a source; the target is asked for without a name."""
+    return "" if name == TARGET_NAME else name
+
+
+def _texts(body: ReportsBody) -> list[str]:
+    return [each if isinstance(each, str) else json.dumps(each) for each in body.reports]
+
+
+def _sent(policy: StoredPolicy, request: Request, cache: str) -> Response:
+    """A policy as it was published, or that it has not changed since."""
+    tag = f'"{policy.digest}"'
+    headers = {
+        "ETag": tag,
+        "Cache-Control": cache,
+        "Discreet-Policy-Version": str(policy.version),
+    }
+    known = [each.strip() for each in request.headers.get("if-none-match", "").split(",")]
+    if tag in known or f"W/{tag}" in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(policy.text, headers=headers, media_type="application/json")
