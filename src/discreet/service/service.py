@@ -15,9 +15,9 @@ from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
 from discreet.service.intake import Intake
 from discreet.service.keys import Keys
-from discreet.service.schema import metadata
 from discreet.service.seal import Seal
 from discreet.service.store import Store
+from discreet.service.upgrade import upgrade
 
 # So long a server that stops waits for a release that is being drawn.
 _STOP_SECONDS = 30.0
@@ -59,7 +59,7 @@ class Service:
         database = Database(url, Seal.from_environment(environment))
         try:
             database.hold()
-            metadata.create_all(database.engine)
+            upgrade(database)
             identity = database.begin()
         except BaseException:
             database.close()
