@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from discreet.service.errors import Forbidden, Unauthorized
 from discreet.service.keys import ROLES, Key, Role
@@ -18,6 +19,7 @@ from discreet.validation import InvalidInput
 
 ALL: tuple[Role, ...] = ROLES
 _ROLES = "x-roles"
+_SCHEME = "key"
 # Where the guard leaves a request's key (guard.py).
 KEY = "discreet.key"
 
@@ -42,7 +44,9 @@ class Guarded(APIRoute):
 
         async def handler(request: Request) -> Response:
             check_access(request, roles)
-            return await inner(StrictRequest(request.scope, request.receive))
+            strict = StrictRequest(request.scope, request.receive)
+            check_json(strict, await strict.body())
+            return await inner(strict)
 
         return handler
 
@@ -61,6 +65,16 @@ def check_access(request: Request, roles: tuple[Role, ...]) -> None:
         raise Forbidden(f"the key is one for {key.study!r} alone; ask with a key for this one.")
 
 
+def check_json(request: Request, body: bytes) -> None:
+    """Refuse a body that does not say that it is JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and kind != "application/json":
+        raise InvalidInput(
+            f"the body was {kind or 'of no type'!r:.80}; send JSON with Content-Type: "
+            "application/json."
+        )
+
+
 def key_of(request: Request) -> Key:
     """The key that a request came with."""
     key: Key = request.scope[KEY]
@@ -69,9 +83,34 @@ def key_of(request: Request) -> Key:
 
 def router() -> APIRouter:
     """A router of such routes."""
-    return APIRouter(route_class=Guarded)
+    return APIRouter(route_class=Guarded, responses=REFUSALS)
 
 
 def only(*roles: Role) -> dict[str, Any]:
     """For `openapi_extra`: the roles that a route is for."""
-    return {_ROLES: roles}
+    return {_ROLES: roles, "security": [{_SCHEME: []}]}
+
+
+class Refusal(BaseModel):
+    """Why something was refused, for a person."""
+
+    error: str
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Refusal, "description": "It was refused, and nothing has changed."},
+    "503": {"model": Refusal, "description": "It cannot be done now; try again."},
+}
+
+
+def describe_keys(app: FastAPI) -> None:
+    """Say in an application's OpenAPI how keys are sent."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schemes = described().setdefault("components", {}).setdefault("securitySchemes", {})
+            schemes[_SCHEME] = {"type": "http", "scheme": "bearer"}
+        return described()
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 
 from fastapi import FastAPI, Request
@@ -21,11 +20,16 @@ from discreet.service.errors import (
     TooMany,
     Unauthorized,
 )
+from discreet.service.logs import place_of
 from discreet.showing import logger
 from discreet.validation import InvalidInput
 
 _LOG = logger(__name__)
 _RETRY_SECONDS = 1
+_WORDS = {
+    404: "there is nothing at this path; see /v1/openapi.json for what there is.",
+    405: "this path does not take this method; the header Allow says which ones it takes.",
+}
 _CODES: dict[type[Exception], int] = {
     Unauthorized: 401,
     Forbidden: 403,
@@ -46,11 +50,7 @@ def answer_to(error: Exception) -> JSONResponse:
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return refusal(code, str(error), _headers(error))
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-    _LOG.log(logging.ERROR, "a request failed with %s at %s", type(error).__name__, place)
+    _LOG.error("a request failed with %s at %s", type(error).__name__, place_of(error))
     return refusal(
         503,
         "the server could not do this; nothing has changed. Try again, and tell whoever runs it.",
@@ -85,7 +85,8 @@ def add_answers(app: FastAPI) -> None:
 
     async def unmatched(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return refusal(error.status_code, f"{error.detail.rstrip('.')}.", dict(error.headers or {}))
+        words = _WORDS.get(error.status_code, f"{error.detail.rstrip('.')}.")
+        return refusal(error.status_code, words, dict(error.headers or {}))
 
     app.add_exception_handler(InvalidInput, refused)
     app.add_exception_handler(Unavailable, refused)

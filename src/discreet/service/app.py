@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
+from discreet.service.access import REFUSALS, describe_keys
 from discreet.service.answers import add_answers
 from discreet.service.control import control_routes
 from discreet.service.guard import Guard
+from discreet.service.limits import Limits
+from discreet.service.metrics import Metrics
+from discreet.service.requests import LOOPBACK
 from discreet.service.routes import study_routes
 from discreet.service.service import Service
 
 
-def create_app(service: Service) -> FastAPI:
-    """The application of a service; it starts and stops with it."""
+def create_app(
+    service: Service, hosts: Collection[str] = (), limits: Limits | None = None
+) -> FastAPI:
+    """The application of a service; it starts and stops with it.
+
+    Args:
+        service: what it serves.
+        hosts: names of this server beside those of the loopback, as they are in requests.
+        limits: what it takes.
+    """
+    metrics = Metrics(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -25,7 +39,7 @@ def create_app(service: Service) -> FastAPI:
         try:
             yield
         finally:
-            service.stop()
+            await to_thread.run_sync(service.stop)
 
     app = FastAPI(
         title="discreet",
@@ -38,19 +52,26 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
 
-    @app.get("/health")
+    @app.get("/health", responses=REFUSALS)
     def health() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    @app.get("/ready")
+    @app.get("/ready", responses={**REFUSALS, "503": {"description": "It cannot."}})
     def ready() -> JSONResponse:
         """Whether it can serve."""
         missing = service.missing()
         return JSONResponse({"status": missing or "ok"}, 503 if missing else 200)
 
-    app.include_router(study_routes(service))
-    app.include_router(control_routes(service))
+    app.include_router(study_routes(service, metrics))
+    app.include_router(control_routes(service, metrics))
+    describe_keys(app)
     add_answers(app)
-    app.add_middleware(Guard, keys=service.keys)
+    app.add_middleware(
+        Guard,
+        keys=service.keys,
+        hosts=(*LOOPBACK, *hosts),
+        limits=limits or Limits(),
+        metrics=metrics,
+    )
     return app

@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import func, select
 
 from discreet.codec import decode
@@ -17,6 +18,7 @@ from discreet.service.bodies import KeyBody, StateBody
 from discreet.service.deployment import unpacked
 from discreet.service.errors import Forbidden, NotFound
 from discreet.service.former import rows_of_former
+from discreet.service.metrics import Metrics
 from discreet.service.operations import noted
 from discreet.service.routes import Study
 from discreet.service.schema import batches, decisions, ledger, policies
@@ -24,9 +26,12 @@ from discreet.service.service import Service
 
 KeyId = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 _READERS = only("auditor", "operator")
+_METRICS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Prometheus's text.", "content": {"text/plain": {}}}
+}
 
 
-def control_routes(service: Service) -> APIRouter:
+def control_routes(service: Service, metrics: Metrics) -> APIRouter:
     """The routes of operators and auditors."""
     routes = router()
 
@@ -87,6 +92,13 @@ def control_routes(service: Service) -> APIRouter:
     ) -> list[dict[str, Any]]:
         """What operators did, at most 1,000 lines after one of that id."""
         return noted(service.database, key_of(request).study, after)
+
+    @routes.get("/metrics", openapi_extra=_READERS, response_class=Response, responses=_METRICS)
+    def all_metrics(request: Request) -> Response:
+        """What Prometheus reads; for keys of all studies."""
+        if key_of(request).study is not None:
+            raise Forbidden("the metrics are of all studies; ask with a key for all of them.")
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes
 

@@ -110,6 +110,11 @@ class Keys:
         Raises:
             Unauthorized: for a token that opens nothing. It is not shown.
         """
+        if not token:
+            raise Unauthorized(
+                "no key came with the request; send `Authorization: Bearer TOKEN`, with the token "
+                "that `discreet keys make` printed."
+            )
         parts = _TOKEN.fullmatch(token)
         if parts is None:
             raise Unauthorized(_UNKNOWN)

@@ -11,22 +11,42 @@ from fastapi import APIRouter, Path, Request, Response
 from discreet.learners.stream import TARGET_NAME
 from discreet.service.access import ALL, key_of, only, router
 from discreet.service.bodies import DecisionBody, ReportsBody, RewardBody
+from discreet.service.metrics import Metrics
 from discreet.service.service import Service
 from discreet.service.store import StoredPolicy
 
 Study = Annotated[str, Path(min_length=1, max_length=100)]
 Source = Annotated[str, Path(min_length=1, max_length=100)]
-Version = Annotated[int, Path(ge=0, lt=2**31)]
+# One way to write each, so that each policy has one address.
+Version = Annotated[str, Path(pattern="^(0|[1-9][0-9]{0,8})$")]
 DecisionId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 
+_POLICY: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A policy as it was published, byte for byte.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    },
+    304: {"description": "It is the one in If-None-Match."},
+}
 _FRESH = "public, max-age=1"
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def study_routes(service: Service) -> APIRouter:
+def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     """The routes of studies."""
     routes = router()
     store = service.store
+
+    policies: dict[str, Any] = {
+        "openapi_extra": only(*ALL),
+        "response_class": Response,
+        "responses": _POLICY,
+    }
+
+    def _stored(study: str, stream: str, body: ReportsBody) -> dict[str, int]:
+        receipt = service.intake.add(study, _texts(body), body.ids, stream)
+        metrics.reports(study, stream, receipt)
+        return asdict(receipt)
 
     @routes.get("/v1/studies", openapi_extra=only(*ALL))
     def studies(request: Request) -> list[dict[str, Any]]:
@@ -61,32 +81,32 @@ def study_routes(service: Service) -> APIRouter:
         """What people agree to."""
         return store.study(study).terms.to_fields()
 
-    @routes.get("/v1/studies/{study}/policy", openapi_extra=only(*ALL))
+    @routes.get("/v1/studies/{study}/policy", **policies)
     def policy(study: Study, request: Request) -> Response:
         """The policy of this moment."""
         return _sent(store.policy(study), request, _FRESH)
 
-    @routes.get("/v1/studies/{study}/policies/{version}", openapi_extra=only(*ALL))
+    @routes.get("/v1/studies/{study}/policies/{version}", **policies)
     def past_policy(study: Study, version: Version, request: Request) -> Response:
         """A policy by its version; it never changes."""
-        return _sent(store.policy(study, version=version), request, _FOR_EVER)
+        return _sent(store.policy(study, version=int(version)), request, _FOR_EVER)
 
-    @routes.get("/v1/studies/{study}/sources/{source}/policy", openapi_extra=only(*ALL))
+    @routes.get("/v1/studies/{study}/sources/{source}/policy", **policies)
     def source_policy(study: Study, source: Source, request: Request) -> Response:
         """The policy of an auxiliary source of this moment."""
         return _sent(store.policy(study, _source(source)), request, _FRESH)
 
-    @routes.get("/v1/studies/{study}/sources/{source}/policies/{version}", openapi_extra=only(*ALL))
+    @routes.get("/v1/studies/{study}/sources/{source}/policies/{version}", **policies)
     def past_source_policy(
         study: Study, source: Source, version: Version, request: Request
     ) -> Response:
         """A policy of an auxiliary source by its version."""
-        return _sent(store.policy(study, _source(source), version), request, _FOR_EVER)
+        return _sent(store.policy(study, _source(source), int(version)), request, _FOR_EVER)
 
     @routes.post("/v1/studies/{study}/reports", status_code=202, openapi_extra=only("device"))
     def reports(study: Study, body: ReportsBody) -> dict[str, int]:
         """Keep reports; the answer comes when they are stored."""
-        return asdict(service.intake.add(study, _texts(body), body.ids))
+        return _stored(study, TARGET_NAME, body)
 
     @routes.post(
         "/v1/studies/{study}/sources/{source}/reports",
@@ -95,7 +115,7 @@ def study_routes(service: Service) -> APIRouter:
     )
     def source_reports(study: Study, source: Source, body: ReportsBody) -> dict[str, int]:
         """Keep reports of an auxiliary source."""
-        return asdict(service.intake.add(study, _texts(body), body.ids, _source(source)))
+        return _stored(study, _source(source), body)
 
     @routes.post("/v1/studies/{study}/decisions", status_code=201, openapi_extra=only("client"))
     def decide(study: Study, body: DecisionBody) -> dict[str, Any]:

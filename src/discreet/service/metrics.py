@@ -1,0 +1,120 @@
+"""What a server counts, for Prometheus; nothing that depends on what a person did or had.
+
+| name                              | labels              | meaning                             |
+|-----------------------------------|---------------------|-------------------------------------|
+| discreet_requests_total           | method, route, code | requests of this process            |
+| discreet_request_seconds          | route               | how long they took                  |
+| discreet_reports_stored_total     | study, stream       | reports that this process stored    |
+| discreet_reports_repeated_total   | study, stream       | reports that had come before        |
+| discreet_releases                 | study, stream       | the version of the current policy   |
+| discreet_waiting                  | study, stream       | reports, rewards that wait to enter |
+| discreet_decisions_without_reward | study               | decisions whose reward has not come |
+| discreet_ready                    |                     | 1 where it can serve, else 0        |
+
+Those without `_total` and `_seconds` are read from the database when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from sqlalchemy import func, select
+
+from discreet.service.database import Unavailable
+from discreet.service.intake import Receipt
+from discreet.service.schema import decisions, policies
+from discreet.service.service import Service
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_STREAM = ("study", "stream")
+
+
+class Metrics:
+    """The counts of one process."""
+
+    def __init__(self, service: Service) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "discreet_requests", "Requests.", ("method", "route", "code"), registry=registry
+        )
+        self._seconds = Histogram(
+            "discreet_request_seconds",
+            "How long they took.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._stored = Counter(
+            "discreet_reports_stored", "Reports stored.", _STREAM, registry=registry
+        )
+        self._repeated = Counter(
+            "discreet_reports_repeated", "Reports that had come before.", _STREAM, registry=registry
+        )
+        self._registry.register(_Standing(service))
+
+    def request(self, method: str, route: str, code: int, seconds: float) -> None:
+        """One more request; `method` is one of `METHODS`, or "other"."""
+        self._requests.labels(method, route, str(code)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def reports(self, study: str, stream: str, receipt: Receipt) -> None:
+        """Reports that arrived together."""
+        self._stored.labels(study, stream).inc(receipt.stored)
+        self._repeated.labels(study, stream).inc(receipt.repeated)
+
+    def text(self) -> bytes:
+        """What Prometheus reads."""
+        return generate_latest(self._registry)
+
+
+class _Standing(Collector):
+    """How studies stand now."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        return list(_families())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        releases, waiting, pending, ready = _families()
+        ready.add_metric((), 0.0 if self._service.missing() else 1.0)
+        try:
+            with self._service.database.reading() as connection:
+                for row in connection.execute(
+                    select(
+                        policies.c.study, policies.c.stream, func.max(policies.c.version)
+                    ).group_by(policies.c.study, policies.c.stream)
+                ):
+                    releases.add_metric((row[0], row[1]), row[2])
+                for row in connection.execute(
+                    select(decisions.c.study, func.count())
+                    .where(decisions.c.state == "waiting")
+                    .group_by(decisions.c.study)
+                ):
+                    pending.add_metric((row[0],), row[1])
+            for name in self._service.store.names():
+                for stream in self._service.store.study(name).streams:
+                    waiting.add_metric(
+                        (name, stream), self._service.aggregator.waiting(name, stream)
+                    )
+        except Unavailable:
+            pass  # discreet_ready says so
+        yield from (releases, waiting, pending, ready)
+
+
+def _families() -> tuple[GaugeMetricFamily, ...]:
+    return (
+        GaugeMetricFamily("discreet_releases", "Version of the policy.", labels=_STREAM),
+        GaugeMetricFamily("discreet_waiting", "Reports that no release has.", labels=_STREAM),
+        GaugeMetricFamily(
+            "discreet_decisions_without_reward",
+            "Decisions whose reward has not come.",
+            labels=("study",),
+        ),
+        GaugeMetricFamily("discreet_ready", "Whether it can serve.", labels=()),
+    )
