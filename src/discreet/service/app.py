@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from discreet.service.access import REFUSALS, describe_keys
 from discreet.service.answers import add_answers
 from discreet.service.control import control_routes
+from discreet.service.dashboard.routes import add_dashboard
 from discreet.service.guard import Guard
 from discreet.service.limits import Limits
 from discreet.service.metrics import Metrics
@@ -66,6 +67,7 @@ def create_app(
     app.include_router(study_routes(service, metrics))
     app.include_router(control_routes(service, metrics))
     describe_keys(app)
+    add_dashboard(app, service)
     add_answers(app)
     app.add_middleware(
         Guard,

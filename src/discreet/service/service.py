@@ -32,6 +32,7 @@ class Service:
         identity: of that database.
         store, intake, decisions, keys: what requests come to.
         aggregator: releases what is due, in a thread between `start` and `stop`.
+        releases: whether this process does; others on the same database may.
     """
 
     database: Database
@@ -41,16 +42,20 @@ class Service:
     decisions: Decisions
     keys: Keys
     aggregator: Aggregator
+    releases: bool = True
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     @classmethod
-    def open(cls, url: str, environment: Mapping[str, str] = os.environ) -> Self:
+    def open(
+        cls, url: str, environment: Mapping[str, str] = os.environ, releases: bool = True
+    ) -> Self:
         """A service on a database, which is made or brought up to date.
 
         Args:
             url: of the database, as `Database` takes it.
             environment: where its key is.
+            releases: whether this process releases what is due.
 
         Raises:
             InvalidInput: where another server has the file, or the key is another one.
@@ -73,10 +78,13 @@ class Service:
             Decisions(store),
             Keys(database),
             Aggregator(store),
+            releases,
         )
 
     def start(self) -> None:
         """Begin to release what is due."""
+        if not self.releases:
+            return
         self._stopping.clear()
         self._thread = threading.Thread(
             target=self.aggregator.run, args=(self._stopping,), name="aggregator", daemon=True
@@ -102,4 +110,4 @@ class Service:
                 connection.execute(select(literal(1)))
         except Unavailable:
             return "the database cannot be reached"
-        return "" if self.releasing else "the aggregator has stopped"
+        return "" if self.releasing or not self.releases else "the aggregator has stopped"

@@ -1,0 +1,13 @@
+"""The dashboard: pages for operators and auditors, made on the server.
+
+| module   | what it does                                                              |
+|----------|---------------------------------------------------------------------------|
+| sessions | who has signed in, in memory                                              |
+| findings | what a learner says after a release                                       |
+| watch    | a thread that asks for it once for each release, and keeps it             |
+| charts   | lines with bands, and bars, as SVG                                        |
+| views    | what pages show, and why it is public                                     |
+| routes   | the pages                                                                 |
+
+Nothing on a page is worked out from anything but what was released, and counts of people.
+"""
