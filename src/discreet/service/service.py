@@ -94,9 +94,13 @@ class Service:
     def stop(self) -> None:
         """Stop between two releases, and give the database back."""
         self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(_STOP_SECONDS)
+        self.wait(_STOP_SECONDS)
         self.database.close()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the aggregator to stop, for so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     @property
     def releasing(self) -> bool:
