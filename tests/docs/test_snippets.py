@@ -155,7 +155,8 @@ def check(words: list[str]) -> None:
         command = command.get_command(context, step)
         if hasattr(command, "imported"):
             command = command.imported()
-    options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    written = (name for each in command.params for name in (*each.opts, *each.secondary_opts))
+    options = {*written, "--help"}
     for word in rest:
         if word.startswith("--"):
             assert word in options, f"{' '.join(words)!r}: no option {word}"

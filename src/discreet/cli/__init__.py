@@ -48,6 +48,18 @@ _COMMANDS = (
         "curate:curate_app",
         "The side that holds a table: release it once, then answer questions about its rows.",
     ),
+    (
+        "serve",
+        "serve:serve",
+        "Serve studies to people over HTTP, or show how that looks with --demo.",
+    ),
+    ("keys", "keys:keys_app", "Keys to a service, and the key of its database."),
+    ("backup", "backup:backup", "Write all that a service keeps into one file, while it goes on."),
+    (
+        "restore",
+        "backup:restore",
+        "Restore a backup into an empty database, as another server that releases nobody twice.",
+    ),
     ("data", "study:data_app", "The problems that a study file can name."),
     ("reproduce", "reproduce:reproduce_app", "The papers' figures and tables."),
 )

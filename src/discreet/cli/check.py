@@ -135,3 +135,5 @@ def _show(outlook: Outlook, path: Path) -> None:
     out.print()
     out.say(time_text(outlook))
     out.say(f"To start it: discreet run {path}")
+    if outlook.served:
+        out.say(f"{outlook.served} To serve it: discreet serve {path}")

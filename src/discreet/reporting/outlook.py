@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from discreet.action_space import arm_count
-from discreet.codec import Coded
+from discreet.codec import ADDED, Coded
 from discreet.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.privacy.accounting import Event
@@ -27,6 +27,7 @@ from discreet.privacy.worth import difference_that_shows, worth_of_reports, wort
 from discreet.problems.base import Problem
 from discreet.problems.classification import ClassificationProblem
 from discreet.studies import Study
+from discreet.studies.serving import serving_sentence
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class Outlook(Coded):
         warnings: what to know though the study can run.
         jobs: how many processes share the work.
         seconds: about how long the run takes with them; None where it was not measured.
+        served: what `discreet serve` would serve, in words; "" where the study does not say.
     """
 
     kind: ClassVar[str] = "study-outlook"
@@ -151,6 +153,7 @@ class Outlook(Coded):
     warnings: tuple[str, ...] = ()
     jobs: int = 1
     seconds: float | None = None
+    served: str = field(default="", metadata=ADDED)
 
     @property
     def can_run(self) -> bool:
@@ -191,6 +194,7 @@ def study_outlook(file: str, study: Study, seconds: Mapping[str, float], jobs: i
         warnings=study.warnings,
         jobs=jobs,
         seconds=sum(measured) * study.replicates / jobs if len(measured) == len(lines) else None,
+        served=serving_sentence(study.settings, study.serve, study.rounds) or "",
     )
 
 

@@ -15,7 +15,9 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import Guarantee
 from discreet.service.access import key_of, only, router
 from discreet.service.bodies import KeyBody, StateBody
+from discreet.service.deployment import unpacked
 from discreet.service.errors import Forbidden, NotFound
+from discreet.service.former import rows_of_former
 from discreet.service.metrics import Metrics
 from discreet.service.operations import noted
 from discreet.service.routes import Study
@@ -102,15 +104,21 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
 
 
 def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
-    """The ledger of a study, in the order in which it was written."""
+    """The ledger of a study, in the order in which it was written; `former` is None, or the
+    identity of the learner that wrote a row before the server was restored."""
     service.store.row(study)
     with service.database.reading() as connection:
+        before = [
+            {**{name: row[name] for name in ledger.c.keys()}, "former": row["identity"]}  # noqa: SIM118
+            for row in rows_of_former(connection, study)
+        ]
         rows = connection.execute(
             select(ledger)
             .where(ledger.c.study == study)
             .order_by(ledger.c.drawn, ledger.c.stream, ledger.c.version)
         )
-        return [{**row._mapping, "guarantee": json.loads(row.guarantee)} for row in rows]
+        every = [*before, *({**row._mapping, "former": None} for row in rows)]
+    return [{**row, "guarantee": json.loads(row["guarantee"])} for row in every]
 
 
 def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
@@ -129,7 +137,7 @@ def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
 def certificate_of(service: Service, study: str) -> dict[str, Any]:
     """What a study promises, with what it can be checked by."""
     rows = rows_of_ledger(service, study)
-    last = [row for row in rows if row["stream"] == TARGET_NAME][-1]
+    last = [row for row in rows if row["stream"] == TARGET_NAME and row["former"] is None][-1]
     guarantee = decode(json.dumps(last["guarantee"]), Guarantee)
     return {
         "study": study,
@@ -160,9 +168,21 @@ def exported(service: Service, study: str) -> dict[str, Any]:
         "study": study,
         "server": service.identity,
         "policies": published,
+        "former": former_policies(service, study),
         "ledger": rows,
         "counts": counts(service, study),
     }
+
+
+def former_policies(service: Service, study: str) -> list[dict[str, Any]]:
+    """What former learners of a study published, before the server was restored."""
+    with service.database.reading() as connection:
+        rows = rows_of_former(connection, study)
+    shown = ("identity", "stream", "version", "digest", "people", "published")
+    return [
+        {**{name: row[name] for name in shown}, "policy": json.loads(unpacked(row["body"]))}
+        for row in rows
+    ]
 
 
 def counts(service: Service, study: str) -> dict[str, Any]:

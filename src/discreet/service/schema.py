@@ -10,6 +10,7 @@
 | tickets    | a report that was accepted, by its ticket, so that it is never counted twice |
 | decisions  | a decision under joint privacy; the payload goes when a release has it       |
 | ledger     | what a release may cost a person, and what it does                           |
+| former     | policies and ledger rows of a server that this one was restored from         |
 | leases     | which aggregator works on a study, and until when                            |
 | keys       | a key to this service: its hash, never itself                                |
 | operations | what somebody did with an operator's key; only ever added to                 |
@@ -158,6 +159,28 @@ ledger = Table(
     Column("guarantee", Text, nullable=False),
     Column("digest", String(64), nullable=False),
     Column("drawn", Float, nullable=False),
+)
+
+former = Table(
+    "former",
+    metadata,
+    _study(primary_key=True),
+    # Of the learner that published it; what a person may pay under it, if its server went on.
+    Column("identity", String(100), primary_key=True),
+    _stream(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("budget", BigInteger, nullable=False),
+    Column("budget_delta", Float, nullable=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Column("delta", Float, nullable=False),
+    Column("reports", BigInteger, nullable=False),
+    Column("guarantee", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("drawn", Float, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("people", BigInteger, nullable=False),
+    Column("published", Float, nullable=False),
 )
 
 leases = Table(

@@ -16,9 +16,9 @@ from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
 from discreet.service.intake import Intake
 from discreet.service.keys import Keys
-from discreet.service.schema import metadata
 from discreet.service.seal import Seal
 from discreet.service.store import Store
+from discreet.service.upgrade import upgrade
 
 # So long a server that stops waits for a release that is being drawn.
 _STOP_SECONDS = 30.0
@@ -33,6 +33,7 @@ class Service:
         identity: of that database.
         store, intake, decisions, keys: what requests come to.
         aggregator: releases what is due, in a thread between `start` and `stop`.
+        releases: whether this process does; others on the same database may.
     """
 
     database: Database
@@ -42,16 +43,20 @@ class Service:
     decisions: Decisions
     keys: Keys
     aggregator: Aggregator
+    releases: bool = True
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     @classmethod
-    def open(cls, url: str, environment: Mapping[str, str] = os.environ) -> Self:
+    def open(
+        cls, url: str, environment: Mapping[str, str] = os.environ, releases: bool = True
+    ) -> Self:
         """A service on a database, which is made or brought up to date.
 
         Args:
             url: of the database, as `Database` takes it.
             environment: where its key is.
+            releases: whether this process releases what is due.
 
         Raises:
             InvalidInput: where another server has the file, or the key is another one.
@@ -60,7 +65,7 @@ class Service:
         database = Database(url, Seal.from_environment(environment))
         try:
             database.hold()
-            metadata.create_all(database.engine)
+            upgrade(database)
             keep_rows(database)
             identity = database.begin()
         except BaseException:
@@ -75,10 +80,13 @@ class Service:
             Decisions(store),
             Keys(database),
             Aggregator(store),
+            releases,
         )
 
     def start(self) -> None:
         """Begin to release what is due."""
+        if not self.releases:
+            return
         self._stopping.clear()
         self._thread = threading.Thread(
             target=self.aggregator.run, args=(self._stopping,), name="aggregator", daemon=True
@@ -88,9 +96,13 @@ class Service:
     def stop(self) -> None:
         """Stop between two releases, and give the database back."""
         self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(_STOP_SECONDS)
+        self.wait(_STOP_SECONDS)
         self.database.close()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the aggregator to stop, for so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     @property
     def releasing(self) -> bool:
@@ -104,4 +116,4 @@ class Service:
                 connection.execute(select(literal(1)))
         except Unavailable:
             return "the database cannot be reached"
-        return "" if self.releasing else "the aggregator has stopped"
+        return "" if self.releasing or not self.releases else "the aggregator has stopped"

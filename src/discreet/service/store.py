@@ -45,6 +45,7 @@ from discreet.service.deployment import (
     without_policies,
 )
 from discreet.service.errors import Conflict, Gone, NotFound
+from discreet.service.former import Paid, former_streams, paid_before
 from discreet.service.ledger import ledger_row
 from discreet.service.operations import note
 from discreet.service.schema import (
@@ -90,14 +91,18 @@ class Prepared:
 class Study:
     """A study as one process serves it: the learner as it began, and its policies as they appear.
 
-    It learns nothing itself: it chooses, and says whether a report can be one.
+    It learns nothing itself: it chooses, and says whether a report can be one. Reports to `former`
+    streams were made before a restore.
     """
 
-    def __init__(self, deployment: Deployment, learner: AnyLearner) -> None:
+    def __init__(
+        self, deployment: Deployment, learner: AnyLearner, former: frozenset[str] = frozenset()
+    ) -> None:
         self.deployment = deployment
         self.learner = learner
         self.secret = learner.secret
         self.terms = learner.terms()
+        self.former = former
         self.fresh_until = 0.0
         self.lock = threading.Lock()
 
@@ -130,6 +135,12 @@ class Study:
 
     def check_reports(self, stream: str, reports: Reports) -> None:
         """Refuse reports that nobody made under a policy of this stream."""
+        if reports.source in self.former:
+            raise Gone(
+                f"the reports are for the learner of {self.deployment.name!r} from before this "
+                "server was restored from a backup; fetch the policy again, and let nobody report "
+                "twice who reported under the old one."
+            )
         if stream == TARGET_NAME:
             self.learner.statistics(reports)
         else:
@@ -169,7 +180,7 @@ class Store:
             )
         secret, seal = learner.secret, self.database.seal
         began = closed(seal, without_policies(learner), secret, name, "learner")
-        made = self.prepared(learner, streams_of(learner), name)
+        made = self.prepared(learner, streams_of(learner), name, Paid())
         with self.database.writing() as connection:
             # Servers that start at once take turns.
             connection.execute(select(server.c.id).with_for_update())
@@ -198,14 +209,26 @@ class Store:
             self.publish(connection, made, name, 0)
         return True
 
-    def prepared(self, learner: AnyLearner, streams: Sequence[str], name: str) -> Prepared:
+    def prepared(
+        self, learner: AnyLearner, streams: Sequence[str], name: str, paid: Paid | None = None
+    ) -> Prepared:
         """What a release of some streams writes, worked out before its transaction begins: a
-        policy that is due is drawn here."""
+        policy that is due is drawn here.
+
+        Args:
+            learner: that releases.
+            streams: which are due.
+            name: of the study.
+            paid: to its former learners; None to read it.
+        """
+        if paid is None and learner.secret:
+            with self.database.reading() as connection:
+                paid = paid_before(connection, name)
         published, rows = [], []
         for stream in streams:
             policy: Offer = learner.policy() if stream == TARGET_NAME else _sourced(learner, stream)
             row = ledger_row(learner, stream, policy)
-            rows.append(row)
+            rows.append(paid.added_to(row) if paid is not None and learner.secret else row)
             published.append(
                 {
                     "stream": stream,
@@ -293,7 +316,9 @@ class Store:
                 began = opened(self.database.seal, row.learner, secret, name, "learner")
                 # It never releases, so it needs no noise but to be made.
                 learner = put_together(began, (), noise_for(secret), f"the study {name!r}")
-                self._studies[name] = Study(decode(row.deployment, Deployment), learner)
+                with self.database.reading() as connection:
+                    former = former_streams(connection, name)
+                self._studies[name] = Study(decode(row.deployment, Deployment), learner, former)
             return self._studies[name]
 
     def _refresh(self, served: Study) -> None:

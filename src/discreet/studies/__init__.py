@@ -23,6 +23,9 @@ name = "uniform"
 [report]
 axes = ["age", "education"]  # the two columns of the map
 at = { gender = 1 }          # where the others stand
+
+[serve]                      # which line `discreet serve` serves, and how (serving.py)
+epsilon = 1.0
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ from discreet.problems.toml_words import Place, checked, read_toml
 from discreet.studies.frames import FRAME, learner_entries, table_of_frame, unstated
 from discreet.studies.mappings import toml_text, toml_values
 from discreet.studies.problem import MakeProblem, people_of, problem_of
+from discreet.studies.serving import ServeTable, check_serving
 from discreet.studies.settings import (
     LearnerEntry,
     Strict,
@@ -80,6 +84,7 @@ class StudyFile(Strict):
     learners: list[LearnerEntry] = Field(min_length=1)
     people: _PeopleTable | None = None
     report: _ReportTable = Field(default_factory=_ReportTable)
+    serve: ServeTable | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ class Study:
         text: the file as it was written, or a mapping as a file would have it; for the report.
         path: the study file; None where it is in none.
         warnings: what the user should know though the study can run, each one sentence.
+        serve: which line is served, and how; None where the file does not say.
     """
 
     name: str
@@ -118,6 +124,7 @@ class Study:
     text: str
     path: Path | None = None
     warnings: tuple[str, ...] = ()
+    serve: ServeTable | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -385,6 +392,10 @@ def _study(
     for setting, where in settings if people else ():
         with refusals.collected(), where.at():
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
+    if file.serve is not None and settings:
+        with refusals.collected():
+            lines = [setting for setting, _ in settings]
+            check_serving(file.serve, lines, problem, place.within("serve"))
     refusals.raise_if_any()
     return Study(
         name=file.name,
@@ -397,6 +408,7 @@ def _study(
         report=report,
         text=text,
         warnings=tuple(warnings),
+        serve=file.serve,
     )
 
 

@@ -1,0 +1,82 @@
+"""What the commands of the service share: which database, and what may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.console import refusing
+from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.service.database import Database
+
+DATABASE = "sqlite:///discreet.db"
+DatabaseOption = Annotated[
+    str,
+    typer.Option(
+        help="sqlite:///FILE, or postgresql+psycopg://USER:PASSWORD@HOST/NAME.",
+        envvar="DISCREET_DATABASE",
+    ),
+]
+
+
+@contextmanager
+def refusing_service() -> Iterator[None]:
+    """As `refusing`, for commands that need the packages of the service and its database."""
+    with refusing():
+        try:
+            from discreet.service.database import Unavailable
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"the package {error.name} is missing, which the service needs; install it with "
+                'pip install "discreet[service]".'
+            ) from error
+        try:
+            yield
+        except Unavailable as error:
+            raise InvalidInput(
+                f"the database cannot be used now: {error}. Check its address, that it runs, and "
+                "that its disk has room; nothing was changed."
+            ) from error
+
+
+def private_database(url: str) -> Database:
+    """A database with its key from the environment. A file of SQLite is its owner's alone."""
+    from discreet.service.database import Database
+    from discreet.service.seal import Seal
+
+    return Database(url, Seal.from_environment())
+
+
+def served_database(url: str) -> Database:
+    """A database that `discreet serve` made.
+
+    Raises:
+        InvalidInput: where there is none, or one of another version.
+    """
+    from sqlalchemy import make_url
+
+    from discreet.service.upgrade import newest, version_of
+
+    database = private_database(url)
+    file = make_url(url).database
+    if database.sqlite and file is not None:
+        from pathlib import Path
+
+        if not Path(file).is_file():
+            raise InvalidInput(
+                f"there is no database {file}; name that of a service with --database, or start "
+                "one with `discreet serve STUDY.toml`."
+            )
+    with database.reading() as connection:
+        version = version_of(connection)
+    if version != newest():
+        was = "was never served" if version is None else f"has version {version}, not {newest()}"
+        raise InvalidInput(
+            f"the database {was}; start `discreet serve` of this version on it once."
+        )
+    return database

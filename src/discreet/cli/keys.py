@@ -1,0 +1,80 @@
+"""`discreet keys`: keys to a service, made on its machine, and the key of its database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from discreet.cli.console import err, out
+from discreet.cli.database import DATABASE, DatabaseOption, refusing_service, served_database
+from discreet.results.screen import plain
+
+keys_app = typer.Typer(help="Keys to a service, and the key of its database.", no_args_is_help=True)
+
+
+@keys_app.command("make")
+def make(
+    role: Annotated[
+        str, typer.Option(help="operator, client, device, auditor, curator or modeler.")
+    ],
+    study: Annotated[
+        str | None, typer.Option(help="The one study or table that it is for; all if left out.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="Whose it is, in words.")] = "",
+    database: DatabaseOption = DATABASE,
+) -> None:
+    """Make a key. Its token is printed this once; the database keeps a hash."""
+    with refusing_service():
+        from discreet.service.keys import Keys
+
+        token = Keys(served_database(database)).make(role, study, label)
+        typer.echo(token)
+        err.say("Shown this once: keep it where you keep passwords.")
+
+
+@keys_app.command("list")
+def list_keys(database: DatabaseOption = DATABASE) -> None:
+    """All keys: for what, whose, since when, and whether they still open anything."""
+    with refusing_service():
+        from discreet.service.keys import Keys
+
+        table = Table("id", "role", "study", "label", "made", "revoked", box=None, pad_edge=False)
+        for key in Keys(served_database(database)).list():
+            table.add_row(
+                key["id"],
+                key["role"],
+                plain(key["study"] or "all"),
+                plain(key["label"]),
+                _day(key["made"]),
+                "" if key["revoked"] is None else _day(key["revoked"]),
+            )
+        out.print(table)
+
+
+@keys_app.command("revoke")
+def revoke(
+    identity: Annotated[str, typer.Argument(help="The id that `discreet keys list` shows.")],
+    database: DatabaseOption = DATABASE,
+) -> None:
+    """Revoke a key: it opens nothing from now on, in every process."""
+    with refusing_service():
+        from discreet.service.keys import Keys
+
+        new = Keys(served_database(database)).revoke(identity)
+        out.say(f"{identity} opens nothing {'from now on' if new else 'since it was revoked'}.")
+
+
+@keys_app.command("database")
+def database_key() -> None:
+    """A new key for a database, to be set as DISCREET_DATABASE_KEY; nothing is changed."""
+    with refusing_service():
+        from discreet.service.seal import Seal
+
+        typer.echo(Seal.new_key())
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

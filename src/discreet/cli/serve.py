@@ -1,0 +1,241 @@
+"""`discreet serve`: studies for real people, over HTTP.
+
+It listens on the loopback unless told otherwise, and answers nobody without a key. Logs go to
+standard error as JSON; a key is shown on a terminal, once, and never written to a log.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli import STOPPED
+from discreet.cli.console import DataOption, err, out
+from discreet.cli.database import DATABASE, DatabaseOption, refusing_service
+from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.service.service import Service
+
+_ANY = ("", "0.0.0.0", "::")
+_JOIN_SECONDS = 1.0
+
+
+def serve(
+    studies: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Study files; without any, those that the database knows."),
+    ] = None,
+    database: DatabaseOption = DATABASE,
+    host: Annotated[
+        str, typer.Option(help="Where it listens: the loopback unless told otherwise.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name by which others ask for this server; may be repeated."),
+    ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="Addresses of proxies that say who asks, with commas."),
+    ] = None,
+    aggregator: Annotated[
+        bool, typer.Option(help="Whether this process releases; another one on PostgreSQL may.")
+    ] = True,
+    only_aggregator: Annotated[
+        bool, typer.Option("--only-aggregator", help="Release, and take no requests.")
+    ] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="A study of 2,000 simulated devices, and its dashboard.")
+    ] = False,
+    browser: Annotated[bool, typer.Option(help="Whether --demo opens a browser.")] = True,
+    data: DataOption = None,
+) -> None:
+    """Serve studies to people over HTTP, or show how that looks with --demo."""
+    with refusing_service():
+        _check_options(studies or [], aggregator, only_aggregator, demo)
+        if demo:
+            from discreet.service.demo import run_demo
+
+            run_demo(host, port, browser, say=_say_line)
+            return
+        listening = None if only_aggregator else listen(host, port)
+        try:
+            _serve(studies or [], database, listening, aggregator, allow_host or [], proxy, data)
+        finally:
+            if listening is not None:
+                listening.close()
+
+
+def _say_line(text: str) -> None:
+    typer.echo(text)  # as it is: an address or a key that is broken into lines cannot be copied
+
+
+def _check_options(
+    studies: list[Path], aggregator: bool, only_aggregator: bool, demo: bool
+) -> None:
+    if only_aggregator and not aggregator:
+        raise InvalidInput(
+            "--no-aggregator and --only-aggregator were both given, which leaves nothing to do; "
+            "leave one out."
+        )
+    if demo and (studies or only_aggregator or not aggregator):
+        raise InvalidInput(
+            "--demo was given with a study or the aggregator's options; it serves a study of its "
+            "own, so leave those out."
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        InvalidInput: for a port that is taken, or where nothing can listen.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidInput(
+                f"port {port} is taken: something listens on {host} there already; stop that, or "
+                f"choose another with --port {port + 1 if port < 65535 else 8000}."
+            ) from error
+        raise InvalidInput(
+            f"nothing can listen on host {host!r} and port {port} ({error.strerror or error}); "
+            "name an address of this machine, and a port above 1023."
+        ) from error
+
+
+def _serve(
+    files: list[Path],
+    database: str,
+    listening: socket.socket | None,
+    aggregator: bool,
+    names: list[str],
+    proxy: str | None,
+    data: Path | None,
+) -> None:
+    from discreet.service.logs import log_as_json
+    from discreet.service.service import Service
+
+    service = Service.open(database, releases=aggregator)
+    try:
+        _check_shared(service, aggregator, listening)
+        for file in files:
+            _register(service, file, data)
+        _show_studies(service)
+        if listening is not None:
+            _show_key(service, database)
+            _warn(listening, names)
+        log_as_json()
+        if listening is None:
+            _release(service)
+        else:
+            _run(service, listening, names, proxy)
+    finally:
+        service.stop()
+    err.say("Stopped. What was accepted is in the database.")
+
+
+def _check_shared(service: Service, aggregator: bool, listening: socket.socket | None) -> None:
+    if service.database.sqlite and (listening is None or not aggregator):
+        raise InvalidInput(
+            "--no-aggregator or --only-aggregator was given with SQLite, where one process does "
+            "everything; leave it out, or share a PostgreSQL database."
+        )
+
+
+def _register(service: Service, file: Path, data: Path | None) -> None:
+    """Begin to serve the study of a file, or go on."""
+    from discreet.service.served import deployment_of
+    from discreet.studies import load_study
+
+    deployment, learner = deployment_of(load_study(file, data_dir=data))
+    if service.store.register(deployment, learner):
+        out.say(f"{file}: {deployment.name!r} is served from now on, and its promise is fixed.")
+
+
+def _show_studies(service: Service) -> None:
+    names = service.store.names()
+    if not names:
+        err.say(
+            "No study is served, only tables of curators. To serve one: discreet serve STUDY.toml"
+        )
+    for name in names:
+        served = service.store.study(name)
+        budget = served.learner.budget
+        out.say(
+            f"{name}: {served.learner.name} at epsilon = {budget.epsilon:g}, {budget.trust_model} "
+            f"privacy; {service.store.row(name).state}"
+        )
+
+
+def _show_key(service: Service, database: str) -> None:
+    """The operator's first key: on a terminal, once."""
+    known = [each for each in service.keys.list() if each["role"] == "operator"]
+    if any(each["revoked"] is None for each in known):
+        return
+    if not sys.stdout.isatty():
+        err.say(
+            "There is no operator's key yet, and this is no terminal, where it would be seen by "
+            "you alone. Make one: discreet keys make --role operator --database "
+            f"{_without_password(database)}"
+        )
+        return
+    out.say("The operator's key, shown this once; keep it where you keep passwords:")
+    _say_line(service.keys.make("operator", label="first start"))
+
+
+def _without_password(database: str) -> str:
+    from sqlalchemy import make_url
+
+    return make_url(database).render_as_string(hide_password=True)
+
+
+def _warn(listening: socket.socket, names: list[str]) -> None:
+    """Where it listens, and what to do where others can reach it."""
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    out.say(f"Listening on http://{shown}:{port} (dashboard: the same address). Ctrl-C stops it.")
+    if ip_address(host).is_loopback:
+        return
+    err.say(
+        f"Warning: {host} can be reached from other machines, and HTTP carries keys in the clear. "
+        "Put a proxy with TLS in front (docs/service.md has the lines for nginx and Caddy), let it "
+        "alone reach this port, and name it with --proxy."
+    )
+    if not names:
+        err.say(
+            "Warning: requests to any other name than localhost are refused; say by which names "
+            "this server is asked for with --allow-host."
+        )
+
+
+def _run(service: Service, listening: socket.socket, names: list[str], proxy: str | None) -> None:
+    """Answer requests until told to stop, then end those that were begun."""
+    from discreet.service.app import create_app
+    from discreet.service.server import server_of
+
+    host, port = listening.getsockname()[:2]
+    hosts = names if host in _ANY else [*names, host]
+    server = server_of(create_app(service, hosts), host, port, proxy)
+    with suppress(*STOPPED):
+        server.run(sockets=[listening])
+    if not server.started:
+        raise InvalidInput("the server could not start; its log says why.")
+
+
+def _release(service: Service) -> None:
+    """Release what is due until told to stop."""
+    service.start()
+    with suppress(*STOPPED):
+        while service.releasing:
+            service.wait(_JOIN_SECONDS)

@@ -1,0 +1,227 @@
+"""`discreet serve`, `keys`, `backup` and `restore` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from discreet.cli import serve as serving
+from discreet.cli.serve import listen
+from discreet.validation import InvalidInput
+from tests.cli.cases import STUDY, invoke, write_study
+
+SERVED = STUDY.replace("[1.0, 2.0]", "1.0")
+TOKEN = r"dk_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"
+
+
+class Running:
+    """`discreet serve` in a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: object) -> None:
+        self.port = free_port()
+        self.errors = folder / "errors"
+        words = [sys.executable, "-c", "from discreet.cli import main; main()", "serve"]
+        words += [str(each) for each in arguments]
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [*words, "--port", str(self.port)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+
+    def get(self, path: str, token: str = "", seconds: float = 60.0) -> object:
+        """The answer, once there is one."""
+        end = time.monotonic() + seconds
+        address = f"http://127.0.0.1:{self.port}{path}"
+        while True:
+            try:
+                request = urllib.request.Request(
+                    address, headers={"Authorization": f"Bearer {token}"} if token else {}
+                )
+                with urllib.request.urlopen(request, timeout=5) as answer:
+                    return json.loads(answer.read())
+            except OSError:
+                assert self.process.poll() is None, self.errors.read_text()
+                assert time.monotonic() < end, "no answer"
+                time.sleep(0.1)
+
+    def stop(self) -> tuple[int, str, str]:
+        """Exit code and what was printed, after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        out, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, out, self.errors.read_text()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'served.db'}"
+
+
+@pytest.fixture
+def running(tmp_path: Path, database: str) -> Iterator[Running]:
+    made = Running(tmp_path, write_study(tmp_path, SERVED), "--database", database)
+    yield made
+    if made.process.poll() is None:
+        made.process.kill()
+        made.process.communicate()
+
+
+def test_a_day_of_a_server(running: Running, database: str, tmp_path: Path) -> None:
+    """Start, keys, a second server, backup, stop, and a start without files."""
+    assert running.get("/health") == {"status": "ok"}
+    code, token, shown = invoke("keys", "make", "--role", "operator", "--database", database)
+    assert code == 0
+    assert "Shown this once" in shown
+    (study,) = running.get("/v1/studies", token.strip())  # type: ignore[misc]
+    assert study["name"] == "small"
+    code, _, said = invoke("serve", "--port", free_port(), "--database", database)
+    assert (code, "served by another process already" in " ".join(said.split())) == (2, True)
+    code, _, said = invoke("serve", "--port", running.port, "--database", database)
+    assert code == 2
+    assert f"port {running.port} is taken" in said
+    backup = tmp_path / "backup.db"
+    assert invoke("backup", backup, "--database", database)[0] == 0
+    code, out, errors = running.stop()
+    assert code == 0
+    assert "partition at epsilon = 1, local privacy" in out
+    # Standard output is no terminal here, so no key is on it, nor in the log.
+    assert "dk_" not in out + errors
+    assert "There is no operator's key yet" in errors
+    assert token.strip() not in errors
+    code, out, said = invoke("restore", backup, "--database", f"sqlite:///{tmp_path / 'again.db'}")
+    assert code == 0
+    assert "This is another server" in out
+    assert "1 keys open this server" in said
+    again = Running(tmp_path, "--database", database)
+    try:
+        assert again.get("/health") == {"status": "ok"}
+        assert "small: partition" in again.stop()[1]
+    finally:
+        if again.process.poll() is None:
+            again.process.kill()
+
+
+def test_a_changed_study_is_refused(running: Running, database: str, tmp_path: Path) -> None:
+    running.get("/health")
+    running.stop()
+    changed = write_study(tmp_path, SERVED.replace("epsilon = 1.0", "epsilon = 9.0"))
+    code, _, said = invoke("serve", changed, "--port", free_port(), "--database", database)
+    assert code == 2
+    assert "another study is served as 'small' already" in " ".join(said.split())
+
+
+def test_a_joint_study_needs_the_databases_key(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opendp")
+    monkeypatch.delenv("DISCREET_DATABASE_KEY", raising=False)
+    path = tmp_path / "joint.toml"
+    path.write_text(
+        'name = "quotes"\nrounds = 50\n[problem]\nname = "random_sets"\n[[learners]]\n'
+        'name = "gp_ucb"\ntrust_model = "joint"\nepsilon = 1.0\ndelta = 1e-6\n'
+    )
+    code, _, said = invoke("serve", path, "--port", free_port(), "--database", database)
+    assert code == 2
+    assert "discreet keys database" in " ".join(said.split())
+
+
+def test_the_first_key_is_shown_on_a_terminal_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from discreet.service.service import Service
+
+    service = Service.open(f"sqlite:///{tmp_path / 'a.db'}", {})
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    serving._show_key(service, "sqlite:///a.db")
+    token = capsys.readouterr().out.split()[-1]
+    assert service.keys.check(token).role == "operator"
+    serving._show_key(service, "sqlite:///a.db")
+    assert capsys.readouterr().out == ""
+    service.stop()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--no-aggregator", "--only-aggregator"], "leaves nothing to do"),
+        (["--demo", "--no-aggregator"], "a study of its own"),
+        (["--only-aggregator"], "share a PostgreSQL database"),
+        (["--no-aggregator", "--port", "0"], "share a PostgreSQL database"),
+        (["--database", "mysql://x"], "give sqlite:///FILE"),
+        (["--host", "192.0.2.1"], "nothing can listen on host '192.0.2.1'"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, said = invoke("serve", *arguments)
+    assert code == 2
+    assert message in " ".join(said.split())
+
+
+def test_where_others_can_reach_it_there_is_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with listen("0.0.0.0", 0) as listening:
+        serving._warn(listening, [])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "a proxy with TLS" in said
+    assert "--allow-host" in said
+    with listen("127.0.0.1", 0) as listening:
+        serving._warn(listening, [])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_taken_port_is_named() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInput, match=f"port {port} is taken"):
+            listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("words", [["keys", "list"], ["keys", "revoke", "x"], ["backup", "b.db"]])
+def test_commands_make_no_database_by_mistake(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, said = invoke(*words)
+    assert code == 2
+    assert "there is no database discreet.db" in " ".join(said.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.startswith("discreet.service")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    code, _, said = invoke("keys", "list")
+    assert code == 2
+    assert 'pip install "discreet[service]"' in " ".join(said.split())
+
+
+def test_a_key_for_a_database_is_one() -> None:
+    from discreet.service.seal import Seal
+
+    code, key, _ = invoke("keys", "database")
+    assert code == 0
+    assert Seal.from_environment({"DISCREET_DATABASE_KEY": key.strip()}) is not None
+    assert invoke("keys", "database")[1] != key
