@@ -15,6 +15,8 @@ from discreet.validation import InvalidInput
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LONGEST_PATH = 1_000
 _LONGEST_QUERY = 1_000
+_MOST_HEADERS = 2**14
+_VERSIONS = ("1.0", "1.1", "2")
 # Read by whom there is in front of this server in one way, and here in another.
 _HIDDEN = re.compile(rb"%(?:2f|5c|2e|00)", re.IGNORECASE)
 _ONCE = (b"host", b"authorization", b"origin", b"content-type", b"content-length", b"cookie")
@@ -44,7 +46,12 @@ def check_line(scope: Scope) -> None:
 
 
 def check_headers(scope: Scope) -> None:
-    """Refuse headers that came twice where one counts, and bodies in another form than JSON."""
+    """Refuse headers that are too long, that came twice where one counts, or that speak of another
+    version of HTTP or of a compressed body."""
+    if scope["http_version"] not in _VERSIONS:
+        raise InvalidInput(f"the version of HTTP was {scope['http_version']}; send HTTP/1.1.")
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
+        raise InvalidInput(f"the headers had more than {_MOST_HEADERS} bytes; send less of them.")
     names = [name for name, _ in scope["headers"]]
     for name in _ONCE:
         if names.count(name) > 1:

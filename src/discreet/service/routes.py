@@ -46,7 +46,7 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     def _stored(study: str, stream: str, body: ReportsBody) -> dict[str, int]:
         receipt = service.intake.add(study, _texts(body), body.ids, stream)
         metrics.reports(study, stream, receipt)
-        return asdict(receipt)
+        return {"stored": receipt.stored, "repeated": receipt.repeated}
 
     @routes.get("/v1/studies", openapi_extra=only(*ALL))
     def studies(request: Request) -> list[dict[str, Any]]:
