@@ -108,7 +108,7 @@ class Aggregator:
                 released += self._study(name)
             except Superseded:
                 self._learners.pop(name, None)
-            except InvalidInput:
+            except (InvalidInput, ArithmeticError, LookupError, TypeError, ValueError):
                 self._learners.pop(name, None)
                 # What is wrong may quote people; it stays in the process.
                 _LOG.error("a release of %s was refused and the study is paused", name)

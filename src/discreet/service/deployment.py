@@ -28,6 +28,8 @@ AnyLearner = Learner[Any, Any, Any]
 
 _DAY = 86_400.0
 _LONGEST_NAME = 100
+# Bytes of what is sealed: of its length, and at least.
+_FRAME, _LEAST = 8, 2048
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,18 @@ def noise_for(learner_secret: bool) -> NoiseSource | None:
 
 
 def closed(seal: Seal | None, content: bytes, secret: bool, study: str, place: str) -> bytes:
-    """What a column holds: sealed where it is secret."""
-    return needed(seal, study).close(content, f"{place} of {study}") if secret else content
+    """What a column holds: sealed where it is secret, at a size that many contents have."""
+    if not secret:
+        return content
+    # How long the numbers of an observation are written would tell something about it.
+    framed = len(content).to_bytes(_FRAME) + content
+    size = max(_LEAST, 1 << (len(framed) - 1).bit_length())
+    return needed(seal, study).close(framed.ljust(size, b"\0"), f"{place} of {study}")
 
 
 def opened(seal: Seal | None, kept: bytes, secret: bool, study: str, place: str) -> bytes:
     """The inverse of `closed`."""
-    return needed(seal, study).open(kept, f"{place} of {study}") if secret else kept
+    if not secret:
+        return kept
+    framed = needed(seal, study).open(kept, f"{place} of {study}")
+    return framed[_FRAME : _FRAME + int.from_bytes(framed[:_FRAME])]

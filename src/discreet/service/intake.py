@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, select, text
@@ -99,14 +100,22 @@ class Intake:
                     f"the noise source of reports was {each.noise!r}; a service takes "
                     f"{SecureNoise.name!r} alone, because other noise protects nobody."
                 )
+        numbers = _tickets(made, ids)
+        # By what was sent, so that the same request is known again whatever has become of it.
+        digest = hashlib.sha256(json.dumps([list(texts), numbers]).encode()).hexdigest()
+        joined, numbers = _joined(made, numbers)
+        for each in joined:
             served.check_reports(stream, each)
-        return self._keep(name, stream, made, _tickets(made, ids))
+        return self._keep(name, stream, digest, joined, numbers)
 
     def _keep(
-        self, name: str, stream: str, made: Sequence[Reports], numbers: Sequence[list[int]]
+        self,
+        name: str,
+        stream: str,
+        digest: str,
+        made: Sequence[Reports],
+        numbers: Sequence[list[int]],
     ) -> Receipt:
-        whole = _body(made, numbers)
-        digest = hashlib.sha256(whole.encode()).hexdigest()
         wanted = select(batches.c.stored, batches.c.repeated).where(
             batches.c.study == name, batches.c.stream == stream, batches.c.digest == digest
         )
@@ -119,15 +128,17 @@ class Intake:
             kept, kept_numbers = [], []
             for reports, tickets in zip(made, numbers, strict=True):
                 mine = new[reports.policy_version]
-                rows = [row for row, ticket in enumerate(tickets) if ticket in mine]
-                mine.difference_update(tickets)  # another message may have it again
+                rows = []
+                for row, ticket in enumerate(tickets):
+                    if ticket in mine:
+                        mine.remove(ticket)  # another message may have it again
+                        rows.append(row)
                 if rows:
                     some = len(rows) < len(tickets)
                     kept.append(reports.of(np.array(rows)) if some else reports)
                     kept_numbers.append([tickets[row] for row in rows])
             stored = sum(map(len, kept_numbers))
             receipt = Receipt(stored, sum(map(len, numbers)) - stored)
-            body = whole if receipt.repeated == 0 else _body(kept, kept_numbers)
             added = connection.execute(
                 self.store.database.inserting(batches)
                 .values(
@@ -136,7 +147,7 @@ class Intake:
                     digest=digest,
                     stored=receipt.stored,
                     repeated=receipt.repeated,
-                    body=packed(body) if stored else None,
+                    body=packed(_body(kept, kept_numbers)) if stored else None,
                     received=time.time(),
                     released=None if stored else _IN_NONE,
                 )
@@ -145,7 +156,7 @@ class Intake:
             if added.rowcount != 1:
                 # The same request came at the same time, and was first.
                 known = connection.execute(wanted).one()
-                return Receipt(known.stored, known.repeated)
+                return Receipt(known.stored, known.repeated, again=True)
         return receipt
 
     def _new_tickets(
@@ -197,6 +208,28 @@ def _tickets(made: Sequence[Reports], ids: Sequence[int] | None) -> list[list[in
                 "once."
             )
     return numbers
+
+
+def _joined(
+    made: Sequence[Reports], numbers: Sequence[list[int]]
+) -> tuple[list[Reports], list[list[int]]]:
+    """Messages that can be read together as one, because to read each by itself takes long."""
+    groups: dict[Any, list[int]] = {}
+    for place, each in enumerate(made):
+        apart = (type(each), each.policy_version, each.source, each.noise)
+        groups.setdefault(apart, []).append(place)
+    joined, their = [], []
+    for places in groups.values():
+        some = [made[place] for place in places]
+        try:
+            joined.append(type(some[0]).joined(some) if len(some) > 1 else some[0])
+        except ValueError as error:
+            raise InvalidInput(
+                "messages of reports under one policy had arrays of different shapes; send what "
+                "policy.report() made."
+            ) from error
+        their.append([number for place in places for number in numbers[place]])
+    return joined, their
 
 
 def _body(made: Sequence[Reports], numbers: Sequence[list[int]]) -> str:
