@@ -8,7 +8,7 @@ import math
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,17 @@ import httpx2
 import numpy as np
 import pytest
 
-from discreet import Box, InvalidInput, Local, LocalKernel, Partition, SecureNoise, Terms, decode
+from discreet import (
+    Box,
+    InvalidInput,
+    Local,
+    LocalKernel,
+    Partition,
+    SecureNoise,
+    Terms,
+    VisitCounter,
+    decode,
+)
 from discreet.client import (
     AsyncDevice,
     Choice,
@@ -316,6 +326,23 @@ class TestBudget:
         assert one.act(PERSON).id is not None
         assert two.act(PERSON).id is None
 
+    @pytest.mark.parametrize("visits", [1, 3])
+    def test_who_allows_more_still_makes_no_more_than_a_study_agreed_to(
+        self, visits: int, tmp_path: Path
+    ) -> None:
+        server = Server(visits=visits)
+        device = device_of(server, tmp_path)
+        device.agree(server.terms.digest)
+        device.allow(100.0, 0.5)
+        choices = [device.act(PERSON) for _ in range(visits + 2)]
+        assert [choice.id is not None for choice in choices] == [True] * visits + [False] * 2
+        assert device.report(choices[0].id, 1.0)
+        assert device.act(PERSON).id is None
+        for choice in choices[1:visits]:
+            assert device.report(choice.id, 1.0)
+        assert device.act(PERSON).id is None
+        assert len(device.ledger()) == visits
+
     def test_nothing_refused_changes_what_is_left(self, tmp_path: Path) -> None:
         device = device_of(Server(), tmp_path)
         for wrong in ({"age": 400.0, "smoker": "no"}, {"age": 40.0}, [1.0], "nonsense"):
@@ -604,6 +631,26 @@ def test_a_report_that_was_begun_elsewhere_is_not_drawn_again(tmp_path: Path) ->
     (row,) = device.ledger()
     assert (row.state, row.body) == ("lost", None)
     assert device.spending().epsilon == pytest.approx(1.0)
+    assert not server.posts()
+
+
+def test_a_report_that_another_process_gave_up_meanwhile_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was drawn and seen by nobody; the ledger says that it was lost, and so it stays."""
+    server = Server()
+    device = device_of(server, tmp_path)
+    choice = device.act(PERSON)
+
+    class Slow(VisitCounter):
+        def report(self, *given: Any) -> Reports | None:
+            monkeypatch.setattr("discreet.client.pending._DRAWING", nullcontext())
+            assert not device_of(server, tmp_path).report(choice.id, 1.0)
+            return super().report(*given)
+
+    monkeypatch.setattr("discreet.client.pending.VisitCounter", Slow)
+    assert not device.report(choice.id, 1.0)
+    assert [row.state for row in device.ledger()] == ["lost"]
     assert not server.posts()
 
 
