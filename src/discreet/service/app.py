@@ -66,8 +66,8 @@ def create_app(
 
     app.include_router(study_routes(service, metrics))
     app.include_router(control_routes(service, metrics))
-    add_dashboard(app, service)
     describe_keys(app)
+    add_dashboard(app, service)
     add_answers(app)
     app.add_middleware(
         Guard,
