@@ -68,8 +68,8 @@ def create_app(
     app.include_router(study_routes(service, metrics))
     app.include_router(control_routes(service, metrics))
     app.include_router(table_routes(service))
-    add_dashboard(app, service)
     describe_keys(app)
+    add_dashboard(app, service)
     add_answers(app)
     app.add_middleware(
         Guard,
