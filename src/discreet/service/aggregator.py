@@ -17,6 +17,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ from discreet.service.deployment import (
     streams_of,
     unpacked,
 )
+from discreet.service.errors import Conflict
 from discreet.service.schema import batches, decisions, leases, policies, snapshots, studies
 from discreet.service.store import Store
 from discreet.showing import logger
@@ -110,32 +112,49 @@ class Aggregator:
                 self._learners.pop(name, None)
                 # What is wrong may quote people; it stays in the process.
                 _LOG.error("a release of %s was refused and the study is paused", name)
-                self.store.set_state(name, "paused")
+                with suppress(Conflict):  # it has been finished meanwhile
+                    self.store.set_state(name, "paused")
         Decisions(self.store).forget()
         return released
 
     def run(self, stop: threading.Event, seconds: float = 0.2) -> None:
-        """`step` again and again until told to stop; survives a database that is gone."""
+        """`step` again and again until told to stop, whatever goes wrong meanwhile."""
         while not stop.is_set():
+            busy = False
             try:
                 busy = self.step() > 0
             except Unavailable as error:
                 self._learners.clear()
                 _LOG.warning("releases wait: %s", error)
-                busy = False
+            except Exception as error:
+                # Its words may quote people.
+                self._learners.clear()
+                _LOG.error("releases wait after %s", type(error).__name__)
             stop.wait(0.0 if busy else seconds)
 
     def _study(self, name: str) -> int:
-        if not self._lease(name):
+        if not self._due(name, self._learner(name)[1]) or not self._lease(name):
             return 0
+        # Again, as another may have released before the lease.
         number, learner = self._learner(name)
-        released = 0
-        for stream in streams_of(learner):
-            if self.waiting(name, stream) >= _batch(learner, stream):
-                gathered = self._gathered(name, stream, learner.secret)
-                number = self._release(name, stream, number, learner, gathered)
-                released += 1
-        return released
+        due = self._due(name, learner)
+        for stream in due:
+            room = _room(learner, stream)
+            if _batch(learner, stream) > room:
+                _LOG.warning("%s has had all the people it was planned for, and is finished", name)
+                self.store.set_state(name, "finished")
+                break
+            gathered = self._gathered(name, stream, learner.secret, room)
+            number = self._release(name, stream, number, learner, gathered)
+        return len(due)
+
+    def _due(self, name: str, learner: AnyLearner) -> list[str]:
+        """The streams for which enough people have come."""
+        return [
+            stream
+            for stream in streams_of(learner)
+            if self.waiting(name, stream) >= min(_batch(learner, stream), _room(learner, stream))
+        ]
 
     def waiting(self, name: str, stream: str = TARGET_NAME) -> int:
         """How many reports, or rewarded decisions, no release has yet."""
@@ -177,6 +196,12 @@ class Aggregator:
             )
         return True
 
+    def _number(self, name: str) -> int:
+        with self.store.database.reading() as connection:
+            return int(
+                connection.scalar(select(snapshots.c.number).where(snapshots.c.study == name)) or 0
+            )
+
     def _learner(self, name: str) -> tuple[int, AnyLearner]:
         """The learner after the last release, with its snapshot's number."""
         with self.store.database.reading() as connection:
@@ -197,9 +222,9 @@ class Aggregator:
         self._learners[name] = (row.number, learner)
         return self._learners[name]
 
-    def _gathered(self, name: str, stream: str, secret: bool) -> Gathered:
+    def _gathered(self, name: str, stream: str, secret: bool, room: int) -> Gathered:
         if secret and stream == TARGET_NAME:
-            return self._rewarded(name)
+            return self._rewarded(name, room)
         rows: list[int] = []
         found: list[tuple[Reports, Sequence[Any]]] = []
         with self.store.database.reading() as connection:
@@ -223,7 +248,7 @@ class Aggregator:
                     found.append((decode(text, Reports), ids))
         return Gathered([reports for reports, _ in in_order(found)], None, rows)
 
-    def _rewarded(self, name: str) -> Gathered:
+    def _rewarded(self, name: str, most: int) -> Gathered:
         """Observations of people who trust the service, in the order of their ids."""
         seal = self.store.database.seal
         found: list[tuple[Reports, Sequence[Any]]] = []
@@ -237,7 +262,7 @@ class Aggregator:
                     decisions.c.released.is_(None),
                 )
                 .order_by(decisions.c.id)
-                .limit(_MOST_REPORTS)
+                .limit(most)
             )
             for row in waiting:
                 kept = json.loads(opened(seal, row.payload, True, name, f"decision {row.id}"))
@@ -255,7 +280,13 @@ class Aggregator:
         now = time.time()
         # Whatever happens from here on, this learner is used again only if it was written.
         del self._learners[name]
-        _learn(learner, stream, gathered)
+        try:
+            _learn(learner, stream, gathered)
+        except InvalidInput:
+            # Reports under a policy that another aggregator published meanwhile are no fault.
+            if self._number(name) != number:
+                raise Superseded from None
+            raise
         made = self.store.prepared(learner, (stream,), name)
         with self.store.database.writing() as connection:
             raised = connection.execute(
@@ -318,6 +349,14 @@ def _batch(learner: AnyLearner, stream: str) -> int:
         return max(learner.batch_size, 1)
     assert isinstance(learner, SourceLearner)
     return max(learner.source_batch(stream), 1)
+
+
+def _room(learner: AnyLearner, stream: str) -> int:
+    """How many people a release may hold: those who trust a study are never more than it was
+    planned for."""
+    if not learner.secret or stream != TARGET_NAME or learner.horizon is None:
+        return _MOST_REPORTS
+    return min(learner.horizon - learner.people, _MOST_REPORTS)
 
 
 def _version(learner: AnyLearner, stream: str) -> int:

@@ -18,7 +18,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Connection, create_engine, event, insert, select
+from sqlalchemy import Connection, Table, create_engine, event, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
@@ -57,6 +58,9 @@ class Database:
             # Unread rows of SQLite's threads are cheap; PostgreSQL has one connection a thread.
             options: dict[str, Any] = {} if self.sqlite else {"pool_size": 20, "max_overflow": 20}
             self.engine = create_engine(parsed, pool_pre_ping=not self.sqlite, **options)
+            # What is read together is of one moment; SQLite has it so anyway.
+            whole = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
+            self._reads = self.engine.execution_options(**whole)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
             raise InvalidInput(
                 f"the database was {url!r:.120}; give sqlite:///FILE, or "
@@ -78,7 +82,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that only reads."""
-        with _telling(), self.engine.connect() as connection, connection.begin():
+        with _telling(), self._reads.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -93,25 +97,26 @@ class Database:
             with connection.begin():
                 yield connection
 
-    @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """As `reading`, but every statement sees the database as it was when the first began."""
-        options = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
-        with _telling(), self.engine.connect() as bare:
-            connection = bare.execution_options(**options)
-            with connection.begin():
-                yield connection
+    def inserting(self, table: Table) -> Any:
+        """An INSERT that can say what to do where a row is there already."""
+        return sqlite.insert(table) if self.sqlite else postgresql.insert(table)
 
     def hold(self) -> None:
         """Keep other servers from the same file until `close`; PostgreSQL takes many servers.
 
         Raises:
-            InvalidInput: where another server has it.
+            InvalidInput: where another server has it, or where no file can be made.
         """
         if self._file is None or self._held is not None:
             return
-        private_file(self._file)
-        held = open(f"{self._file}.lock", "a")  # noqa: SIM115 - open as long as it is served
+        try:
+            private_file(self._file)
+            held = open(f"{self._file}.lock", "a")  # noqa: SIM115 - open as long as it is served
+        except OSError as error:
+            raise InvalidInput(
+                f"the database was {self._file}, where no file can be made ({error.strerror}); "
+                "give a file in a folder that this server may write to."
+            ) from error
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -137,13 +142,13 @@ class Database:
         """
         mark = _NO_KEY if self.seal is None else self.seal.mark(_MARKED)
         with self.writing() as connection:
-            row = connection.execute(select(server)).one_or_none()
-            if row is None:
-                identity = secrets.token_hex(16)
-                connection.execute(
-                    insert(server).values(id=1, identity=identity, key_mark=mark, made=time.time())
-                )
-                return identity
+            # Of several servers that begin at once one is first.
+            connection.execute(
+                self.inserting(server)
+                .values(id=1, identity=secrets.token_hex(16), key_mark=mark, made=time.time())
+                .on_conflict_do_nothing()
+            )
+            row = connection.execute(select(server).with_for_update()).one()
             if row.key_mark not in (_NO_KEY, mark):
                 raise InvalidInput(
                     f"the database was made with another key than {KEY_VARIABLE} holds"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from discreet.codec import decode, encode
 from discreet.learners.messages import Actions, Policy
@@ -23,7 +23,7 @@ from discreet.service.deployment import closed, opened
 from discreet.service.errors import Conflict, Gone, NotFound
 from discreet.service.schema import decisions
 from discreet.service.seal import needed
-from discreet.service.store import Store, Study
+from discreet.service.store import Store
 from discreet.validation import InvalidInput
 
 
@@ -128,46 +128,59 @@ class Decisions:
             Conflict: where another reward came before.
             InvalidInput: a reward outside its bounds.
         """
-        served = self.store.study(name)
-        with self.store.database.writing() as connection:
-            self.store.check_running(connection, name)
-            row = connection.execute(
-                select(decisions)
-                .where(decisions.c.id == identity, decisions.c.study == name)
-                .with_for_update()
-            ).one_or_none()
-            if row is None:
-                raise NotFound(f"the study {name!r} has made no decision {identity!r:.80}.")
-            if row.state == "expired":
-                raise Gone(f"the decision {identity} expired without a reward; nothing is learnt.")
-            mark = needed(self.store.database.seal, name).mark(
-                f"{name} {identity} {reward!r}".encode()
-            )
-            if row.state == "rewarded":
-                if row.mark != mark:
-                    raise Conflict(
-                        f"the decision {identity} has another reward already; a reward is sent "
-                        "once, and cannot be changed."
-                    )
-                return False
+        with self.store.database.reading() as connection:
+            row = self._row(connection, name, identity)
+        seal = needed(self.store.database.seal, name)
+        # 1 and 1.0 are the same reward.
+        mark = seal.mark(f"{name} {identity} {float(reward)!r}".encode())
+        values: dict[str, Any] = {}
+        if row.state == "waiting" and row.payload is not None:
             place = f"decision {identity}"
-            kept = json.loads(opened(self.store.database.seal, row.payload, True, name, place))
-            report = self._observed(served, row.version, kept, reward)
+            kept = json.loads(opened(seal, row.payload, True, name, place))
+            report = self._observed(name, row.version, kept, reward)
             content = json.dumps({"report": report, "person": kept["person"]}).encode()
-            connection.execute(
+            values = {"mark": mark, "payload": closed(seal, content, True, name, place)}
+        with self.store.database.writing() as connection:
+            if not values:
+                return self._again(self._row(connection, name, identity), mark)
+            self.store.check_running(connection, name)
+            changed = connection.execute(
                 update(decisions)
-                .where(decisions.c.id == identity)
-                .values(
-                    state="rewarded",
-                    mark=mark,
-                    payload=closed(self.store.database.seal, content, True, name, place),
-                )
+                .where(decisions.c.id == identity, decisions.c.state == "waiting")
+                .values(state="rewarded", **values)
             )
-        return True
+            if changed.rowcount == 1:
+                return True
+            return self._again(self._row(connection, name, identity), mark)
 
     @staticmethod
-    def _observed(served: Study, version: int, kept: dict[str, Any], reward: float) -> str:
+    def _row(connection: Connection, name: str, identity: str) -> Row[Any]:
+        row = connection.execute(
+            select(decisions).where(decisions.c.id == identity, decisions.c.study == name)
+        ).one_or_none()
+        if row is None:
+            raise NotFound(f"the study {name!r} has made no decision {identity!r:.80}.")
+        return row
+
+    @staticmethod
+    def _again(row: Row[Any], mark: bytes) -> bool:
+        """The answer to a reward of a decision that waits for none; `False` if it is the same."""
+        if row.state == "expired":
+            raise Gone(f"the decision {row.id} expired without a reward; nothing is learnt.")
+        if row.state == "waiting":
+            raise Gone(f"the study {row.study!r} is finished; it takes nothing more.")
+        if row.mark != mark:
+            raise Conflict(
+                f"the decision {row.id} has another reward already; a reward is sent once, and "
+                "cannot be changed."
+            )
+        return False
+
+    def _observed(self, name: str, version: int, kept: dict[str, Any], reward: float) -> str:
         """What the learner is told of a decision and its reward."""
+        served = self.store.study(name)
+        if version >= len(served.policies(TARGET_NAME)):
+            served = self.store.study(name, fresh=True)  # another server made the decision
         policy: Policy[Any] = served.policies(TARGET_NAME)[version]
         people = 1 if kept["context"] is None else [kept["context"]]
         actions = decode(kept["actions"], Actions)

@@ -22,6 +22,7 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource, SecureNoise
 from discreet.service.seal import Seal, needed
+from discreet.validation import InvalidInput
 
 AnyLearner = Learner[Any, Any, Any]
 
@@ -89,13 +90,21 @@ def put_together(
         policies: (stream, what `packed` gave), of each stream in order.
         noise: for its releases; None where reports are private when they arrive.
         name: what messages call it.
+
+    Raises:
+        InvalidInput: for what no learner was taken apart into.
     """
-    content = json.loads(zlib.decompress(kept))
-    streams = _saved_streams(content)
-    for stream, body in policies:
-        fields = json.loads(unpacked(body))
-        fields.pop("schema")
-        streams[stream]["policies"].append(fields)
+    try:
+        content = json.loads(zlib.decompress(kept))
+        streams = _saved_streams(content)
+        for stream, body in policies:
+            fields = json.loads(unpacked(body))
+            fields.pop("schema")
+            streams[stream]["policies"].append(fields)
+    except (zlib.error, ValueError, LookupError, TypeError) as error:
+        raise InvalidInput(
+            f"{name} is damaged in the database ({type(error).__name__}); restore a backup."
+        ) from error
     return learner_of(content, noise, name)
 
 

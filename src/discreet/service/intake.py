@@ -10,10 +10,10 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, select, text
 
 from discreet.codec import decode, encode
 from discreet.learners.messages import Reports
@@ -28,6 +28,13 @@ MOST_REPORTS = 10_000
 _MOST_TICKET = 2**63 - 1
 # The release of a batch that is in none, as all of it had come before.
 _IN_NONE = 0
+_INSERTING = (
+    "INSERT INTO tickets (study, stream, version, ticket) "
+    "SELECT :study, :stream, :version, value FROM {} WHERE true "
+    "ON CONFLICT DO NOTHING RETURNING ticket"
+)
+_INSERTING_SQLITE = text(_INSERTING.format("json_each(:numbers)"))
+_INSERTING_POSTGRESQL = text(_INSERTING.format("unnest(cast(:numbers as bigint[])) as value"))
 
 
 @dataclass(frozen=True)
@@ -37,10 +44,12 @@ class Receipt:
     Attributes:
         stored: how many were new; they are in the database.
         repeated: how many had been stored before.
+        again: whether this answers a request that had been answered before, with its first answer.
     """
 
     stored: int
     repeated: int
+    again: bool = field(default=False, compare=False)
 
 
 class Intake:
@@ -98,23 +107,20 @@ class Intake:
     ) -> Receipt:
         whole = _body(made, numbers)
         digest = hashlib.sha256(whole.encode()).hexdigest()
+        wanted = select(batches.c.stored, batches.c.repeated).where(
+            batches.c.study == name, batches.c.stream == stream, batches.c.digest == digest
+        )
         with self.store.database.writing() as connection:
-            self.store.check_running(connection, name)
-            known = connection.execute(
-                select(batches.c.stored, batches.c.repeated).where(
-                    batches.c.study == name,
-                    batches.c.stream == stream,
-                    batches.c.digest == digest,
-                )
-            ).first()
+            known = connection.execute(wanted).first()
             if known is not None:
-                return Receipt(known.stored, known.repeated)
+                return Receipt(known.stored, known.repeated, again=True)
+            self.store.check_running(connection, name)
+            new = self._new_tickets(connection, name, stream, made, numbers)
             kept, kept_numbers = [], []
-            # In one order for all writers, so that two do not wait for each other.
-            for place in sorted(range(len(made)), key=lambda each: made[each].policy_version):
-                reports, tickets = made[place], numbers[place]
-                new = self._new_tickets(connection, name, stream, reports.policy_version, tickets)
-                rows = [row for row, ticket in enumerate(tickets) if ticket in new]
+            for reports, tickets in zip(made, numbers, strict=True):
+                mine = new[reports.policy_version]
+                rows = [row for row, ticket in enumerate(tickets) if ticket in mine]
+                mine.difference_update(tickets)  # another message may have it again
                 if rows:
                     some = len(rows) < len(tickets)
                     kept.append(reports.of(np.array(rows)) if some else reports)
@@ -122,8 +128,9 @@ class Intake:
             stored = sum(map(len, kept_numbers))
             receipt = Receipt(stored, sum(map(len, numbers)) - stored)
             body = whole if receipt.repeated == 0 else _body(kept, kept_numbers)
-            connection.execute(
-                insert(batches).values(
+            added = connection.execute(
+                self.store.database.inserting(batches)
+                .values(
                     study=name,
                     stream=stream,
                     digest=digest,
@@ -133,24 +140,35 @@ class Intake:
                     received=time.time(),
                     released=None if stored else _IN_NONE,
                 )
+                .on_conflict_do_nothing()
             )
+            if added.rowcount != 1:
+                # The same request came at the same time, and was first.
+                known = connection.execute(wanted).one()
+                return Receipt(known.stored, known.repeated)
         return receipt
 
     def _new_tickets(
-        self, connection: Connection, name: str, stream: str, version: int, given: list[int]
-    ) -> set[int]:
-        """Those tickets that were not known yet, which they are now."""
-        values = {"study": name, "stream": stream, "version": version}
-        if self.store.database.sqlite:
-            source, numbers = "json_each(:numbers)", json.dumps(sorted(given))
-        else:
-            source, numbers = "unnest(cast(:numbers as bigint[])) as value", sorted(given)  # type: ignore[assignment]
-        wanted = text(
-            "INSERT INTO tickets (study, stream, version, ticket) "
-            f"SELECT :study, :stream, :version, value FROM {source} WHERE true "
-            "ON CONFLICT DO NOTHING RETURNING ticket"
-        )
-        return set(connection.scalars(wanted, {**values, "numbers": numbers}))
+        self,
+        connection: Connection,
+        name: str,
+        stream: str,
+        made: Sequence[Reports],
+        numbers: Sequence[list[int]],
+    ) -> dict[int, set[int]]:
+        """Those tickets of each version that were not known yet, which they are now."""
+        given: dict[int, set[int]] = {}
+        for reports, tickets in zip(made, numbers, strict=True):
+            given.setdefault(reports.policy_version, set()).update(tickets)
+        sqlite = self.store.database.sqlite
+        inserting = _INSERTING_SQLITE if sqlite else _INSERTING_POSTGRESQL
+        new = {}
+        # In one order for all writers, so that no two wait for each other.
+        for version, some in sorted(given.items()):
+            rows = json.dumps(sorted(some)) if sqlite else sorted(some)
+            values = {"study": name, "stream": stream, "version": version, "numbers": rows}
+            new[version] = set(connection.scalars(inserting, values))
+        return new
 
 
 def _tickets(made: Sequence[Reports], ids: Sequence[int] | None) -> list[list[int]]:

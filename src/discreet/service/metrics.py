@@ -63,8 +63,9 @@ class Metrics:
 
     def reports(self, study: str, stream: str, receipt: Receipt) -> None:
         """Reports that arrived together."""
-        self._stored.labels(study, stream).inc(receipt.stored)
-        self._repeated.labels(study, stream).inc(receipt.repeated)
+        new = 0 if receipt.again else receipt.stored
+        self._stored.labels(study, stream).inc(new)
+        self._repeated.labels(study, stream).inc(receipt.stored + receipt.repeated - new)
 
     def text(self) -> bytes:
         """What Prometheus reads."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import JSONResponse
 
 from discreet.learners.stream import TARGET_NAME
 from discreet.service.access import ALL, key_of, only, router
@@ -43,10 +44,10 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         "responses": _POLICY,
     }
 
-    def _stored(study: str, stream: str, body: ReportsBody) -> dict[str, int]:
+    def _stored(study: str, stream: str, body: ReportsBody) -> Response:
         receipt = service.intake.add(study, _texts(body), body.ids, stream)
         metrics.reports(study, stream, receipt)
-        return asdict(receipt)
+        return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 
     @routes.get("/v1/studies", openapi_extra=only(*ALL))
     def studies(request: Request) -> list[dict[str, Any]]:
@@ -103,33 +104,46 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         """A policy of an auxiliary source by its version."""
         return _sent(store.policy(study, _source(source), int(version)), request, _FOR_EVER)
 
-    @routes.post("/v1/studies/{study}/reports", status_code=202, openapi_extra=only("device"))
-    def reports(study: Study, body: ReportsBody) -> dict[str, int]:
+    # Whatever answers most often gives the answer itself: FastAPI would wake a thread to write it.
+    @routes.post(
+        "/v1/studies/{study}/reports",
+        status_code=202,
+        response_model=dict[str, int],
+        openapi_extra=only("device"),
+    )
+    def reports(study: Study, body: ReportsBody) -> Response:
         """Keep reports; the answer comes when they are stored."""
         return _stored(study, TARGET_NAME, body)
 
     @routes.post(
         "/v1/studies/{study}/sources/{source}/reports",
         status_code=202,
+        response_model=dict[str, int],
         openapi_extra=only("device"),
     )
-    def source_reports(study: Study, source: Source, body: ReportsBody) -> dict[str, int]:
+    def source_reports(study: Study, source: Source, body: ReportsBody) -> Response:
         """Keep reports of an auxiliary source."""
         return _stored(study, _source(source), body)
 
-    @routes.post("/v1/studies/{study}/decisions", status_code=201, openapi_extra=only("client"))
-    def decide(study: Study, body: DecisionBody) -> dict[str, Any]:
+    @routes.post(
+        "/v1/studies/{study}/decisions",
+        status_code=201,
+        response_model=dict[str, Any],
+        openapi_extra=only("client"),
+    )
+    def decide(study: Study, body: DecisionBody) -> Response:
         """Choose for one person."""
-        return asdict(service.decisions.decide(study, body.context, body.person))
+        return JSONResponse(asdict(service.decisions.decide(study, body.context, body.person)), 201)
 
     @routes.post(
         "/v1/studies/{study}/decisions/{decision}/reward",
         status_code=202,
+        response_model=dict[str, bool],
         openapi_extra=only("client"),
     )
-    def reward(study: Study, decision: DecisionId, body: RewardBody) -> dict[str, bool]:
+    def reward(study: Study, decision: DecisionId, body: RewardBody) -> Response:
         """What followed from a decision."""
-        return {"new": service.decisions.reward(study, decision, body.reward)}
+        return JSONResponse({"new": service.decisions.reward(study, decision, body.reward)}, 202)
 
     return routes
 

@@ -11,6 +11,7 @@ from typing import Self
 from sqlalchemy import literal, select
 
 from discreet.service.aggregator import Aggregator
+from discreet.service.append_only import keep_rows
 from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
 from discreet.service.intake import Intake
@@ -65,6 +66,7 @@ class Service:
         try:
             database.hold()
             upgrade(database)
+            keep_rows(database)
             identity = database.begin()
         except BaseException:
             database.close()

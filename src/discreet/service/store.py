@@ -48,7 +48,15 @@ from discreet.service.errors import Conflict, Gone, NotFound
 from discreet.service.former import Paid, former_streams, paid_before
 from discreet.service.ledger import ledger_row
 from discreet.service.operations import note
-from discreet.service.schema import decisions, leases, ledger, policies, snapshots, studies
+from discreet.service.schema import (
+    decisions,
+    leases,
+    ledger,
+    policies,
+    server,
+    snapshots,
+    studies,
+)
 from discreet.validation import InvalidInput
 
 State = Literal["running", "paused", "finished"]
@@ -174,6 +182,8 @@ class Store:
         began = closed(seal, without_policies(learner), secret, name, "learner")
         made = self.prepared(learner, streams_of(learner), name, Paid())
         with self.database.writing() as connection:
+            # Servers that start at once take turns.
+            connection.execute(select(server.c.id).with_for_update())
             known = connection.execute(select(studies).where(studies.c.name == name)).one_or_none()
             if known is not None:
                 if known.deployment != encode(deployment):
@@ -345,7 +355,12 @@ class Store:
     @staticmethod
     def check_running(connection: Connection, name: str) -> None:
         """Refuse what comes to a study that does not take it now."""
-        state = connection.scalar(select(studies.c.state).where(studies.c.name == name))
+        # Held until the end, so that a study does not finish in between.
+        state = connection.scalar(
+            select(studies.c.state)
+            .where(studies.c.name == name)
+            .with_for_update(read=True, key_share=True)
+        )
         if state == "finished":
             raise Gone(f"the study {name!r} is finished; it takes nothing more.")
         if state != "running":

