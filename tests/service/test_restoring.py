@@ -25,7 +25,7 @@ from discreet.service.aggregator import Aggregator
 from discreet.service.backup import back_up, read_about
 from discreet.service.database import Database
 from discreet.service.decisions import Decisions
-from discreet.service.deployment import Deployment
+from discreet.service.deployment import Deployment, unpacked
 from discreet.service.errors import Conflict, Gone
 from discreet.service.former import rows_of_former
 from discreet.service.intake import Intake
@@ -284,9 +284,11 @@ def test_local_sources_go_on(original: Server, restored: Server, tmp_path: Path)
     with pytest.raises(Gone):
         restored.intake.add("calls", [encode(reports)], None, "clinic")
     assert restored.aggregator.waiting("calls", "clinic") == 2
-    gathered = restored.aggregator._gathered("calls", "clinic", False)
-    restored.learner("calls").update_source(gathered.reports)
-    assert restored.learner("calls").source_people("clinic") == 2
+    (row,) = restored.rows(batches, "calls")
+    (kept,) = json.loads(unpacked(row.body))["reports"]
+    learner = restored.learner("calls")
+    learner.update_source(decode(kept, Reports))
+    assert learner.source_people("clinic") == 2
 
 
 def test_a_finished_study_stays_as_it_was(

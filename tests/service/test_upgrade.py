@@ -74,11 +74,11 @@ def loaded(dump: Path, databases: Databases) -> Database:  # noqa: F811
     database = Database(databases.new(), Seal(KEY))
     with database.writing() as connection:
         if database.sqlite:
-            rows = [each for each in statements if each]
+            rows = [*(each for each in statements if each not in rows), *sorted(rows, key=in_order)]
         else:
             to_version(connection, "000" + dump.stem.removeprefix("v"))
             rows = sorted((bytea(each) for each in rows if "alembic" not in each), key=in_order)
-        for statement in rows:
+        for statement in filter(None, rows):
             connection.exec_driver_sql(statement)
     return database
 
@@ -97,7 +97,7 @@ def bytea(statement: str) -> str:
 def in_order(statement: str) -> int:
     """Tables that others refer to come first."""
     name = statement.split('"')[1]
-    return [table.name for table in metadata.sorted_tables].index(name)
+    return ["alembic_version", *(table.name for table in metadata.sorted_tables)].index(name)
 
 
 @pytest.mark.chance(0)

@@ -37,11 +37,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import numpy as np
 
-from discreet.action_space import ActionSpace, ArmPoints, Arms, with_names
+from discreet.action_space import ActionSpace, Arms, with_names
 from discreet.codec import check_fields, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.describing import learner_text
@@ -56,7 +56,6 @@ from discreet.privacy import (
     Adjacency,
     Budget,
     Guarantee,
-    Local,
     NoiseSource,
     Release,
     Unprotected,
@@ -469,31 +468,3 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         return derive_guarantee(
             self.releases, self.budget.trust_model, neighbours, self.budget.delta
         )
-
-
-class ArmLearner(Learner[P, R, S]):
-    """A learner that chooses among K arms.
-
-    Args:
-        arms: the number of arms K, at least 2, their names, or `ArmPoints`.
-
-    Attributes:
-        pure_reports: whether reports under local privacy take no delta.
-    """
-
-    spaces: ClassVar[tuple[type[Any], ...]] = (int, ArmPoints)
-    pure_reports: ClassVar[bool] = True
-
-    def __init__(self, domain: Box, arms: Arms, budget: Budget, **common: Unpack[Common]) -> None:
-        space, _ = with_names(arms)
-        self.arms = len(space) if isinstance(space, ArmPoints) else whole_number(space, "arms", 2)
-        pure = isinstance(budget, Local) and self.pure_reports
-        if pure and budget.delta > 0.0 and budget.visits == 1:
-            raise InvalidInput(
-                f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
-                "epsilon without delta. (Several visits of a person may have one.)"
-            )
-        super().__init__(domain, arms, budget, **common)
-
-    def policy_header(self) -> dict[str, Any]:
-        return {**super().policy_header(), "arms": self.arms}

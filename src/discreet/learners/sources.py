@@ -47,7 +47,8 @@ from numpy.typing import ArrayLike
 from discreet.action_space import ActionSpace, Arms, arm_numbers
 from discreet.codec import CheckedBy, Range
 from discreet.domain import Box
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.arm_learner import ArmLearner
+from discreet.learners.base import Common
 from discreet.learners.messages import ArmPolicy, Reports, Statistics
 from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Offer, Terms, check_reporting

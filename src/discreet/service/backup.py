@@ -183,7 +183,7 @@ def _copy_rows(database: Database, draft: Path) -> None:
     copy = Database(f"sqlite:///{draft}")
     try:
         upgrade(copy)
-        with database.snapshot() as source, copy.writing() as target:
+        with database.reading() as source, copy.writing() as target:
             copy_tables(source, target)
     finally:
         copy.close()

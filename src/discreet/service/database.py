@@ -101,15 +101,6 @@ class Database:
         """An INSERT that can say what to do where a row is there already."""
         return sqlite.insert(table) if self.sqlite else postgresql.insert(table)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """As `reading`, but every statement sees the database as it was when the first began."""
-        options = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
-        with _telling(), self.engine.connect() as bare:
-            connection = bare.execution_options(**options)
-            with connection.begin():
-                yield connection
-
     def hold(self) -> None:
         """Keep other servers from the same file until `close`; PostgreSQL takes many servers.
 

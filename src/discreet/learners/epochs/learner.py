@@ -29,7 +29,8 @@ from discreet.action_space import ArmPoints, Arms
 from discreet.codec import Range, to_json
 from discreet.domain import Box
 from discreet.kernels import kernel_to_text, read_kernel
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.arm_learner import ArmLearner
+from discreet.learners.base import Common
 from discreet.learners.calibration import Calibration, read_options
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import (

@@ -31,7 +31,8 @@ import numpy as np
 from discreet.action_space import Arms
 from discreet.codec import Range, Shape
 from discreet.domain import Box
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.arm_learner import ArmLearner
+from discreet.learners.base import Common
 from discreet.learners.messages import Actions, ArmPolicy, Reports, Statistics
 from discreet.learners.partition.policy import BinOffer
 from discreet.learners.partition.tree import Bins, splittable

@@ -12,7 +12,8 @@ import numpy as np
 from discreet.action_space import Arms
 from discreet.codec import Range
 from discreet.domain import Box
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.arm_learner import ArmLearner
+from discreet.learners.base import Common
 from discreet.learners.baselines.cells.grid import Grid, Parts, Shares, matching_shares
 from discreet.learners.messages import ArmPolicy, Reports, Totals
 from discreet.privacy import Local
