@@ -347,7 +347,7 @@ def test_a_form_is_short(service: Service) -> None:
 def test_an_export_is_a_file_of_released_values(service: Service) -> None:
     answer = visitor(service).get("/studies/local/export")
     assert answer.headers["Content-Disposition"].startswith("attachment")
-    assert set(answer.json()) == {"study", "server", "policies", "ledger", "counts"}
+    assert set(answer.json()) == {"study", "server", "policies", "former", "ledger", "counts"}
 
 
 def test_a_page_does_not_wait_for_figures(service: Service) -> None:
