@@ -261,6 +261,10 @@ def _remembered(seen: Path, people: int) -> Path | None:
         InvalidInput: where it has people, and nothing is remembered of them.
     """
     path = seen / f"{people}"
+    if seen.is_dir():
+        for other in seen.iterdir():  # of states that the learner did not keep, or has left behind
+            if other.name != path.name:
+                shutil.rmtree(other)
     if people and not path.is_dir():
         raise InvalidInput(
             f"{seen} remembers nothing of a learner with {people} reports, so reports that it has "
@@ -270,7 +274,8 @@ def _remembered(seen: Path, people: int) -> Path | None:
 
 
 def _remember(work: Folder, seen: Path, people: int) -> None:
-    """Keep the keys of all that were added; what belongs to older states stays until the next."""
+    """Keep the keys of all that were added. Those of the state before stay until the next call, as
+    the learner may not be saved after this one."""
     seen.mkdir(parents=True, exist_ok=True)
     target = seen / f"{people}"
     draft = Path(tempfile.mkdtemp(dir=seen, prefix=".draft-"))

@@ -31,7 +31,7 @@ try:
     import pyarrow.parquet as pq
 except ImportError as error:  # pragma: no cover - said once, by whoever imports this
     raise InvalidInput(
-        "Parquet files need the package pyarrow; pip install 'discreet[distributed]'."
+        "Parquet files need the package pyarrow; pip install 'discreet[parquet]'."
     ) from error
 
 _KEY = b"discreet"

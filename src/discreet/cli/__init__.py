@@ -60,6 +60,11 @@ _COMMANDS = (
         "backup:restore",
         "Restore a backup into an empty database, as another server that releases nobody twice.",
     ),
+    (
+        "aggregate",
+        "aggregate:aggregate",
+        "Add reports in Parquet files to a study's learner, on one machine or a cluster.",
+    ),
     ("data", "study:data_app", "The problems that a study file can name."),
     ("reproduce", "reproduce:reproduce_app", "The papers' figures and tables."),
 )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from discreet.experiments import Setting, simulate
-from discreet.learners.public_randomness import TICKETS
-from discreet.learners.registry import make_learner
-from discreet.learners.sources import SourceLearner
 from discreet.privacy import Guarantee
 from discreet.problems.toml_words import Place
 from discreet.service.deployment import AnyLearner, Deployment, noise_for
 from discreet.service.ledger import millionths
 from discreet.studies import Study
-from discreet.studies.serving import ServeTable, check_serving, served_setting
+from discreet.studies.serving import ServeTable, check_serving, served_learner, served_setting
 from discreet.validation import InvalidInput
 
 # As many people show what the first releases of a learner hold.
@@ -37,23 +34,8 @@ def deployment_of(study: Study, identity: str | None = None) -> tuple[Deployment
     check_serving(table, study.settings, study.problem, Place(f"the study {study.name!r}"))
     setting = served_setting(study.settings, table)
     _check_holds(study, setting)
-    problem = study.problem
-    named = list(problem.arm_names) if isinstance(problem.space, int) else problem.space
-    learner = make_learner(
-        setting.learner,
-        problem.domain,
-        named or problem.space,
-        setting.budget,
-        options=setting.options,
-        horizon=table.people or study.rounds,
-        reward_bounds=problem.reward_bounds,
-        public_seed=study.seed % TICKETS,
-        noise=noise_for(setting.budget.trust_model == "joint"),
-        identity=identity,
-    )
-    for name, epsilon in table.sources.items():
-        assert isinstance(learner, SourceLearner)
-        learner.open_source(name, epsilon)
+    noise = noise_for(setting.budget.trust_model == "joint")
+    learner = served_learner(study, setting, table, noise, identity)
     deployment = Deployment(
         name=study.name,
         title=study.title,

@@ -15,17 +15,24 @@ A study without the table can be served, too, if exactly one of its lines is pri
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from discreet.experiments import REFERENCES, Setting
-from discreet.learners.registry import learner_class
+from discreet.learners.base import Learner
+from discreet.learners.public_randomness import TICKETS
+from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.sources import SourceLearner, check_source_epsilon, check_source_name
+from discreet.privacy import NoiseSource
 from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.problems.base import Problem
 from discreet.problems.toml_words import Place, toml_value
 from discreet.studies.settings import Strict
 from discreet.validation import InvalidInput, Refusals, nearest
+
+if TYPE_CHECKING:
+    from discreet.studies import Study
 
 # Longer is not a deployment, but an archive.
 _MOST_DAYS = 3650.0
@@ -43,6 +50,42 @@ class ServeTable(Strict):
     expires_days: float = Field(default=30.0, gt=0.0, le=_MOST_DAYS)
     retention_days: float = Field(default=0.0, ge=0.0, le=_MOST_DAYS)
     sources: dict[str, float] = Field(default_factory=dict)
+
+
+def served_learner(
+    study: Study,
+    setting: Setting,
+    table: ServeTable,
+    noise: NoiseSource | None,
+    identity: str | None = None,
+) -> Learner[Any, Any, Any]:
+    """A new learner for the people whom a line of a study is served to, its sources open.
+
+    Args:
+        study: whose columns, arms and bounds.
+        setting: what `served_setting` chose.
+        table: what the study says of serving.
+        noise: under joint privacy the source of its noise.
+        identity: of the learner; a random one if left out.
+    """
+    problem = study.problem
+    named = list(problem.arm_names) if isinstance(problem.space, int) else problem.space
+    learner = make_learner(
+        setting.learner,
+        problem.domain,
+        named or problem.space,
+        setting.budget,
+        options=setting.options,
+        horizon=table.people or study.rounds,
+        reward_bounds=problem.reward_bounds,
+        public_seed=study.seed % TICKETS,
+        noise=noise,
+        identity=identity,
+    )
+    for name, epsilon in table.sources.items():
+        assert isinstance(learner, SourceLearner)
+        learner.open_source(name, epsilon)
+    return learner
 
 
 def served_setting(settings: Sequence[Setting], table: ServeTable) -> Setting:

@@ -1,0 +1,128 @@
+"""`discreet aggregate`: reports in Parquet files enter a learner, and the next policy comes out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.console import DataOption, cores, err, out, refusing
+from discreet.durable import write_bytes
+from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.learners.base import Learner
+
+
+class EngineName(StrEnum):
+    """Who shares the work."""
+
+    processes = "processes"
+    dask = "dask"
+    ray = "ray"
+    spark = "spark"
+
+
+def aggregate(
+    study: Annotated[Path, typer.Argument(help="A study file (TOML).")],
+    reports: Annotated[
+        list[str] | None,
+        typer.Argument(help="Parquet files, folders or patterns; none to begin."),
+    ] = None,
+    learner: Annotated[
+        Path | None, typer.Option(help="File of the learner; STUDY.learner.json if left out.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="File for the policy; STUDY.policy.json if left out.")
+    ] = None,
+    engine: Annotated[EngineName, typer.Option(help="Who shares the work.")] = EngineName.processes,
+    workers: Annotated[int | None, typer.Option(min=1, help="All cores if left out.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Of a cluster that runs already, as the engine writes it.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="A folder that all workers see, for what lies between.")
+    ] = None,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out what is damaged, and name it.")
+    ] = False,
+    data: DataOption = None,
+) -> None:
+    """Add the reports in Parquet files to a study's learner, and write its next policy."""
+    from discreet.aggregation.aggregate import aggregate as add
+    from discreet.codec import encode
+    from discreet.learners.saving import load, save
+
+    with refusing():
+        kept = learner or study.with_suffix(".learner.json")
+        written = policy or study.with_suffix(".policy.json")
+        seen = kept.with_name(kept.name + ".seen")
+        if not kept.exists():
+            if reports:
+                raise InvalidInput(
+                    f"there is no learner in {kept} whose people could have reported; begin with "
+                    f"`discreet aggregate {study}`, without files, and give people its policy."
+                )
+            begun = _begun(study, data)
+            begun.policy()
+            save(begun, kept)
+            write_bytes(written, encode(begun.policy()).encode())
+            out.say(f"Learner: {kept} (new)")
+            out.say(f"Policy:  {written}, version 0: give it to people")
+            return
+        if not reports:
+            raise InvalidInput(
+                f"reports was left out, and {kept} is there already; give the Parquet files that "
+                "people's reports are in."
+            )
+        known = load(kept)
+        result = add(
+            known,
+            reports,
+            workers=workers or cores(),
+            engine=engine.value,
+            address=address,
+            folder=folder,
+            seen=seen,
+            skip_damaged=skip_damaged,
+            progress=_say,
+        )
+        for each in result.damaged:
+            err.say(f"Left out: {each}")
+        current = known.policy()
+        save(known, kept)
+        write_bytes(written, encode(current).encode())
+        out.say(result.sentence)
+        out.say(known.guarantee().sentence)
+        out.say(f"Learner: {kept}")
+        out.say(f"Policy:  {written}, version {current.version}")
+
+
+def _begun(path: Path, data: Path | None) -> Learner[Any, Any, Any]:
+    """A new learner for the study's people."""
+    from discreet.problems.toml_words import Place
+    from discreet.studies import load_study
+    from discreet.studies.serving import (
+        ServeTable,
+        check_serving,
+        served_learner,
+        served_setting,
+    )
+
+    study = load_study(path, data_dir=data)
+    table = study.serve or ServeTable()
+    check_serving(table, study.settings, study.problem, Place(path.name))
+    setting = served_setting(study.settings, table)
+    if not setting.budget.protects_reports:
+        raise InvalidInput(
+            f"{setting.label} has {setting.budget!r}; only reports that are private when they "
+            "leave a person are aggregated from files. Serve this study (`discreet serve`)."
+        )
+    return served_learner(study, setting, table, None)
+
+
+def _say(what: str, done: int, total: int) -> None:
+    if done == total:
+        err.say(f"{what}: {total} parts")
