@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import discreet
 from discreet.cli import serve as serving
 from discreet.cli.serve import listen
 from discreet.validation import InvalidInput
@@ -210,6 +212,8 @@ def test_commands_make_no_database_by_mistake(
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is imported anew below is not what other tests go on with.
+    monkeypatch.setattr(discreet, "service", importlib.import_module("discreet.service"))
     for name in [each for each in sys.modules if each.startswith("discreet.service")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
