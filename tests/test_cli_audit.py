@@ -78,6 +78,7 @@ def test_one_mechanism() -> None:
     assert "holds" in shown
 
 
+@pytest.mark.slow
 def test_what_a_study_would_deploy() -> None:
     Path("study.toml").write_text(STUDY)
     code, shown, _ = invoke("study.toml", "--trials", 2000, "--jobs", 1)

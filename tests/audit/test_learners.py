@@ -128,6 +128,7 @@ def test_people_who_enter_no_release_are_no_attack() -> None:
         worst_neighbours(JointRun(state="a run", maker=maker))
 
 
+@pytest.mark.slow
 def test_local_learners_are_attacked_where_bins_are_cut_and_resolved() -> None:
     states = list(local_states(_maker("partition", "local", 3), False))
     taught = [each.policy for each in states if each.state.startswith("taught")]

@@ -121,6 +121,7 @@ def test_a_day_of_a_server(running: Running, database: str, tmp_path: Path) -> N
             again.process.kill()
 
 
+@pytest.mark.slow
 def test_a_changed_study_is_refused(running: Running, database: str, tmp_path: Path) -> None:
     running.get("/health")
     running.stop()

@@ -144,6 +144,7 @@ def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -
     assert learner.guarantee().epsilon == 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "budget"),
     [

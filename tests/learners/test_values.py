@@ -175,6 +175,7 @@ def test_the_same_policy_in_other_words_has_the_same_value(bins: Any) -> None:
     assert best.mean == pytest.approx(bins.value().mean)
 
 
+@pytest.mark.slow
 def test_many_people_are_recommended_to_in_parts(
     bins: Any, epochs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def older_is_refused(folder: Path, older: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
     for folder in stops(tmp_path, stopped, draw, 25):
         before = seen(folder)
@@ -135,6 +136,7 @@ def test_a_new_release(tmp_path: Path, stopped: Stopped) -> None:
         assert len(known) == (3 if finished else 2)
 
 
+@pytest.mark.slow
 def test_a_release_that_is_written_out_again(tmp_path: Path, stopped: Stopped) -> None:
     (tmp_path / "first").mkdir()
     made = draw(tmp_path / "first")

@@ -169,6 +169,7 @@ def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
     assert "simulations with 40 and 160 people" in plan.left_out[0]
 
 
+@pytest.mark.slow
 def test_one_run_stands_for_all_horizons_before_there_are_fewer_people(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

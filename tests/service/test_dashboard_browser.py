@@ -141,6 +141,7 @@ def test_it_is_printed_without_what_is_for_screens(
     assert light(tab.ask("getComputedStyle(document.body).backgroundColor")) == 1.0
 
 
+@pytest.mark.slow
 def test_it_follows_releases_and_can_be_paused(served: tuple[Service, str, str], tab: Tab) -> None:
     service, address, _ = served
     tab.screen(1200)

@@ -185,6 +185,7 @@ def test_others_see_nothing_of_one_person(
         assert any(moved), "the noise hid nothing, as nothing differed"
 
 
+@pytest.mark.slow
 @pytest.mark.chance(0)
 def test_the_game_sees_a_service_that_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_luck: list[int]

@@ -50,7 +50,7 @@ def aggregate(
     ] = False,
     data: DataOption = None,
 ) -> None:
-    """Add the reports in Parquet files to a study's learner, and write its next policy."""
+    """Add reports in Parquet files to a study's learner, on one machine or a cluster."""
     from discreet.aggregation.aggregate import aggregate as add
     from discreet.codec import encode
     from discreet.learners.saving import load, save

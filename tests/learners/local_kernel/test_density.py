@@ -144,6 +144,7 @@ def test_steps_make_reports_likelier() -> None:
     assert values[0] < values[-1] < likelihood(truth, reports) + 0.01
 
 
+@pytest.mark.slow
 def test_the_law_of_contexts_is_learnt() -> None:
     """Beta(2, 5) contexts at epsilon 4; the distance of uniform people from it is 0.41."""
     problem = exponential().under(SKEWED)
@@ -164,6 +165,7 @@ def test_the_law_of_contexts_is_learnt() -> None:
     assert end < quarter < start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("density", ["learned", "uniform"])
 def test_uniform_contexts_stay_nearly_uniform(density: str) -> None:
     problem = exponential()

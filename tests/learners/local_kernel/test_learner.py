@@ -58,6 +58,7 @@ def test_it_learns_quickly() -> None:
     assert regret[-1000:].mean() < 0.1 * 0.414
 
 
+@pytest.mark.slow
 def test_waves_of_a_sixteenth_of_a_column_are_found() -> None:
     """.372 a person is what arms drawn at random lose; length scales down to .2 see nothing."""
     problem = load_problem("waves", {"dimension": 1})
@@ -79,6 +80,7 @@ def test_open_reports_are_used_as_they_are() -> None:
     assert (np.abs(mean - means[:200]) < 4.0 * deviation + 0.02).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_people_in_a_corner_of_the_box_are_found() -> None:
     """Bounds twenty times too wide along both columns; .414 a person is what arms drawn at random
     lose, and what is lost of them where contexts are measured as they are."""
@@ -117,6 +119,7 @@ def test_reports_of_an_earlier_stage_say_nothing_any_more() -> None:
         learner.merge(replace(new, stage=2))
 
 
+@pytest.mark.slow
 def test_it_finds_the_best_arms_early_at_a_small_epsilon() -> None:
     """Where 20,000 people are expected the first 4,000 are asked what teaches; 0.414 a person is
     what arms drawn at random lose. Draws alone lost half of it in bad runs."""

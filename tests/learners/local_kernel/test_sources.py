@@ -125,6 +125,7 @@ def test_sources_give_a_start() -> None:
     assert min(heard.source_trust().values()) > 0.9
 
 
+@pytest.mark.slow
 def test_weak_sources_do_no_harm() -> None:
     alone, heard = [], []
     for seed in range(2):
@@ -135,6 +136,7 @@ def test_weak_sources_do_no_harm() -> None:
     assert np.mean(heard) < 1.1 * np.mean(alone)
 
 
+@pytest.mark.slow
 def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
     alone = regret(made(3), 3000, 74)
     learner = hear(made(3), reversed_truth, 1500, 4.0, 75)
