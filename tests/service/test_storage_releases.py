@@ -222,6 +222,26 @@ def _with_epsilon(held: Guarantee, epsilon: float) -> Any:
     return SimpleNamespace(epsilon=epsilon, delta=held.delta)
 
 
+def test_an_older_snapshot_put_back_releases_nobody_again(
+    database: Database, trusted: bool
+) -> None:
+    store = Store(database)
+    learner = ready(store, trusted)
+    with database.reading() as connection:
+        older = connection.execute(snapshots.select()).one()
+    assert Aggregator(store).step() == 1
+    with database.writing() as connection:
+        connection.execute(update(snapshots).values(learner=older.learner))
+    if trusted:
+        rewarded(store, learner, 20, 2)
+    else:
+        reported(store, learner, 20, 2).send(Intake(store))
+    before = in_database(database)
+    assert Aggregator(store).step() == 0
+    assert store.row("s").state == "paused"
+    assert in_database(database) == before
+
+
 # Races and deaths.
 
 

@@ -39,7 +39,16 @@ from discreet.service.deployment import (
     unpacked,
 )
 from discreet.service.errors import Conflict
-from discreet.service.schema import batches, decisions, leases, policies, snapshots, studies
+from discreet.service.ledger import check_recorded, published
+from discreet.service.schema import (
+    batches,
+    decisions,
+    leases,
+    ledger,
+    policies,
+    snapshots,
+    studies,
+)
 from discreet.service.store import Store
 from discreet.showing import logger
 from discreet.validation import InvalidInput
@@ -215,10 +224,14 @@ class Aggregator:
                 .where(policies.c.study == name)
                 .order_by(policies.c.stream, policies.c.version)
             ).all()
+            recorded = connection.execute(
+                select(ledger).where(ledger.c.study == name).order_by(ledger.c.version)
+            ).all()
         secret = self.store.study(name).secret
         kept = opened(self.store.database.seal, row.learner, secret, name, "snapshot")
         pairs = [(each.stream, each.body) for each in published]
         learner = put_together(kept, pairs, noise_for(secret), f"the study {name!r}")
+        check_recorded(learner, recorded, name)
         self._learners[name] = (row.number, learner)
         return self._learners[name]
 
@@ -316,9 +329,7 @@ class Aggregator:
         now: float,
     ) -> int:
         """Note that a release has these, and erase them."""
-        version = (
-            learner._policies[-1].version if stream == TARGET_NAME else _version(learner, stream)
-        )
+        version = published(learner, stream)[0][-1].version
         table: Any = batches
         values: dict[str, Any] = {"released": version, "body": None}
         if learner.secret and stream == TARGET_NAME:
@@ -357,11 +368,6 @@ def _room(learner: AnyLearner, stream: str) -> int:
     if not learner.secret or stream != TARGET_NAME or learner.horizon is None:
         return _MOST_REPORTS
     return min(learner.horizon - learner.people, _MOST_REPORTS)
-
-
-def _version(learner: AnyLearner, stream: str) -> int:
-    assert isinstance(learner, SourceLearner)
-    return int(learner.source(stream).policies[-1].version)
 
 
 def _state_of(name: str) -> Any:

@@ -7,7 +7,10 @@ the transaction that publishes what it is about.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
+
+from sqlalchemy import Row
 
 from discreet.codec import encode
 from discreet.learners.base import Learner
@@ -34,11 +37,10 @@ def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Offer) -> d
             published.
     """
     if stream == TARGET_NAME:
-        guarantee, budget, reports = learner.guarantee(), learner.budget, learner.people
+        guarantee, budget = learner.guarantee(), learner.budget
     else:
         assert isinstance(learner, SourceLearner)
-        guarantee = learner.source_guarantees()[stream]
-        budget, reports = learner.source(stream).budget, learner.source_people(stream)
+        guarantee, budget = learner.source_guarantees()[stream], learner.source(stream).budget
     asked, held = millionths(budget.epsilon), millionths(guarantee.epsilon)
     if held > asked or guarantee.delta > budget.delta:
         raise InvalidInput(
@@ -51,7 +53,37 @@ def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Offer) -> d
         "asked": asked,
         "held": held,
         "delta": guarantee.delta,
-        "reports": reports,
+        "reports": published(learner, stream)[1],
         "guarantee": encode(guarantee),
         "digest": policy.digest,
     }
+
+
+def check_recorded(learner: Learner[Any, Any, Any], rows: Sequence[Row[Any]], study: str) -> None:
+    """That a learner from the database is the one of which the ledger's rows tell.
+
+    An older snapshot that somebody put back would release the same people a second time.
+
+    Args:
+        rows: of the study, those of a stream by version.
+
+    Raises:
+        InvalidInput: where it is another one.
+    """
+    for row in {row.stream: row for row in rows}.values():
+        policies, people = published(learner, row.stream)
+        last = (policies[-1].version, policies[-1].digest) if policies else None
+        if last != (row.version, row.digest) or people != row.reports:
+            raise InvalidInput(
+                f"the ledger of {study!r} has {row.reports} people in version {row.version} of "
+                f"{row.stream}, but the learner in the database has another number of them or "
+                "another policy: the database was changed. Restore a backup."
+            )
+
+
+def published(learner: Learner[Any, Any, Any], stream: str) -> tuple[Sequence[Offer], int]:
+    """The policies of a stream, and how many people the learner has met there."""
+    if stream == TARGET_NAME:
+        return learner._policies, learner.people
+    assert isinstance(learner, SourceLearner)
+    return learner.source(stream).policies, learner.source_people(stream)
