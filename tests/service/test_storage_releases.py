@@ -227,17 +227,23 @@ def test_an_older_snapshot_put_back_releases_nobody_again(
 ) -> None:
     store = Store(database)
     learner = ready(store, trusted)
+
+    def more(seed: int) -> None:
+        if trusted:
+            rewarded(store, learner, 20, seed)
+        else:
+            reported(store, learner, 20, seed).send(Intake(store))
+
+    assert Aggregator(store, "one").step() == 1
     with database.reading() as connection:
         older = connection.execute(snapshots.select()).one()
-    assert Aggregator(store).step() == 1
+    more(2)
+    assert Aggregator(store, "one").step() == 1
     with database.writing() as connection:
         connection.execute(update(snapshots).values(learner=older.learner))
-    if trusted:
-        rewarded(store, learner, 20, 2)
-    else:
-        reported(store, learner, 20, 2).send(Intake(store))
+    more(3)
     before = in_database(database)
-    assert Aggregator(store).step() == 0
+    assert Aggregator(store, "one").step() == 0
     assert store.row("s").state == "paused"
     assert in_database(database) == before
 
