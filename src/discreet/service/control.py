@@ -124,7 +124,7 @@ def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
 def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
     """What was published of a study, without the policies themselves."""
     service.store.row(study)
-    shown = [each for each in policies.c if each.name not in ("body", "study")]
+    shown = [each for each in policies.c if each.name not in ("body", "study", "finding")]
     with service.database.reading() as connection:
         rows = connection.execute(
             select(*shown)
@@ -137,7 +137,9 @@ def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
 def certificate_of(service: Service, study: str) -> dict[str, Any]:
     """What a study promises, with what it can be checked by."""
     rows = rows_of_ledger(service, study)
-    last = [row for row in rows if row["stream"] == TARGET_NAME and row["former"] is None][-1]
+    own = [row for row in rows if row["stream"] == TARGET_NAME and row["former"] is None]
+    # Rows are in the order of clocks, which may be set back.
+    last = max(own, key=lambda row: int(row["version"]))
     guarantee = decode(json.dumps(last["guarantee"]), Guarantee)
     return {
         "study": study,
