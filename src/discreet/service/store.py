@@ -29,7 +29,7 @@ from discreet.codec import decode, encode
 from discreet.learners.messages import Reports
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Offer
+from discreet.learners.terms import Offer, Terms
 from discreet.service.database import Database
 from discreet.service.deployment import (
     AnyLearner,
@@ -120,6 +120,12 @@ class Study:
                 f"the study {self.deployment.name!r} has no source {stream!r:.80}; it has "
                 f"{', '.join(self.streams[1:]) or 'none'}."
             )
+
+    def terms_of(self, source: str) -> Terms:
+        """What people of a source agree to; `NotFound` where there is none of that name."""
+        self.check_stream(source)
+        assert isinstance(self.learner, SourceLearner)
+        return self.learner.source_terms(source)
 
     def policies(self, stream: str) -> list[Any]:
         """The policies of a stream so far."""
