@@ -105,7 +105,8 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
 
 def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
     """The ledger of a study, in the order in which it was written; `former` is None, or the
-    identity of the learner that wrote a row before the server was restored."""
+    identity of the learner that wrote a row before the server was restored. `declared` are the
+    mechanisms of a guarantee under joint privacy, each with how often it was applied."""
     service.store.row(study)
     with service.database.reading() as connection:
         before = [
@@ -118,7 +119,14 @@ def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
             .order_by(ledger.c.drawn, ledger.c.stream, ledger.c.version)
         )
         every = [*before, *({**row._mapping, "former": None} for row in rows)]
-    return [{**row, "guarantee": json.loads(row["guarantee"])} for row in every]
+    return [
+        {
+            **row,
+            "guarantee": json.loads(row["guarantee"]),
+            "declared": row["declared"] and json.loads(row["declared"]),
+        }
+        for row in every
+    ]
 
 
 def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:

@@ -162,6 +162,8 @@ ledger = Table(
     Column("guarantee", Text, nullable=False),
     Column("digest", String(64), nullable=False),
     Column("drawn", Float, nullable=False),
+    # The mechanisms that a guarantee was derived from, where people trust the service.
+    Column("declared", Text),
 )
 
 former = Table(
@@ -184,6 +186,7 @@ former = Table(
     Column("body", LargeBinary, nullable=False),
     Column("people", BigInteger, nullable=False),
     Column("published", Float, nullable=False),
+    Column("declared", Text),
 )
 
 leases = Table(

@@ -1,4 +1,4 @@
-"""What a learner said when it published a policy."""
+"""What a learner said when it published a policy, and the mechanisms of its guarantee."""
 
 from __future__ import annotations
 
@@ -12,5 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make its column."""
+    """Make their columns."""
     op.add_column("policies", sa.Column("finding", sa.Text()))
+    for table in ("ledger", "former"):
+        op.add_column(table, sa.Column("declared", sa.Text()))
