@@ -12,7 +12,12 @@ import pytest
 
 from discreet.client import AsyncAuditor, Audit, Auditor, Refused, Unreachable
 from discreet.service.app import create_app
-from tests.client.conftest import QUICK, Running
+from discreet.service.backup import back_up
+from discreet.service.database import Database
+from discreet.service.restoring import restore
+from discreet.service.seal import KEY_VARIABLE, Seal
+from discreet.service.service import Service
+from tests.client.conftest import QUICK, Running, served
 from tests.client.test_decisions import open_joint
 
 
@@ -77,14 +82,86 @@ def test_awaited(running: Running) -> None:
     assert asyncio.run(check()).holds
 
 
-@pytest.mark.chance(0)
-def test_joint_privacy_is_not_worked_out_anew(running: Running) -> None:
+def trusted(running: Running) -> str:
+    """A study under joint privacy that released; a token for its auditor."""
     pytest.importorskip("opendp")
     open_joint(running, "study")
-    audit = audited(running, running.key("auditor"))
+    for place in range(60):
+        decision = running.service.decisions.decide("study", [[0.1], [0.9]])
+        running.service.decisions.reward("study", decision.id, float(place % 2))
+        running.service.aggregator.step()
+    assert running.service.store.policy("study").version > 0
+    return running.key("auditor", "study")
+
+
+@pytest.mark.chance(0)
+def test_joint_privacy_follows_from_what_is_declared(running: Running) -> None:
+    audit = audited(running, trusted(running))
     assert audit.holds, audit
+    assert audit.recomputed
+    assert "mechanisms declared" in str(audit)
+
+
+def declared(times: float, field: str) -> Any:
+    """Change what the last row declares of its last mechanism."""
+
+    def change(records: Any) -> Any:
+        record = records[-1][1]
+        place = record if field in record else record["event"]
+        place[field] *= times
+        return records
+
+    return rows_changed(declared=change)
+
+
+@pytest.mark.chance(0)
+def test_what_is_declared_must_be_what_is_claimed(running: Running) -> None:
+    key = trusted(running)
+    for change, said in (
+        (declared(0.5, "noise_multiplier"), "but what it declares gives epsilon"),
+        (declared(2.0, "noise_multiplier"), "declares a noise multiplier"),
+        (declared(2.0, "sensitivity"), "declares a noise multiplier"),
+        (rows_changed(declared=lambda _: []), "but what it declares gives nothing drawn"),
+        (rows_changed(guarantee=smaller), "the ledger claims"),
+    ):
+        audit = audited(running, key, change)
+        assert not audit.holds
+        assert said in str(audit)
+
+
+@pytest.mark.chance(0)
+def test_a_service_that_declares_nothing_is_not_worked_out(running: Running) -> None:
+    audit = audited(running, trusted(running), rows_changed(declared=lambda _: None))
     assert not audit.recomputed
-    assert "agree with it" in str(audit)
+
+
+@pytest.mark.chance(0)
+def test_after_a_restore_what_was_paid_before_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Seal.new_key()
+    monkeypatch.setattr(Seal, "new_key", lambda: key)
+    with served(tmp_path) as running:
+        token = trusted(running)
+        back_up(running.service.database, tmp_path / "backup.db")
+    url = f"sqlite:///{tmp_path / 'again.db'}"
+    database = Database(url, Seal.from_environment({KEY_VARIABLE: key}))
+    restore(tmp_path / "backup.db", database)
+    database.close()
+    service = Service.open(url, {KEY_VARIABLE: key})
+
+    async def check() -> Audit:
+        transport = httpx2.ASGITransport(create_app(service))
+        async with AsyncAuditor(
+            "http://localhost", "study", key=token, transport=transport
+        ) as auditor:
+            return await auditor.check()
+
+    audit = asyncio.run(check())
+    service.stop()
+    assert audit.holds, audit
+    assert audit.recomputed
+    assert audit.guarantee.epsilon == pytest.approx(1.0)  # all of it to the former learner
 
 
 def rows_changed(**values: Any) -> Any:

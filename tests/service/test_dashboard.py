@@ -181,6 +181,16 @@ def test_the_figures_are_those_of_the_learner(service: Service) -> None:
     assert sum(last.shares) == pytest.approx(1.0)
 
 
+def test_every_process_shows_the_same_whenever_it_began(service: Service) -> None:
+    """What was said after each release is in the database, so a new server shows all of it."""
+    pages = [visitor(service).get("/studies/local/live").text for _ in range(2)]
+    assert pages[0] == pages[1]
+    seen = visitor(service).app.state.watch.seen("local")  # type: ignore[attr-defined]
+    assert [each.people for each in seen.findings] == [0, 100, 200, 300]
+    assert all(each.reward is not None for each in seen.findings)
+    assert "version 1, 100 reports" in pages[0]
+
+
 def test_the_certificate_is_that_of_the_ledger(service: Service) -> None:
     client = visitor(service, "auditor")
     page = client.get("/studies/local/certificate").text

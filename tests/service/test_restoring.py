@@ -44,7 +44,7 @@ from discreet.service.seal import Seal
 from discreet.service.store import Store
 from discreet.service.upgrade import upgrade
 from discreet.validation import InvalidInput
-from tests.service.two_databases import Databases, databases, postgres  # noqa: F401
+from tests.service.conftest import Databases
 
 KEY = b"k" * 32
 ARMS = ["leaflet", "call", "visit"]
@@ -110,7 +110,7 @@ class Server:
 
 
 @pytest.fixture
-def original(databases: Databases) -> Iterator[Server]:  # noqa: F811
+def original(databases: Databases) -> Iterator[Server]:
     made = Server(databases.new())
     made.register()
     yield made
@@ -118,7 +118,7 @@ def original(databases: Databases) -> Iterator[Server]:  # noqa: F811
 
 
 @pytest.fixture
-def restored(databases: Databases) -> Iterator[Server]:  # noqa: F811
+def restored(databases: Databases) -> Iterator[Server]:
     """An empty database, which a test restores into."""
     made = Server(databases.new())
     with made.database.writing() as connection:
@@ -213,7 +213,7 @@ def test_joint_a_chain_of_restores_adds(
     original: Server,
     restored: Server,
     tmp_path: Path,
-    databases: Databases,  # noqa: F811
+    databases: Databases,
 ) -> None:
     carried(original, restored, tmp_path / "b.db")
     third = Server(databases.new())
@@ -331,7 +331,7 @@ def test_a_backup_holds_no_observation(original: Server, tmp_path: Path) -> None
 def test_restore_needs_the_key(
     original: Server,
     tmp_path: Path,
-    databases: Databases,  # noqa: F811
+    databases: Databases,
 ) -> None:
     path = tmp_path / "b.db"
     back_up(original.database, path)
@@ -398,12 +398,12 @@ def test_numbers_of_new_rows_go_on(original: Server, restored: Server, tmp_path:
 def test_a_backup_moves_between_kinds_of_databases(
     original: Server,
     tmp_path: Path,
-    postgres: str,  # noqa: F811
+    postgresql: Any,
 ) -> None:
     path, other = tmp_path / "b.db", "postgresql" if original.database.sqlite else "sqlite"
     original.send(original.reports(3))
     back_up(original.database, path)
-    moved = Server(Databases(other, tmp_path, postgres).new())
+    moved = Server(Databases(other, tmp_path, postgresql).new())
     with moved.database.writing() as connection:
         connection.execute(server.delete())
     assert restore(path, moved.database).kept == 3
@@ -414,14 +414,18 @@ def test_a_backup_moves_between_kinds_of_databases(
 
 
 @pytest.mark.chance(0)
-def test_a_backup_of_an_older_version_is_restored(tmp_path: Path, restored: Server) -> None:
-    older = sqlite3.connect(tmp_path / "v1.db")
-    older.executescript((Path(__file__).parent / "databases" / "v1.sql").read_text())
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_backup_of_an_older_version_is_restored(
+    tmp_path: Path, restored: Server, version: int
+) -> None:
+    older = sqlite3.connect(tmp_path / "old.db")
+    dump = Path(__file__).parent / "databases" / f"v{version}.sql"
+    older.executescript(dump.read_text())
     older.close()
-    database = Database(f"sqlite:///{tmp_path / 'v1.db'}")
+    database = Database(f"sqlite:///{tmp_path / 'old.db'}")
     about = back_up(database, tmp_path / "b.db")
     database.close()
-    assert about.version == "0001"
+    assert about.version == f"000{version}"
     outcome = restore(tmp_path / "b.db", restored.database)
     restored.serve()
     assert (outcome.kept, outcome.dropped, outcome.anew) == (3, 2, ("doses",))

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 from sqlalchemy import event, select, update
 
-from discreet.codec import decode, encode
+from discreet.codec import encode
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.service.aggregator import Aggregator, in_order
 from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
-from discreet.service.deployment import read_policy
 from discreet.service.intake import Intake
 from discreet.service.ledger import MILLION, millionths
 from discreet.service.schema import (
@@ -38,6 +37,7 @@ from tests.service.scene import (
     Came,
     at_once,
     capri,
+    check_told_the_same,
     count,
     deployment,
     gp_ucb,
@@ -167,31 +167,6 @@ def test_the_order_is_that_of_tickets_in_parts_of_one_size() -> None:
 
 
 # The ledger.
-
-
-def check_told_the_same(store: Store, name: str) -> None:
-    """Ledger, policies, certificate and the learner put together from the database agree."""
-    with store.database.reading() as connection:
-        rows = connection.execute(
-            ledger.select().where(ledger.c.study == name).order_by(ledger.c.version)
-        ).all()
-        shown = connection.execute(
-            policies.select().where(policies.c.study == name).order_by(policies.c.version)
-        ).all()
-    assert [(row.version, row.digest) for row in rows] == [
-        (row.version, row.digest) for row in shown
-    ]
-    assert [row.version for row in rows] == list(range(len(rows)))
-    assert [read_policy(row.body).digest for row in shown] == [row.digest for row in shown]
-    _, learner = Aggregator(store)._learner(name)
-    held = learner.guarantee()
-    assert rows[-1].guarantee == encode(held)
-    assert decode(rows[-1].guarantee, Guarantee).sentence == held.sentence
-    assert rows[-1].held == millionths(held.epsilon)
-    assert rows[-1].held <= rows[-1].asked == millionths(learner.budget.epsilon)
-    assert rows[-1].delta == held.delta
-    assert rows[-1].reports == learner.people == learner.published_from
-    assert [each.digest for each in learner._policies] == [row.digest for row in shown]
 
 
 def test_millionths_are_rounded_up() -> None:

@@ -13,15 +13,17 @@ from alembic.command import upgrade as run_migrations
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect, select, text
 
+from discreet.learners.stream import TARGET_NAME
 from discreet.service.aggregator import Aggregator
+from discreet.service.dashboard.watch import Watch
 from discreet.service.database import Database
 from discreet.service.decisions import Decisions
-from discreet.service.schema import metadata, studies, tickets
+from discreet.service.schema import metadata, policies, studies, tickets
 from discreet.service.seal import Seal
 from discreet.service.store import Store
 from discreet.service.upgrade import _config, newest, upgrade, version_of
 from discreet.validation import InvalidInput
-from tests.service.two_databases import Databases, databases, postgres  # noqa: F401
+from tests.service.conftest import Databases
 
 DUMPS = Path(__file__).parent / "databases"
 KEY = b"k" * 32  # of the dumps
@@ -32,7 +34,7 @@ def differences(connection: Connection) -> list[object]:
     return compare_metadata(MigrationContext.configure(connection), metadata)
 
 
-def test_an_empty_database_gets_the_tables_of_the_schema(databases: Databases) -> None:  # noqa: F811
+def test_an_empty_database_gets_the_tables_of_the_schema(databases: Databases) -> None:
     database = Database(databases.new())
     assert upgrade(database)
     with database.reading() as connection:
@@ -45,7 +47,7 @@ def test_an_empty_database_gets_the_tables_of_the_schema(databases: Databases) -
     database.close()
 
 
-def test_a_difference_would_be_found(databases: Databases) -> None:  # noqa: F811
+def test_a_difference_would_be_found(databases: Databases) -> None:
     database = Database(databases.new())
     upgrade(database)
     with database.writing() as connection:
@@ -66,7 +68,7 @@ def test_tickets_of_sqlite_have_no_second_index(tmp_path: Path) -> None:
     database.close()
 
 
-def loaded(dump: Path, databases: Databases) -> Database:  # noqa: F811
+def loaded(dump: Path, databases: Databases) -> Database:
     """A database of an older version. PostgreSQL gets its tables from the migrations of that
     version, and the rows of the dump, which is SQLite's."""
     statements = [each.strip() for each in dump.read_text(encoding="utf-8").split(";\n")]
@@ -104,7 +106,7 @@ def in_order(statement: str) -> int:
 @pytest.mark.parametrize("dump", sorted(DUMPS.glob("v*.sql")), ids=lambda path: path.stem)
 def test_older_databases_are_upgraded_with_what_they_hold(
     dump: Path,
-    databases: Databases,  # noqa: F811
+    databases: Databases,
 ) -> None:
     database = loaded(dump, databases)
     with database.reading() as connection:
@@ -131,9 +133,23 @@ def still_served(database: Database) -> None:
     assert Decisions(store).reward("doses", decided.id, 1.0)
     assert aggregator.step() == 1
     assert store.policy("doses").version == 1
+    with database.reading() as connection:
+        kept = connection.scalars(
+            select(policies.c.finding)
+            .where(policies.c.study == "doses", policies.c.stream == TARGET_NAME)
+            .order_by(policies.c.version)
+        ).all()
+    assert [finding is not None for finding in kept] == [False, True]
+    watch = Watch(store)
+    watch.step()
+    calls, doses = watch.seen("calls"), watch.seen("doses")
+    assert calls is not None
+    assert doses is not None
+    assert [each.version for each in (*calls.findings, *doses.findings)] == [0, 1, 0, 1]
+    assert sum(calls.findings[-1].shares) == pytest.approx(1.0)
 
 
-def test_a_newer_database_is_refused(databases: Databases) -> None:  # noqa: F811
+def test_a_newer_database_is_refused(databases: Databases) -> None:
     database = Database(databases.new())
     upgrade(database)
     with database.writing() as connection:
@@ -143,7 +159,7 @@ def test_a_newer_database_is_refused(databases: Databases) -> None:  # noqa: F81
     database.close()
 
 
-def test_tables_of_somebody_else_are_refused(databases: Databases) -> None:  # noqa: F811
+def test_tables_of_somebody_else_are_refused(databases: Databases) -> None:
     database = Database(databases.new())
     with database.writing() as connection:
         connection.execute(text("CREATE TABLE theirs (id INTEGER)"))
@@ -154,7 +170,7 @@ def test_tables_of_somebody_else_are_refused(databases: Databases) -> None:  # n
     database.close()
 
 
-def test_of_servers_that_start_at_once_one_upgrades(databases: Databases) -> None:  # noqa: F811
+def test_of_servers_that_start_at_once_one_upgrades(databases: Databases) -> None:
     url = databases.new()
     changed: list[bool] = []
 

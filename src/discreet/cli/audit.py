@@ -26,6 +26,7 @@ from discreet.cli.console import (
     refusing,
     write_results,
 )
+from discreet.cli.database import refusing_service
 from discreet.records import Finding
 from discreet.results.screen import plain
 from discreet.validation import InvalidInput
@@ -34,12 +35,16 @@ if TYPE_CHECKING:
     from discreet.audit.games import Check
 
 
+_SERVICE = "service"
+
+
 def audit(
     name: Annotated[
         str,
         typer.Argument(
-            help="all; mechanisms, learners or specimens; a learner or mechanism; or a study file "
-            "(.toml), for what that study would deploy."
+            help="all; mechanisms, learners or specimens; a learner or mechanism; service, for "
+            "what others see of `discreet serve`; or a study file (.toml), for what that study "
+            "would deploy."
         ),
     ],
     trials: Annotated[
@@ -101,6 +106,12 @@ def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]
     """What a name means, and the files that it is read from."""
     from discreet.audit.runner import checks_named
 
+    if name == _SERVICE:
+        # Not among all, as it takes longer than most and packages of its own.
+        with refusing_service():
+            from discreet.service.observers import service_checks
+
+            return service_checks(), ()
     if not name.endswith(".toml"):
         return checks_named(name), ()
     from discreet.audit.learners import deployed_check

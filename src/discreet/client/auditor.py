@@ -7,14 +7,17 @@
 | checked                                | against                                          |
 |----------------------------------------|--------------------------------------------------|
 | the certificate                        | the last row of the ledger, and its SHA-256      |
-| every guarantee to people who report   | what reports cost under the policies published   |
-| what is private then                   | so far, composed                                 |
+| every guarantee under local privacy    | what reports cost under the policies published   |
+|                                        | so far, composed                                 |
+| every guarantee under joint privacy    | what the mechanisms declared with it cost,       |
+|                                        | composed, and what former servers may have cost  |
+| every mechanism that is declared       | its noise beside its sensitivity                 |
 | every epsilon, held and asked for      | the guarantee of its row; it never sinks         |
 | every policy                           | its SHA-256 in ledger and list of releases       |
 | versions                               | 0, 1, 2, .., each once                           |
 
-Under joint privacy a guarantee follows from noise that the service drew; that it was drawn is the
-service's word, and `Audit.recomputed` is False.
+Under joint privacy that a mechanism is the one declared, and its noise was drawn, is the service's
+word (docs/clients.md says what else cannot be seen from outside).
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from discreet.client.talking import (
     Asynchronous,
@@ -36,13 +39,16 @@ from discreet.client.talking import (
     ask,
     study_path,
 )
-from discreet.codec import decode
+from discreet.codec import Range, decode, from_json
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.terms import Offer
-from discreet.privacy import Guarantee, derive_guarantee
+from discreet.privacy import Guarantee, Release, SecureNoise, derive_guarantee
+from discreet.privacy.accounting import GaussianEvent
 from discreet.validation import InvalidInput
 
 _MILLION = 1_000_000
+# Of one row; who declares more wants to fill somebody's memory.
+_MOST_RECORDS = 1_000_000
 # OpenDP may be absent here and present there, and its grid changes the last digits.
 _FORGIVEN = 1e-6
 # So often a service may publish while it is read.
@@ -58,7 +64,9 @@ class Audit:
         study: its name.
         guarantee: what the certificate promises.
         versions: of how many policies each stream was read.
-        recomputed: whether the promise to the target's people was worked out anew from policies.
+        recomputed: whether the promise to the target's people was worked out anew, from policies
+            under local privacy, from declared mechanisms under joint; False where an older version
+            of the service declared none.
         problems: everything that is wrong.
     """
 
@@ -77,11 +85,11 @@ class Audit:
         if self.problems:
             return "\n".join([f"{self.study}: the certificate does not hold.", *self.problems])
         count = sum(self.versions.values())
-        how = (
-            f"it follows from the {count} policies that were published"
-            if self.recomputed
-            else f"the ledger and {count} policies agree with it"
-        )
+        how = f"the ledger and {count} policies agree with it"
+        if self.recomputed:
+            how = f"it follows from the {count} policies that were published"
+            if self.guarantee.trust_model != "local":
+                how = f"it follows from the mechanisms declared for {count} policies"
         return f"{self.study}: {self.guarantee.sentence} The certificate holds: {how}."
 
 
@@ -126,6 +134,7 @@ class _Auditor(Party):
             Unreachable, Refused: as every request; and where the study published something new
                 each time it was read.
         """
+        facts = (yield from ask(Request("GET", study_path(self.study)), self.patience)).fields()
         for _ in range(_ATTEMPTS):
             certificate = yield from self._read("certificate")
             ledger = yield from self._read("ledger")
@@ -135,15 +144,17 @@ class _Auditor(Party):
         else:
             raise Unreachable(f"the study {self.study!r} published meanwhile; check it again.")
         try:
-            problems = _of_certificate(certificate, ledger)
+            own = [row for row in ledger if row["former"] is None]
+            problems = _of_certificate(certificate, ledger, own)
             streams: dict[str, list[dict[str, Any]]] = {}
-            for row in sorted(ledger, key=lambda row: (row["stream"], row["version"])):
+            for row in sorted(own, key=lambda row: (row["stream"], row["version"])):
                 streams.setdefault(row["stream"], []).append(row)
-            problems += _of_releases(ledger, releases)
+            problems += _of_releases(own, releases)
             guarantee = _guarantee(certificate["guarantee"])
+            before = _Before.of(ledger, float(facts["delta"]))
             for stream, rows in streams.items():
                 offers = yield from self._policies(stream, rows, problems)
-                problems += _of_stream(stream, rows, offers)
+                problems += _of_stream(stream, rows, offers, before)
             versions = {stream: len(rows) for stream, rows in streams.items()}
         except _DAMAGE as error:
             if isinstance(error, InvalidInput):
@@ -151,8 +162,10 @@ class _Auditor(Party):
             raise InvalidInput(
                 f"the service sent a ledger that is damaged ({error!r:.200}); nothing can be said."
             ) from error
-        local = guarantee.trust_model == "local"
-        return Audit(self.study, guarantee, versions, local, tuple(problems))
+        worked_out = guarantee.trust_model == "local" or all(
+            row["declared"] is not None for row in streams[TARGET_NAME]
+        )
+        return Audit(self.study, guarantee, versions, worked_out, tuple(problems))
 
     def _policies(
         self, stream: str, rows: list[dict[str, Any]], problems: list[str]
@@ -190,13 +203,37 @@ def _guarantee(fields: Any) -> Guarantee:
     return decode(json.dumps(fields), Guarantee)
 
 
-def _of_certificate(certificate: Any, ledger: list[dict[str, Any]]) -> list[str]:
+@dataclass(frozen=True)
+class _Before:
+    """What people who trust the service may have paid before it was restored.
+
+    Attributes:
+        learners: how many there were.
+        epsilon: that is not this learner's own.
+        delta: this learner's own.
+    """
+
+    learners: int
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, ledger: list[dict[str, Any]], delta: float) -> _Before:
+        """From the rows of former learners; each asked for what those before it had, and more."""
+        former = [row for row in ledger if row["former"] and row["stream"] == TARGET_NAME]
+        asked = max((int(row["asked"]) for row in former), default=0)
+        return cls(len({row["former"] for row in former}), asked / _MILLION, delta)
+
+
+def _of_certificate(
+    certificate: Any, ledger: list[dict[str, Any]], own: list[dict[str, Any]]
+) -> list[str]:
     """What is wrong with a certificate beside its ledger."""
     problems = []
     text = json.dumps(ledger, sort_keys=True, separators=(",", ":"))
     if certificate["ledger"] != hashlib.sha256(text.encode()).hexdigest():
         problems.append("the certificate names the SHA-256 of another ledger.")
-    target = [row for row in ledger if row["stream"] == TARGET_NAME]
+    target = [row for row in own if row["stream"] == TARGET_NAME]
     last = max(target, key=lambda row: int(row["version"]))
     if certificate["guarantee"] != last["guarantee"]:
         problems.append("the certificate has another guarantee than the last row of the ledger.")
@@ -227,7 +264,9 @@ def _of_releases(ledger: list[dict[str, Any]], releases: list[dict[str, Any]]) -
     return problems
 
 
-def _of_stream(stream: str, rows: list[dict[str, Any]], offers: list[Offer]) -> list[str]:
+def _of_stream(
+    stream: str, rows: list[dict[str, Any]], offers: list[Offer], former: _Before
+) -> list[str]:
     """What is wrong with the rows of a stream beside its policies."""
     problems = []
     versions = [row["version"] for row in rows]
@@ -246,13 +285,16 @@ def _of_stream(stream: str, rows: list[dict[str, Any]], offers: list[Offer]) -> 
         if row["asked"] != asked or claimed.epsilon < before * (1.0 - _FORGIVEN):
             problems.append(f"{name}: less was paid, or something else asked for, than before.")
         before = max(before, claimed.epsilon)
-        if claimed.trust_model != "local":
+        if claimed.trust_model == "local":
+            derived, how = _derived(claimed, offers[: place + 1]), "the policies give"
+        elif row["declared"] is not None:
+            declared = _declared(row["declared"])
+            problems += [f"{name}: {wrong}" for wrong in _of_declared(declared)]
+            derived, how = _composed(claimed, declared, former), "what it declares gives"
+        else:
             continue
-        derived = _derived(claimed, offers[: place + 1])
         if not _follows(claimed, derived):
-            problems.append(
-                f"{name}: the ledger claims {claimed.held}, but the policies give {derived.held}."
-            )
+            problems.append(f"{name}: the ledger claims {claimed.held}, but {how} {derived.held}.")
     return problems
 
 
@@ -262,6 +304,41 @@ def _derived(claimed: Guarantee, offers: list[Offer]) -> Guarantee:
     releases = [offer.release(name) for offer in offers for name in names]
     some = [release for release in releases if release is not None]
     return derive_guarantee(some, claimed.trust_model, claimed.adjacency, claimed.delta)
+
+
+def _declared(fields: Any) -> list[Release]:
+    """The records of a row, as often as it says."""
+    pairs: tuple[tuple[Annotated[int, Range(1, _MOST_RECORDS)], Release], ...] = from_json(
+        fields, tuple[tuple[Annotated[int, Range(1, _MOST_RECORDS)], Release], ...], "declared"
+    )
+    return [release for times, release in pairs for _ in range(times)]
+
+
+def _of_declared(declared: list[Release]) -> list[str]:
+    """Mechanisms that cost more than they say: Gaussian noise is as many times its sensitivity as
+    its event counts."""
+    return [
+        f"{release.mechanism} declares a noise multiplier of {release.event.noise_multiplier:g}, "
+        f"but its scale is {release.scale:g} and its sensitivity {release.sensitivity:g}."
+        for release in dict.fromkeys(declared)
+        if isinstance(release.event, GaussianEvent)
+        and release.event.noise_multiplier * release.sensitivity > release.scale * (1.0 + _FORGIVEN)
+    ]
+
+
+def _composed(claimed: Guarantee, declared: list[Release], former: _Before) -> Guarantee:
+    """What people pay whom these mechanisms met, and who may have been met before."""
+    derived = derive_guarantee(declared, claimed.trust_model, claimed.adjacency, former.delta)
+    noise = derived.noise
+    if former.learners:
+        noise = noise or (SecureNoise.name,)
+    return replace(
+        derived,
+        epsilon=derived.epsilon + former.epsilon,
+        delta=claimed.delta,
+        noise=noise,
+        releases=derived.releases + former.learners,
+    )
 
 
 def _follows(claimed: Guarantee, derived: Guarantee) -> bool:

@@ -17,6 +17,12 @@ that none came. The bytes of a report are a function of the report. What is left
 it was sent. Policies are fetched by `refresh`, which belongs on a schedule that has nothing to do
 with the person; `act` fetches one only where there is none.
 
+**Auxiliary sources.** `Device(.., source="clinic")` is of a person elsewhere, for whom somebody
+else chose. Their policy chooses nothing, and costs what the source's terms say:
+
+    identity = device.observe({"age": 40, "region": "north"}, "call")
+    device.report(identity, reward=1.0)
+
 **Clocks.** Times decide when a reward no longer comes and when a report is due, never what is
 drawn or counted. A clock that is set back makes things wait, for `reward_seconds` at most.
 """
@@ -59,7 +65,7 @@ from discreet.client.talking import (
 )
 from discreet.codec import decode
 from discreet.learners.messages import Policy
-from discreet.learners.terms import Terms
+from discreet.learners.terms import Offer, Terms
 from discreet.privacy import SecureNoise
 from discreet.validation import InvalidInput, number_from, positive_number
 
@@ -80,6 +86,7 @@ class _Device(Party):
         reward_seconds: so long a reward is waited for.
         missing: the reward that counts where none came in time; NaN for the middle of the bounds.
         hold_seconds: no report leaves earlier than so long after its action.
+        source: of which auxiliary source the person is; None where the study chooses for them.
         options: as of `Party`: `patience`, `transport`, `allow_http`.
     """
 
@@ -95,13 +102,17 @@ class _Device(Party):
         reward_seconds: float = 30 * _DAY,
         missing: float = math.nan,
         hold_seconds: float = 0.0,
+        source: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(url, key=key, **options)
-        self.study = study
+        self.study, self.source = study, source
+        self._where = () if source is None else ("sources", source)
+        # By which the person's file knows it; no study has a stroke in its name.
+        self._stream = "/".join((study, *self._where))
         self.default_arm = default_arm
         self._file = PersonFile(store)
-        self._pending = Pending(self._file, self.url, study)
+        self._pending = Pending(self._file, self.url, self._stream)
         self._agreed = agreed
         self._reward_seconds = positive_number(reward_seconds, "reward_seconds")
         self._missing = _reward(missing)
@@ -172,16 +183,37 @@ class _Device(Party):
                 the first policy on other terms.
             Unreachable: with no policy, no service, and no default arm.
         """
+        self._check_source(False)
         try:
-            agreement = yield from self._agreement(AT_ONCE)
-            policy = self._pending.policy(agreement.policy)
-            if policy is None:
-                yield from self._refresh(agreement, AT_ONCE)
-                policy = self._pending.policy(self._known_agreement().policy)
+            agreement, policy = yield from self._policy(AT_ONCE)
         except Unreachable:
             return self._default()
-        assert policy is not None
+        assert isinstance(policy, Policy)
         return self._pending.act(agreement, policy, context, self._hold_seconds)
+
+    @Conversation
+    def observe(self, context: Any, arm: int | str) -> Talk[str | None]:
+        """Keep what somebody else chose for this person of an auxiliary source.
+
+        What happens to them is told with `report`. As in all reports to sources, a value outside
+        its bounds counts as the nearest one within, and an arm that there is not as missing.
+
+        Args:
+            context: values by column, or in order; it stays in the person's file.
+            arm: by number or name.
+
+        Returns:
+            By which its reward is told; None where a report would be beyond what the person agreed
+            to or allows.
+
+        Raises:
+            InvalidInput: before anything is agreed to, for a context of another shape, and the
+                first policy on other terms.
+            Unreachable, Refused: where there is no policy here and none can be fetched.
+        """
+        self._check_source(True)
+        agreement, policy = yield from self._policy(self.patience)
+        return self._pending.observe(agreement, policy, context, arm, self._hold_seconds)
 
     @Conversation
     def report(self, identity: str | None, reward: float) -> Talk[bool]:
@@ -223,11 +255,29 @@ class _Device(Party):
 
     # Terms and policies.
 
+    def _check_source(self, wanted: bool) -> None:
+        if wanted != (self.source is not None):
+            asked, instead = ("observe()", "act()") if wanted else ("act()", "observe()")
+            raise InvalidInput(
+                f"{asked} was called with source = {self.source!r:.80}; the study chooses for its "
+                f"own people and for nobody of a source, so call {instead}."
+            )
+
+    def _policy(self, patience: Patience) -> Talk[tuple[Agreement, Offer]]:
+        """What the person agreed to, and the policy at hand; it is fetched where there is none."""
+        agreement = yield from self._agreement(patience)
+        policy = self._pending.policy(agreement.policy)
+        if policy is None:
+            yield from self._refresh(agreement, patience)
+            policy = self._pending.policy(self._known_agreement().policy)
+        assert policy is not None
+        return agreement, policy
+
     def _known_agreement(self) -> Agreement:
         with self._file.reading() as state:
             if state is None:
                 raise LookupError(self.study)
-            return agreement_of(state, self.url, self.study, None)
+            return agreement_of(state, self.url, self._stream, None)
 
     def _agreement(self, patience: Patience) -> Talk[Agreement]:
         """What the person agreed to; `InvalidInput` where nobody said that they did."""
@@ -266,15 +316,17 @@ class _Device(Party):
         arm = facts.get("default_arm") if isinstance(facts, dict) else None
         arm = arm if isinstance(arm, str | int) else None
         with self._file.changing() as state:
-            keep_agreement(state, self.url, self.study, terms, arm, time.time())
+            keep_agreement(state, self.url, self._stream, terms, arm, time.time())
         return self._known_agreement()
 
     def _offered_terms(self, patience: Patience | None = None) -> Talk[Terms]:
-        wanted = Request("GET", study_path(self.study, "terms"))
+        wanted = Request("GET", study_path(self.study, *self._where, "terms"))
         return Terms.from_fields((yield from ask(wanted, patience or self.patience)).fields())
 
     def _refresh(self, agreement: Agreement, patience: Patience) -> Talk[bool]:
-        wanted = Request("GET", study_path(self.study, "policy"), etag=agreement.policy)
+        wanted = Request(
+            "GET", study_path(self.study, *self._where, "policy"), etag=agreement.policy
+        )
         answer = yield from ask(wanted, patience)
         if answer.status == 304:
             return False
@@ -284,7 +336,7 @@ class _Device(Party):
             return False
         with self._file.changing() as state:
             body = answer.body.decode()
-            keep_policy(state, self.url, self.study, agreement, policy.digest, body)
+            keep_policy(state, self.url, self._stream, agreement, policy.digest, body)
         return True
 
     # Actions and reports.
@@ -310,7 +362,7 @@ class _Device(Party):
             # Not later than any clock could have meant.
             if 0.0 < row["due"] - now <= self._hold_seconds:
                 continue
-            wanted = Request("POST", study_path(self.study, "reports"), row["body"])
+            wanted = Request("POST", study_path(self.study, *self._where, "reports"), row["body"])
             try:
                 answer = yield from ask(wanted, patience)
                 if not _is_receipt(answer):
@@ -352,10 +404,10 @@ def _names(terms: Terms | None) -> tuple[str, ...]:
     return () if terms is None else with_names(terms.arms)[1]
 
 
-def _read_policy(answer: Answer) -> Policy[Any]:
+def _read_policy(answer: Answer) -> Offer:
     """The policy in an answer, which is the one that the answer names."""
     try:
-        policy: Policy[Any] = decode(answer.body.decode(), Policy)
+        policy: Offer = decode(answer.body.decode(), Offer)
     except UnicodeDecodeError as error:
         raise InvalidInput("the policy was no text; fetch it again.") from error
     named = answer.headers.get("etag", "").removeprefix("W/").strip('"')

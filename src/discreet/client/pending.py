@@ -30,6 +30,7 @@ from discreet.client.person import (
 from discreet.client.talking import body_of
 from discreet.codec import decode, encode
 from discreet.learners.messages import Actions, Policy, Reports
+from discreet.learners.terms import Offer, Terms
 from discreet.learners.visits import VisitCounter
 from discreet.privacy import SecureNoise
 from discreet.validation import InvalidInput
@@ -51,44 +52,39 @@ class Pending:
         self._file = file
         self._place = service, study
 
-    def policy(self, digest: str | None) -> Policy[Any] | None:
+    def policy(self, digest: str | None) -> Offer | None:
         """A policy that is kept; None where it is not."""
         with self._file.reading() as state:
             body = None if state is None else self._policy_text(state, digest)
-        return None if body is None else decode(body, Policy)
+        return None if body is None else decode(body, Offer)
 
     def act(
         self, agreement: Agreement, policy: Policy[Any], context: Any, hold_seconds: float
     ) -> Choice:
         """Put by what a report will cost, choose, and keep the action until its reward comes."""
         people = 1 if context is None else [context]
-        facts = {
-            "service": self._place[0],
-            "study": self._place[1],
-            "sha256": agreement.sha256,
-            **event_fields(event_of(policy)),
-        }
+        facts = self._facts(agreement, policy)
         with self._file.changing() as state:
             # Before the context is looked at: whether somebody reports must not depend on it.
             identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
             chosen = policy.act(people, np.random.default_rng(), agreement.terms)
             actions, propensities = chosen
             if identity is not None:
-                now = time.time()
-                state.execute(
-                    "INSERT INTO pending VALUES (:id, :service, :study, :sha256, :policy, "
-                    ":context, :actions, :epsilon, :multiplier, :made, :due, NULL)",
-                    {
-                        **facts,
-                        "id": identity,
-                        "policy": policy.digest,
-                        "context": json.dumps(people, default=_plain, allow_nan=False),
-                        "actions": encode(actions),
-                        "made": now,
-                        "due": now + hold_seconds,
-                    },
-                )
+                _keep(state, identity, facts, people, encode(actions), hold_seconds)
         return Choice.made(identity, policy, actions, float(propensities[0]))
+
+    def observe(
+        self, agreement: Agreement, policy: Any, context: Any, arm: Any, hold_seconds: float
+    ) -> str | None:
+        """As `act`, where somebody else chose, for a policy of a source; the action's id."""
+        facts = self._facts(agreement, policy)
+        with self._file.changing() as state:
+            identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
+            policy.domain.nearest_unit([context])
+            if identity is not None:
+                actions = json.dumps([arm], default=_plain)
+                _keep(state, identity, facts, [context], actions, hold_seconds)
+        return identity
 
     def draw(self, identity: str, reward: float) -> bool:
         """Draw the report of an action, unless that was ever begun.
@@ -113,10 +109,7 @@ class Pending:
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
             assert policy is not None
-            counter = VisitCounter(terms, others, row["multiplier"] is not None)
-            context, actions = json.loads(row["context"]), decode(row["actions"], Actions)
-            report = counter.report(policy, context, actions, [reward], SecureNoise())
-            assert report is not None
+            report = _drawn(policy, terms, others, row, reward)
             with self._file.changing() as state:
                 marked = self._row(state, identity)
                 if marked is None or marked["drawing"] != mark:
@@ -150,6 +143,16 @@ class Pending:
                 (to, sent, reason, number),
             )
 
+    def _facts(self, agreement: Agreement, policy: Offer) -> dict[str, Any]:
+        """To whom a report would go, under what, and what it would cost."""
+        return {
+            "service": self._place[0],
+            "study": self._place[1],
+            "sha256": agreement.sha256,
+            "policy": policy.digest,
+            **event_fields(event_of(policy)),
+        }
+
     def _rows(self, wanted: str) -> list[Any]:
         with self._file.reading() as state:
             return [] if state is None else state.execute(wanted, self._place).fetchall()
@@ -182,7 +185,7 @@ class Pending:
         else:
             text = self._policy_text(state, row["policy"])
             assert text is not None
-            version = decode(text, Policy).version
+            version = decode(text, Offer).version
         state.execute(
             "INSERT INTO ledger (id, service, study, sha256, version, epsilon, multiplier, made, "
             "due, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -197,6 +200,44 @@ class Pending:
             ),
         )
         state.execute("DELETE FROM pending WHERE id = ?", (row["id"],))
+
+
+def _keep(
+    state: Connection,
+    identity: str,
+    facts: dict[str, Any],
+    people: Any,
+    actions: str,
+    hold_seconds: float,
+) -> None:
+    """An action waits for its reward from now on."""
+    now = time.time()
+    state.execute(
+        "INSERT INTO pending VALUES (:id, :service, :study, :sha256, :policy, "
+        ":context, :actions, :epsilon, :multiplier, :made, :due, NULL)",
+        {
+            **facts,
+            "id": identity,
+            "context": json.dumps(people, default=_plain, allow_nan=False),
+            "actions": actions,
+            "made": now,
+            "due": now + hold_seconds,
+        },
+    )
+
+
+def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> Reports:
+    """The report of an action, of which `others` were made or begun under the same terms."""
+    context, noise, report = json.loads(row["context"]), SecureNoise(), None
+    if isinstance(policy, Policy):
+        counter = VisitCounter(terms, others, row["multiplier"] is not None)
+        actions = decode(row["actions"], Actions)
+        report = counter.report(policy, context, actions, [reward], noise)
+    elif others < terms.visits:
+        arms = json.loads(row["actions"])
+        report = policy.report(context, arms, [reward], noise, terms)
+    assert report is not None
+    return report
 
 
 def _body(report: Reports) -> bytes:

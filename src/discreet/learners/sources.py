@@ -233,6 +233,13 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
             )
         return self._sources[name]
 
+    def source_terms(self, name: str) -> Terms:
+        """What people of a source agree to."""
+        budget = self.source(name).budget
+        return replace(
+            self.terms(), most_epsilon=budget.epsilon, delta=budget.delta, visits=budget.visits
+        )
+
     def source_people(self, name: str) -> int:
         """How many people of a source have reported."""
         return self.source(name).people

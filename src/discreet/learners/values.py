@@ -344,6 +344,17 @@ class Valued(ABC):
                 "it does not know what others would earn; leave contexts out, or declare a density "
                 "that is known."
             )
+        return self._value_under(beliefs, policy, against, given, level)
+
+    def _value_under(
+        self,
+        beliefs: Beliefs,
+        policy: AnyPolicy = None,
+        against: AnyPolicy = None,
+        given: bool = False,
+        level: float = CONFIDENCE,
+    ) -> Value:
+        """`value` where what is believed is at hand."""
         asked = beliefs.choice(policy, given, "policy")
         rival = None if against is None else beliefs.choice(against, given, "against")
         mean, deviation = beliefs.worth(asked, rival)

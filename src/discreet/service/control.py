@@ -105,7 +105,8 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
 
 def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
     """The ledger of a study, in the order in which it was written; `former` is None, or the
-    identity of the learner that wrote a row before the server was restored."""
+    identity of the learner that wrote a row before the server was restored. `declared` are the
+    mechanisms of a guarantee under joint privacy, each with how often it was applied."""
     service.store.row(study)
     with service.database.reading() as connection:
         before = [
@@ -118,13 +119,20 @@ def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
             .order_by(ledger.c.drawn, ledger.c.stream, ledger.c.version)
         )
         every = [*before, *({**row._mapping, "former": None} for row in rows)]
-    return [{**row, "guarantee": json.loads(row["guarantee"])} for row in every]
+    return [
+        {
+            **row,
+            "guarantee": json.loads(row["guarantee"]),
+            "declared": row["declared"] and json.loads(row["declared"]),
+        }
+        for row in every
+    ]
 
 
 def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
     """What was published of a study, without the policies themselves."""
     service.store.row(study)
-    shown = [each for each in policies.c if each.name not in ("body", "study")]
+    shown = [each for each in policies.c if each.name not in ("body", "study", "finding")]
     with service.database.reading() as connection:
         rows = connection.execute(
             select(*shown)
@@ -137,7 +145,9 @@ def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
 def certificate_of(service: Service, study: str) -> dict[str, Any]:
     """What a study promises, with what it can be checked by."""
     rows = rows_of_ledger(service, study)
-    last = [row for row in rows if row["stream"] == TARGET_NAME and row["former"] is None][-1]
+    own = [row for row in rows if row["stream"] == TARGET_NAME and row["former"] is None]
+    # Rows are in the order of clocks, which may be set back.
+    last = max(own, key=lambda row: int(row["version"]))
     guarantee = decode(json.dumps(last["guarantee"]), Guarantee)
     return {
         "study": study,

@@ -6,13 +6,15 @@ the transaction that publishes what it is about.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Row
 
-from discreet.codec import encode
+from discreet.codec import encode, to_json
 from discreet.learners.base import Learner
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
@@ -56,7 +58,14 @@ def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Offer) -> d
         "reports": published(learner, stream)[1],
         "guarantee": encode(guarantee),
         "digest": policy.digest,
+        "declared": _declared(learner) if learner.secret and stream == TARGET_NAME else None,
     }
+
+
+def _declared(learner: Learner[Any, Any, Any]) -> str:
+    """The records of all releases so far, each with how often in a row there is one like it."""
+    records = [to_json(release) for release in learner.releases]
+    return json.dumps([[len(list(same)), record] for record, same in groupby(records)])
 
 
 def check_recorded(learner: Learner[Any, Any, Any], rows: Sequence[Row[Any]], study: str) -> None:

@@ -92,6 +92,11 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         """A policy by its version; it never changes."""
         return _sent(store.policy(study, version=int(version)), request, _FOR_EVER)
 
+    @routes.get("/v1/studies/{study}/sources/{source}/terms", openapi_extra=only(*ALL))
+    def source_terms(study: Study, source: Source) -> dict[str, Any]:
+        """What people of an auxiliary source agree to."""
+        return store.study(study).terms_of(_source(source)).to_fields()
+
     @routes.get("/v1/studies/{study}/sources/{source}/policy", **policies)
     def source_policy(study: Study, source: Source, request: Request) -> Response:
         """The policy of an auxiliary source of this moment."""

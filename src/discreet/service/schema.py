@@ -5,7 +5,8 @@
 | server     | this database: its identity and what its key is known by; one row            |
 | studies    | a study that is served: what it offers, under which promise, how it stands   |
 | snapshots  | a learner after its last release, without its policies                       |
-| policies   | a policy that was published, of the target or of a source; public            |
+| policies   | a policy that was published, of the target or of a source, and what the      |
+|            | learner said of it then (findings.py); public                                |
 | batches    | reports that arrived together; the body goes when a release has them         |
 | tickets    | a report that was accepted, by its ticket, so that it is never counted twice |
 | decisions  | a decision under joint privacy; the payload goes when a release has it       |
@@ -101,6 +102,8 @@ policies = Table(
     Column("body", LargeBinary, nullable=False),
     Column("people", BigInteger, nullable=False),
     Column("published", Float, nullable=False),
+    # Of the target; None where a version before this column published it.
+    Column("finding", Text),
 )
 
 batches = Table(
@@ -159,6 +162,8 @@ ledger = Table(
     Column("guarantee", Text, nullable=False),
     Column("digest", String(64), nullable=False),
     Column("drawn", Float, nullable=False),
+    # The mechanisms that a guarantee was derived from, where people trust the service.
+    Column("declared", Text),
 )
 
 former = Table(
@@ -181,6 +186,7 @@ former = Table(
     Column("body", LargeBinary, nullable=False),
     Column("people", BigInteger, nullable=False),
     Column("published", Float, nullable=False),
+    Column("declared", Text),
 )
 
 leases = Table(

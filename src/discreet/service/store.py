@@ -29,7 +29,7 @@ from discreet.codec import decode, encode
 from discreet.learners.messages import Reports
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Offer
+from discreet.learners.terms import Offer, Terms
 from discreet.service.database import Database
 from discreet.service.deployment import (
     AnyLearner,
@@ -45,6 +45,7 @@ from discreet.service.deployment import (
     without_policies,
 )
 from discreet.service.errors import Conflict, Gone, NotFound
+from discreet.service.findings import finding, written
 from discreet.service.former import Paid, former_streams, paid_before
 from discreet.service.ledger import ledger_row
 from discreet.service.operations import note
@@ -57,8 +58,10 @@ from discreet.service.schema import (
     snapshots,
     studies,
 )
+from discreet.showing import logger
 from discreet.validation import InvalidInput
 
+_LOG = logger(__name__)
 State = Literal["running", "paused", "finished"]
 # So long a process serves a policy after another one published the next.
 _FRESH_SECONDS = 0.2
@@ -117,6 +120,12 @@ class Study:
                 f"the study {self.deployment.name!r} has no source {stream!r:.80}; it has "
                 f"{', '.join(self.streams[1:]) or 'none'}."
             )
+
+    def terms_of(self, source: str) -> Terms:
+        """What people of a source agree to; `NotFound` where there is none of that name."""
+        self.check_stream(source)
+        assert isinstance(self.learner, SourceLearner)
+        return self.learner.source_terms(source)
 
     def policies(self, stream: str) -> list[Any]:
         """The policies of a stream so far."""
@@ -236,6 +245,7 @@ class Store:
                     "digest": policy.digest,
                     "body": packed(encode(policy)),
                     "people": row["reports"],
+                    "finding": _described(learner, policy, row["reports"], name, stream),
                 }
             )
         content = without_policies(learner)
@@ -365,6 +375,20 @@ class Store:
             raise Gone(f"the study {name!r} is finished; it takes nothing more.")
         if state != "running":
             raise Conflict(f"the study {name!r} is paused; keep it, and send it again later.")
+
+
+def _described(
+    learner: AnyLearner, policy: Offer, people: int, name: str, stream: str
+) -> str | None:
+    """What a learner says right after a release; None of a source."""
+    if stream != TARGET_NAME:
+        return None
+    try:
+        return written(finding(learner, policy, people))
+    except Exception as error:
+        # A release does not depend on what is only shown; what was wrong may quote people.
+        _LOG.warning("nothing is said of a release of %s: %s", name, type(error).__name__)
+        return None
 
 
 def _sourced(learner: AnyLearner, stream: str) -> Offer:

@@ -3,8 +3,7 @@
 | module   | what it does                                                              |
 |----------|---------------------------------------------------------------------------|
 | sessions | who has signed in, in memory                                              |
-| findings | what a learner says after a release                                       |
-| watch    | a thread that asks for it once for each release, and keeps it             |
+| watch    | a thread that reads what learners said, and counts                        |
 | charts   | lines with bands, and bars, as SVG                                        |
 | views    | what pages show, and why it is public                                     |
 | routes   | the pages                                                                 |

@@ -11,7 +11,7 @@
 |                              | sets that a promise compares (replace-one)                        |
 | title, state, terms          | declared before anybody came                                      |
 
-What is drawn is kept by the snapshot that it follows from, and drawn once.
+What is drawn is kept by the release that it follows from, and drawn once.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from discreet.privacy import Guarantee
 from discreet.reporting.numbers import counted, decimals, listed, number_text, share_text, upward
 from discreet.service.control import certificate_of
 from discreet.service.dashboard.charts import Bar, Mark, bar_chart, line_chart, share_bar
-from discreet.service.dashboard.findings import Finding, Part, arm_names
 from discreet.service.dashboard.watch import Seen, Watch
+from discreet.service.findings import Finding, Part, arm_names
 from discreet.service.ledger import MILLION
 from discreet.service.schema import ledger, policies, studies
 from discreet.service.service import Service
@@ -133,7 +133,7 @@ class Views:
                 f"column was {column!r:.80}; the study has the columns {', '.join(columns)}."
             )
         seen, lines = self._watch.seen(name), self.releases(name)
-        own = [line for line in lines if line.stream == TARGET_NAME]
+        own = _of_target(lines)
         shown: dict[str, Any] = {
             "study": row,
             "facts": _facts(row, served),
@@ -156,14 +156,13 @@ class Views:
         bounds = served.learner.reward_bounds
         shown["verdict"] = verdict(last)
         shown["point"] = last.point
-        shown["recent"] = len(seen.findings) <= last.version
         shown["bounds"] = f"{number_text(bounds.lower)} to {number_text(bounds.upper)}"
-        shown["reward"] = self._kept(name, "reward", seen.number, lambda: reward_chart(seen))
+        shown["reward"] = self._kept(name, "reward", last.version, lambda: reward_chart(seen))
         shown["rewards"] = [each for each in seen.findings if each.reward is not None][-6:]
         shown["last"] = last
-        shown["gain"] = self._kept(name, "gain", seen.number, lambda: gain_chart(seen))
+        shown["gain"] = self._kept(name, "gain", last.version, lambda: gain_chart(seen))
         if isinstance(seen.policy, ArmPolicy):
-            tables = self._kept(name, "given", seen.number, lambda: given(seen))
+            tables = self._kept(name, "given", last.version, lambda: given(seen))
             shown["column"] = column or max(tables, key=lambda each: tables[each].spread)
             shown["given"] = tables[shown["column"]]
         shown["arrivals"] = self._kept(
@@ -183,7 +182,8 @@ class Views:
     def certificate(self, name: str) -> dict[str, Any]:
         """What the certificate says."""
         row, content = self._service.store.row(name), certificate_of(self._service, name)
-        last = next(each for each in self.releases(name) if each.stream == TARGET_NAME)
+        lines = sorted(self.releases(name), key=lambda line: line.version)
+        last = _of_target(lines)[0]
         with self._service.database.reading() as connection:
             text = connection.scalar(
                 select(ledger.c.guarantee).where(
@@ -200,7 +200,7 @@ class Views:
             "last": last,
             "sources": [
                 each
-                for each in {line.stream: line for line in reversed(self.releases(name))}.values()
+                for each in {line.stream: line for line in lines}.values()
                 if each.stream != TARGET_NAME
             ],
             "terms": self._service.store.study(name).terms.digest,
@@ -238,6 +238,12 @@ class Views:
         return kept[1]
 
 
+def _of_target(lines: Sequence[Release]) -> list[Release]:
+    """The releases of the target, the last one first whatever clocks said."""
+    own = [line for line in lines if line.stream == TARGET_NAME]
+    return sorted(own, key=lambda line: -line.version)
+
+
 def verdict(last: Finding) -> str:
     """How a study stands, in a sentence."""
     reward, gain = last.reward, last.gain
@@ -249,7 +255,8 @@ def verdict(last: Finding) -> str:
     if reward is None:
         return (
             "What the policy earns is not said: this learner keeps no beliefs with a known error, "
-            "or what people bring is known to them alone."
+            "what people bring is known to them alone, or an older version of this program "
+            "published it."
         )
     if gain is None:
         return f"What the learner recommends earns {interval(reward)} per person."

@@ -1,8 +1,7 @@
-"""A thread that asks what a learner says once for each release, and keeps it for the pages.
+"""A thread that reads what learners said after each release, and counts, for the pages.
 
-A learner is read from the snapshot of its last release, never from the aggregator, which may hold
-reports that no release has. What older releases said is kept in memory alone: the reports are
-erased, so a server that starts anew begins with the last one.
+What a learner said is written in the transaction of its release (findings.py), so every process
+shows the same, whenever it began. No learner is asked here, and nothing sealed is opened.
 
 A page is never kept waiting for this: it shows what is known by then.
 """
@@ -19,9 +18,8 @@ from sqlalchemy import func, select
 
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.stream import TARGET_NAME
-from discreet.service.dashboard.findings import Finding, Part, finding, parts_of
-from discreet.service.deployment import noise_for, opened, put_together
-from discreet.service.schema import decisions, policies, snapshots, tickets
+from discreet.service.findings import Finding, Part, finding_of_policy, parts_of, read
+from discreet.service.schema import decisions, policies, tickets
 from discreet.service.store import Store
 from discreet.showing import logger
 
@@ -31,7 +29,6 @@ _SECONDS = 1.0
 _LOOKED_SECONDS, _REST = 30.0, 9.0
 # Counting may take a twentieth of the time.
 _COUNTING = 20.0
-_MOST_FINDINGS = 400
 
 
 @dataclass(frozen=True)
@@ -39,16 +36,14 @@ class Seen:
     """What is known of a study.
 
     Attributes:
-        number: of the snapshot that it was read from.
         policy: that was published last.
         parts: who it gives what, by column; of arms.
-        findings: by version, those that this process saw.
+        findings: of all versions.
         arrived: how many reports, or rewarded decisions, were made under each version.
         waiting: how many decisions under each version still wait for their reward.
         counted: when they were counted, and how long that took.
     """
 
-    number: int
     policy: Any
     parts: dict[str, list[Part]]
     findings: tuple[Finding, ...]
@@ -109,42 +104,37 @@ class Watch:
             self._wake.clear()
 
     def _look(self, name: str) -> None:
-        known = self._seen.get(name)
-        with self.store.database.reading() as connection:
-            number = connection.scalar(select(snapshots.c.number).where(snapshots.c.study == name))
-        if known is None or known.number != number:
-            known = self._learnt(name, known)
+        known = self._learnt(name, self._seen.get(name))
         at, took = known.counted
         if time.monotonic() - at > max(_SECONDS, _COUNTING * took):
             known = self._counted(name, known)
         self._seen[name] = known
 
     def _learnt(self, name: str, known: Seen | None) -> Seen:
+        before = () if known is None else known.findings
         with self.store.database.reading() as connection:
-            kept = connection.execute(select(snapshots).where(snapshots.c.study == name)).one()
-            published = connection.execute(
-                select(policies.c.stream, policies.c.body, policies.c.people)
-                .where(policies.c.study == name)
-                .order_by(policies.c.stream, policies.c.version)
+            rows = connection.execute(
+                select(policies.c.version, policies.c.people, policies.c.finding)
+                .where(policies.c.study == name, policies.c.stream == TARGET_NAME)
+                .where(policies.c.version >= len(before))
+                .order_by(policies.c.version)
             ).all()
-        secret = self.store.study(name).secret
-        body = opened(self.store.database.seal, kept.learner, secret, name, "snapshot")
-        pairs = [(each.stream, each.body) for each in published]
-        learner = put_together(body, pairs, noise_for(secret), f"the study {name!r}")
-        own = [each.people for each in published if each.stream == TARGET_NAME]
-        policy = learner.published(len(own) - 1)
-        found, parts = finding(learner, policy, own[-1]), {}
+        if known is not None and not rows:
+            return known
+        last = rows[-1]
+        policy = self.store.study(name, fresh=True).policies(TARGET_NAME)[last.version]
+        findings = [
+            Finding(row.version, row.people) if row.finding is None else read(row.finding)
+            for row in rows
+        ]
+        if last.finding is None:
+            findings[-1] = finding_of_policy(policy, last.people)
+        parts = {}
         if isinstance(policy, ArmPolicy):
             names = enumerate(policy.domain.names)
-            parts = {name: parts_of(policy, column) for column, name in names}
-        if known is None:
-            return Seen(kept.number, policy, parts, (found,), {}, {}, (0.0, 0.0))
-        before = [each for each in known.findings if each.version != found.version]
-        if len(before) >= _MOST_FINDINGS:
-            before = before[::2]
-        return replace(
-            known, number=kept.number, policy=policy, parts=parts, findings=(*before, found)
-        )
+            parts = {column: parts_of(policy, place) for place, column in names}
+        seen = known or Seen(policy, parts, (), {}, {}, (0.0, 0.0))
+        return replace(seen, policy=policy, parts=parts, findings=(*before, *findings))
 
     def _counted(self, name: str, known: Seen) -> Seen:
         """How many people reported under each version. Counts are of people, which neighbours do

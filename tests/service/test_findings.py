@@ -9,7 +9,7 @@ from discreet import Box, Local, Partition, SimulatedNoise
 from discreet.columns import Column
 from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.messages import ArmPolicy
-from discreet.service.dashboard.findings import finding, parts_of
+from discreet.service.findings import finding, parts_of
 
 DOMAIN = Box.of(
     (Column("age", 18, 90), Column("years", 6, 20, 15), Column.category("smoker", ("no", "yes")))

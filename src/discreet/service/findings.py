@@ -1,4 +1,4 @@
-"""What a learner says after a release, for the dashboard.
+"""What a learner says after a release; written with it, for the dashboard.
 
 Whatever is worked out here follows from what was released: a learner's `value` and `recommend` are
 post-processing of its releases (learners/values.py), and a policy is public. No report and no
@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.points import PointPolicy
@@ -56,6 +57,19 @@ class Finding:
     point: tuple[tuple[str, str], ...] = ()
 
 
+_FINDING = TypeAdapter(Finding)
+
+
+def written(found: Finding) -> str:
+    """As it is kept in the database."""
+    return _FINDING.dump_json(found).decode()
+
+
+def read(text: str) -> Finding:
+    """The inverse of `written`."""
+    return _FINDING.validate_json(text)
+
+
 @dataclass(frozen=True)
 class Part:
     """The people of a part of a column.
@@ -79,14 +93,14 @@ def finding(learner: AnyLearner, policy: Any, people: int) -> Finding:
     """
     known: dict[str, Any] = {}
     try:
-        known["reward"] = learner.value()
+        beliefs = learner._beliefs(None)
+        known["reward"] = learner._value_under(beliefs)
         if isinstance(policy, ArmPolicy):
-            beliefs = learner._beliefs(None)
             best = int((beliefs.weights @ beliefs.expected).argmax())
             shares = beliefs.weights @ policy.probabilities(beliefs.contexts)
             known |= {
-                "played": learner.value(policy),
-                "gain": learner.value(against=best),
+                "played": learner._value_under(beliefs, policy),
+                "gain": learner._value_under(beliefs, against=best),
                 "choice": arm_names(policy)[best],
                 "shares": tuple(map(float, shares)),
             }
@@ -97,10 +111,16 @@ def finding(learner: AnyLearner, policy: Any, people: int) -> Finding:
                 for column, name in enumerate(domain.names)
             )
     except InvalidInput:  # it keeps no beliefs with a known error, or people bring their own points
-        if isinstance(policy, ArmPolicy):
-            unit = _places(policy)
-            known["shares"] = tuple(map(float, policy.chances(unit).mean(axis=0)))
+        return finding_of_policy(policy, people)
     return Finding(policy.version, people, **known)
+
+
+def finding_of_policy(policy: Any, people: int) -> Finding:
+    """What a policy alone tells: its shares, evenly over the domain."""
+    shares: tuple[float, ...] = ()
+    if isinstance(policy, ArmPolicy):
+        shares = tuple(map(float, policy.chances(_places(policy)).mean(axis=0)))
+    return Finding(policy.version, people, shares=shares)
 
 
 def arm_names(policy: ArmPolicy) -> Sequence[str]:

@@ -1,0 +1,233 @@
+"""The audit's game through HTTP: what others see of a trusted study does not depend on one person.
+
+A service is run on one person's data and on their neighbours' with the same luck and the same noisy
+outcomes (exact.py of the audit). Everything that anybody else can see must then be equal to the
+byte, and the loss of what was drawn is that of the releases:
+
+| observer                          | sees                                                         |
+|-----------------------------------|--------------------------------------------------------------|
+| another client, an auditor        | every answer to a request of their own, with its headers     |
+| a network                         | the same, and the codes of the person's answers              |
+| an operator without the           | every column of the database; of what is sealed its length   |
+| database's key                    |                                                              |
+
+What stays out: how long requests take, and what an operator sees who has the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import httpx2
+import numpy as np
+from sqlalchemy import select
+
+from discreet.action_space import DecisionSets
+from discreet.audit.exact import (
+    SECURE,
+    Claim,
+    Exact,
+    Facts,
+    NotAudited,
+    Promise,
+    Subject,
+    Value,
+    worst_neighbours,
+)
+from discreet.audit.games import Check
+from discreet.domain import Box
+from discreet.learners.epochs.capri import Capri
+from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.privacy import Joint, SecureNoise
+from discreet.service.app import create_app
+from discreet.service.deployment import AnyLearner, Deployment
+from discreet.service.schema import metadata
+from discreet.service.seal import KEY_VARIABLE, Seal
+from discreet.service.service import Service
+
+_STUDY, _ADDRESS = "s", "http://127.0.0.1:8000"
+_PEOPLE, _PLACE, _LOOKS = 40, 7, 10
+_NOW = 1.8e9
+# Metrics that are of the machine, not of people.
+_CLOCKS = ("seconds", "process_", "python_")
+_PUBLIC = ("", "/s", "/s/terms", "/s/policy", "/s/policies/0", "/s/policies/1")
+_OPERATED = ("/certificate", "/ledger", "/releases", "/export")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedRun(Subject):
+    """See the module. A person is a context, a reward, and a name where visits are counted.
+
+    Attributes:
+        make: the learner that is served.
+        people: to compare.
+        crowd: contexts of everybody.
+        named: whether decisions say who comes; then each of the others comes twice.
+    """
+
+    make: Callable[[], AnyLearner]
+    people: Sequence[Value]
+    crowd: Sequence[Any]
+    named: bool = False
+
+    def groups(self) -> Iterable[Sequence[Value]]:
+        return [self.people]
+
+    def run(self, person: Value, facts: Facts) -> Promise:
+        with TemporaryDirectory() as folder, _same_luck():
+            environment = {KEY_VARIABLE: Seal.new_key()}
+            service = Service.open(f"sqlite:///{Path(folder) / 'served.db'}", environment)
+            try:
+                learner = self.make()
+                deployment = Deployment(_STUDY, "a study", None, 30.0, 0.0, (), "")
+                service.store.register(deployment, learner)
+                asyncio.run(self._play(service, person.data, facts))
+                _look_inside(service, facts)
+                _, released = service.aggregator._learner(_STUDY)
+                asked, held = learner.budget, released.guarantee()
+                claim = Claim(held.epsilon, held.delta)
+                return Promise(Claim(asked.epsilon, asked.delta), claim, released.releases)
+            finally:
+                service.stop()
+
+    async def _play(self, service: Service, one: Any, facts: Facts) -> None:
+        """Everybody asks for a decision and sends its reward twice; others look meanwhile."""
+        tokens = {role: service.keys.make(role) for role in ("client", "operator", "auditor")}
+        transport = httpx2.ASGITransport(create_app(service))
+        luck = np.random.default_rng(2).integers(0, 2, len(self.crowd))
+        async with httpx2.AsyncClient(base_url=_ADDRESS, transport=transport) as http:
+
+            async def ask(method: str, path: str, role: str, **content: Any) -> httpx2.Response:
+                headers = {"authorization": f"Bearer {tokens[role]}"}
+                return await http.request(method, path, headers=headers, **content)
+
+            for place, context in enumerate(self.crowd):
+                given = (context, float(luck[place]), f"person {place % (len(self.crowd) // 2)}")
+                attacked = place == _PLACE
+                context, reward, name = one if attacked else given
+                body = {"context": context, **({"person": name} if self.named else {})}
+                answers = [await ask("POST", "/v1/studies/s/decisions", "client", json=body)]
+                path = f"/v1/studies/s/decisions/{answers[0].json()['id']}/reward"
+                for _ in range(2):
+                    answers.append(await ask("POST", path, "client", json={"reward": reward}))
+                for answer in answers:
+                    if attacked:
+                        facts.add("a code that the person was answered with", answer.status_code)
+                    else:
+                        _show(answer, facts)
+                if place % _LOOKS == _LOOKS - 1:
+                    service.aggregator.step()
+                    for role in tokens:
+                        for path in _PUBLIC:
+                            _show(await ask("GET", f"/v1/studies{path}", role), facts)
+                    paths = [f"/v1/studies/s{path}" for path in _OPERATED]
+                    for path in (*paths, "/metrics", "/v1/operations", "/health"):
+                        _show(await ask("GET", path, "operator"), facts)
+
+
+def _show(answer: httpx2.Response, facts: Facts) -> None:
+    """Note an answer as a network sees it without TLS."""
+    text, headers = answer.text, dict(answer.headers)
+    if answer.request.url.path == "/metrics":
+        lines = [line for line in text.splitlines() if not any(c in line for c in _CLOCKS)]
+        text = "\n".join(lines)
+        del headers["content-length"]
+    where = f"the answer to {answer.request.method} {answer.request.url.path}"
+    facts.add(where, repr((answer.status_code, sorted(headers.items()), text)))
+
+
+def _look_inside(service: Service, facts: Facts) -> None:
+    """Note the database as whoever lacks its key sees it."""
+    with service.database.reading() as connection:
+        for table in metadata.sorted_tables:
+            for row in connection.execute(select(table).order_by(*table.primary_key)):
+                seen = [len(each) if isinstance(each, bytes) else each for each in row]
+                facts.add(f"a row of the table {table.name}", repr(seen))
+
+
+@contextmanager
+def _same_luck() -> Iterator[None]:
+    """Whoever comes at one place draws the same in all runs, at the same time: actions are drawn
+    without noise, and clocks are of no person."""
+    turn, real = [0], np.random.default_rng
+
+    def seeded() -> np.random.Generator:
+        turn[0] += 1
+        return real(turn[0])
+
+    drawing = SimpleNamespace(random=SimpleNamespace(default_rng=seeded))
+    with patch("discreet.service.decisions.np", drawing), patch.object(time, "time", lambda: _NOW):
+        yield
+
+
+def _gp_ucb() -> AnyLearner:
+    return GPUCB(
+        Box((0.0,), (1.0,)),
+        DecisionSets(most=3),
+        Joint(1.0, 1e-6),
+        kernel="RBF(length_scale=[.3])",
+        noise=SecureNoise(),
+        horizon=1000,
+        identity="served",
+    )
+
+
+def _capri() -> AnyLearner:
+    box = Box((0.0,), (1.0,), levels=(4,))
+    budget = Joint(1.0, 1e-6, visits=2)
+    return Capri(box, 3, budget, noise=SecureNoise(), horizon=200, identity="served")
+
+
+def _sets() -> ServedRun:
+    rng = np.random.default_rng(1)
+    return ServedRun(
+        make=_gp_ucb,
+        crowd=[rng.random((1 + place % 3, 1)).tolist() for place in range(_PEOPLE)],
+        people=[
+            Value("one candidate", ([[0.25]], 0.0, None)),
+            Value(
+                "three candidates of many digits",
+                ([[0.123456789012345], [0.987654321098765], [0.5]], 1.0, None),
+            ),
+            Value("two at the ends", ([[1e-300], [1.0]], 0.3333333333333333, None)),
+        ],
+    )
+
+
+def _visits() -> ServedRun:
+    rng = np.random.default_rng(1)
+    return ServedRun(
+        make=_capri,
+        named=True,
+        crowd=[[float(level) / 3.0] for level in rng.integers(0, 4, _PEOPLE)],
+        people=[
+            Value("a short name", ([1.0], 0.0, "x")),
+            Value("a long one", ([1.0 / 3.0], 0.123456789012345, "x" * 100)),
+            Value("that of somebody who comes", ([0.0], 1.0, "person 1")),
+        ],
+    )
+
+
+def _exact(run: Callable[[], ServedRun]) -> Exact:
+    if not SECURE:
+        raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
+    return worst_neighbours(run())
+
+
+def service_checks() -> list[Check]:
+    """What others see of a service, in two studies under joint privacy."""
+    about = "all answers to others, and the database without its key, through HTTP"
+    return [
+        Check(name, "learner", "joint", partial(_exact, run), about=about)
+        for name, run in (("service, gp_ucb", _sets), ("service, capri by name", _visits))
+    ]
