@@ -3,8 +3,12 @@ while it is."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +27,7 @@ from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -177,3 +182,25 @@ def test_a_source_is_opened_once() -> None:
     twice, people = [sources()[0]] * 2, PROBLEM.sample(10, rng())
     with pytest.raises(InvalidInput, match="open already"):
         run_with_sources(fresh(), people, twice, rng(), SimulatedNoise(0))
+
+
+def test_a_policy_lasts_from_crowd_to_crowd() -> None:
+    learner, served = fresh(), []
+    for seed, size in enumerate((30, 40, 5, 75)):  # batches have 50 people
+        people = PROBLEM.sample(size, rng(seed))
+        after = [lambda policy, stop: served.append(policy.version)]
+        values = run_learner(learner, people, rng(seed), SimulatedNoise(seed), after)
+        assert len(values) == size
+    assert served == [0, 0, 1, 1, 1, 2]
+    assert learner.people == 150
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_people() -> None:
+    """A million people of `partition`, and ten million, each in a process of its own."""
+    peaks = []
+    for line in ("0", "1"):
+        command = [sys.executable, "benchmarks/large.py", "--line", line]
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        peaks.append(json.loads(done.stdout)["megabytes"])
+    assert peaks[1] < 1.1 * peaks[0]

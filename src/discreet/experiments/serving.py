@@ -49,12 +49,15 @@ def run_learner(
 ) -> FloatArray:
     """Let the learner serve all people in order.
 
+    Crowd after crowd may be served so, as many people as there are, in the memory of one crowd: a
+    policy lasts from one to the next. All visits of a person must be in one crowd.
+
     Where people come more than once (`Crowd.ids`), those whose reports are private make as many as
     the budget covers, and act without reporting afterwards; a learner that is trusted is told who
     comes, and counts for itself.
 
     Args:
-        learner: which has served nobody yet.
+        learner: which serves them.
         people: of the target, in order.
         rng: draws tickets.
         noise: protects their reports.
@@ -73,11 +76,10 @@ def run_learner(
     if ids is not None and counted and budget.protects_reports:
         silent = visit_numbers(ids) >= budget.visits
         check_visits(learner, int(silent.sum()))
-    policy, start, under = None, 0, 0
+    start = 0
     while start < len(people):
-        current = learner.policy()
-        under = under if current is policy else 0
-        policy = current
+        policy = learner.policy()
+        under = learner.people - learner.published_from
         stop = min(start + max(learner.batch_size - under, 1), len(people))
         contexts, actions = people.served(start, stop, partial(_acted, policy, rng))
         stop = start + len(contexts)
@@ -90,7 +92,6 @@ def run_learner(
             reports = policy.report(contexts, actions, rewards, noise)
             told = counted and budget.protects_releases
             learner.update(reports, ids[start:stop] if ids is not None and told else None)
-        under += len(rewards)
         start = stop
         for call in after:
             call(policy, stop)

@@ -74,6 +74,8 @@ JUST_BELOW = 1.0 - 1e-14
 MOST_TERM = 1e100
 # Two points this close, as a part of the box's width in each column, are one point.
 SAME = 1e-9
+# Columns for which a pivoted Cholesky factor has room at first.
+_FIRST_COLUMNS = 64
 # The error of a finite map is measured on all pairs of at most this many points.
 MOST_CHECKED = 1500
 
@@ -304,9 +306,12 @@ def pivoted_cholesky(
     are a lower triangle G with G G' the kernel matrix of the pivots.
     """
     residual = diagonal.copy()
-    factor = np.zeros((len(points), most))
+    factor = np.zeros((len(points), min(most, _FIRST_COLUMNS)))
     pivots: list[int] = []
     while (size := len(pivots)) < most and residual.max() > error:
+        if size == factor.shape[1]:  # twice as many, for most kernels need few of those allowed
+            more = np.zeros((len(points), min(size, most - size)))
+            factor = np.hstack([factor, more])
         pivot = int(np.argmax(residual))
         row = np.asarray(kernel(points[pivot : pivot + 1], points))[0]
         row = row - factor[:, :size] @ factor[pivot, :size]

@@ -48,12 +48,15 @@ from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
 from discreet.learners.epochs.rows import BOUND, Belief, RowMap, covariance_axes, full_rows
+from discreet.learners.epochs.sums import lengths, portions, second_moment, spreads
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # Ridges that the rigorous rule chooses from, as multiples of n times the mean eigenvalue of Lambda.
 _RIDGES = 10.0 ** np.arange(-6.0, 1.0, 0.5)
+# Each of at most so many pairs is compared with each other one.
+_MOST_COMPARED = 8192
 
 
 class Elimination(Calibration):
@@ -125,9 +128,8 @@ def within(
         mean = np.where(active, mean, -np.inf)
     best = mean.argmax(axis=1)
     places = np.arange(len(mean))
-    away = (table - table[places, best][:, None]) @ posterior.root
     behind = mean[places, best][:, None] - mean
-    near: BoolArray = behind <= deviations * np.sqrt((away**2).sum(axis=2))
+    near: BoolArray = behind <= deviations * np.sqrt(spreads(table, posterior.root, best))
     near[places, best] = True
     return near
 
@@ -177,19 +179,18 @@ class BernsteinElimination(Elimination):
         some = chances > 0.0
         turned = phi @ rows.turn
         length = np.sqrt((turned**2).sum(axis=1))
-        influence = turned @ turned[some].T
-        spread = BOUND**2 * (influence**2 @ chances[some])
-        largest = BOUND * np.abs(influence).max(axis=1)
+        spread, largest = influence(turned, some, chances[some])
         # How many epochs that double from ceil(sqrt T) on there can be.
         assert learner.horizon is not None
         epochs = max(1, math.ceil(math.log2(math.sqrt(learner.horizon) + 1.0)))
         log = math.log(4.0 * len(phi) * epochs / self.failure)
-        covariance = (phi[some] * chances[some, None]).T @ phi[some]
-        missed = phi - people * turned @ rows.turn.T @ covariance
+        covariance = second_moment(phi[some], chances[some])
+        seen = rows.turn @ (rows.turn.T @ (people * covariance))
+        missed = lengths(phi, np.eye(len(seen)) - seen)
         left_out = math.sqrt(learner.error) * self.norm
         noise = learner.noise_variance(rows.size, people) * rows.bound**2
         width: FloatArray = (
-            np.sqrt((missed**2).sum(axis=1)) * self.norm
+            missed * self.norm
             + (1.0 + math.sqrt(people) * length) * left_out
             + np.sqrt(2.0 * people * spread * log)
             + 4.0 / 3.0 * largest * log
@@ -202,6 +203,32 @@ class BernsteinElimination(Elimination):
             extra = people * rows.bound**2 * hidden.largest_variance
             width = width + length * (math.sqrt(2.0 * extra * log) + 4.0 / 3.0 * reach * log)
         return width
+
+
+def influence(
+    turned: FloatArray, offered: BoolArray, chances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """How much a person with B at each pair sways the estimate at any pair: (w,) the mean square,
+    and (w,) the largest |B turned' turned_w|.
+
+    Of many pairs the largest is bounded by the product of lengths (Cauchy and Schwarz): widths hold
+    all the same, and steps grow with pairs and not with their square.
+
+    Args:
+        turned: (w, d) Z^(-1/2) phi.
+        offered: (w,) which pairs have a chance above 0.
+        chances: (o,) of those.
+    """
+    others = turned if offered.all() else turned[offered]
+    moment = second_moment(others, chances)
+    square = np.einsum("wd,wd->w", turned @ moment, turned)
+    if len(others) > _MOST_COMPARED:
+        length = np.sqrt(np.einsum("wd,wd->w", turned, turned))
+        return BOUND**2 * square, BOUND * length * length[offered].max()
+    parts = [
+        np.abs(turned[some] @ others.T).max(axis=1) for some in portions(len(turned), len(others))
+    ]
+    return BOUND**2 * square, BOUND * np.concatenate(parts)
 
 
 class Capri(EpochLearner):

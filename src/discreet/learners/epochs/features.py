@@ -39,12 +39,11 @@ from discreet.kernels.grid import covariance_root, stretched
 from discreet.kernels.nystrom import CANDIDATES, pivoted_cholesky
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.rows import LengthScales
+from discreet.learners.epochs.sums import portions
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number, positive_number
 
 # Length scale, as a share of each column's width, of a kernel that nobody chose.
 _SHARE = 0.3
-# Features of this many numbers are worked out together: about 64 MB.
-_AT_ONCE = 2**23
 # In every epoch a learner solves systems as large as all its features: more would take minutes.
 _MOST = 600
 # Features of a box are computed for each person, from as many kernel values.
@@ -103,8 +102,7 @@ class ArmFeatures(Coded, ABC):
 
     def portions(self, people: int) -> list[slice]:
         """People in portions whose features fit into memory."""
-        most = max(1, _AT_ONCE // (self.arms * self.features))
-        return [slice(start, start + most) for start in range(0, people, most)]
+        return portions(people, self.arms * self.features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +130,7 @@ class GridFeatures(ArmFeatures):
         # A table that was sent may claim any norm; those that were made here stay as they are.
         # (Above 1 by a rounding error stays too, so that tables that travel again do not change.)
         with np.errstate(over="ignore"):
-            norms = np.sqrt((self.values**2).sum(axis=2, keepdims=True))
+            norms = np.sqrt(np.einsum("nkm,nkm->nk", self.values, self.values))[:, :, None]
         values = self.values / np.where(norms > 1.0 + 1e-12, norms, 1.0)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)

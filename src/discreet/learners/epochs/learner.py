@@ -65,6 +65,7 @@ from discreet.learners.epochs.rows import (
     row_sensitivity,
     whole,
 )
+from discreet.learners.epochs.sums import offered_doubt
 from discreet.learners.epochs.values import EpochBeliefs
 from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports
@@ -400,11 +401,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def doubt(self, belief: Belief, offers: FloatArray) -> FloatArray:
         """(r, r) V: how offered arms differ from each other, where what is asked about is I."""
-        table = self.features.table
-        mean = np.einsum("nk,nkm->nm", offers, table)
-        away = (table - mean[:, None]).reshape(-1, table.shape[2]) @ belief.asked
-        doubt: FloatArray = (away * self.chances(offers)[:, None]).T @ away
-        return doubt
+        features = self.features
+        return offered_doubt(features.table, features.contexts.weights, offers, belief.asked)
 
     def _beliefs(self, contexts: Any) -> EpochBeliefs:
         belief = believe(self.information(), BOUND, self.length_scales)

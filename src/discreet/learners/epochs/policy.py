@@ -38,6 +38,7 @@ from discreet.codec import Coded, Range, Shape
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.rows import CENTRE, RowMap
+from discreet.learners.epochs.sums import leverages, offered, portions, second_moment
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.learners.messages import TICKETS, ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
@@ -77,14 +78,15 @@ def offers_of(
     offers: FloatArray = active / active.sum(axis=1, keepdims=True)
     if design == "uniform":
         return offers
-    contexts, arms, features = table.shape
-    phi, uniform = table.reshape(-1, features), offers
+    features = table.shape[2]
+    phi, uniform, leverage = table.reshape(-1, features), offers, np.zeros(offers.shape)
+    pairs = offered(phi, active)
+    phi = phi if len(pairs) == len(phi) else phi[pairs]
     for _ in range(_STEPS):
-        chances = (weights[:, None] * offers).ravel()
-        covariance = (phi * chances[:, None]).T @ phi
+        chances = (weights[:, None] * offers).ravel()[pairs]
+        covariance = second_moment(phi, chances)
         floor = max(ridge, 1e-12) * np.trace(covariance) / features
-        turned = np.linalg.solve(covariance + floor * np.eye(features), phi.T).T
-        leverage = np.maximum((turned * phi).sum(axis=1), 0.0).reshape(contexts, arms)
+        leverage.flat[pairs] = leverages(phi, covariance + floor * np.eye(features))
         grown = offers * leverage**2
         total = grown.sum(axis=1, keepdims=True)
         offers = np.where(total > 0.0, grown / np.maximum(total, 1e-300), offers)
@@ -327,10 +329,13 @@ class EpochPolicy(ArmPolicy):
         places = np.full(len(tickets), _CHOICE)
         uniform = public_uniforms(self.public_seed, self.version, tickets, places)
         # Numbers that were sent may overflow for some people; warnings would tell for whom.
+        arms, propensities = np.empty(len(unit), dtype=np.int64), np.empty(len(unit))
         with np.errstate(all="ignore"):
-            arms = self.decision.choose(unit, uniform)
-            shares = self.decision.probabilities(unit)
-        return arms, shares[np.arange(len(arms)), arms]
+            for some in portions(len(unit), self.arms):
+                arms[some] = chosen = self.decision.choose(unit[some], uniform[some])
+                shares = self.decision.probabilities(unit[some])
+                propensities[some] = shares[np.arange(len(chosen)), chosen]
+        return arms, propensities
 
     @property
     def reports_are_private(self) -> bool:

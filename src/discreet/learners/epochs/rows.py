@@ -68,6 +68,7 @@ from scipy.special import ndtr
 
 from discreet.codec import Coded, Range, Shape
 from discreet.kernels.grid import covariance_root
+from discreet.learners.epochs.sums import lengths, portions, second_moment
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import FloatArray, IntArray, InvalidInput
@@ -146,27 +147,25 @@ class RowMap(Coded):
     def around(self, phi: FloatArray) -> Around:
         """h, c and sd at features (n, m): (n,) each."""
         centre = np.clip(phi @ self.mean, -BOUND, BOUND)
-        spread = np.sqrt(((phi @ self.root) ** 2).sum(axis=1))
+        spread = lengths(phi, self.root)
         allowed = np.minimum(BOUND + np.abs(centre), self.reward_noise + _CLIP * spread)
         return centre, allowed, spread
 
     def rows(self, phi: FloatArray, centred: FloatArray) -> FloatArray:
         """(n, d) rows of people with features phi and centred rewards (n,)."""
         centre, allowed, _ = self.around(phi)
-        turned = phi @ self.turn
         left = np.clip(centred - centre, -allowed, allowed)
-        return in_unit_ball(
-            turned * (self._shortened(turned, allowed) * left / self.bound)[:, None]
-        )
+        share = self._shortened(phi, allowed) * left / self.bound
+        return in_unit_ball((phi @ self.turn) * share[:, None])
 
     def largest(self, phi: FloatArray) -> FloatArray:
         """(n,) the largest a(w) c(w): D row is at most that times turn' phi, whatever y is."""
         _, allowed, _ = self.around(phi)
-        largest: FloatArray = allowed * self._shortened(phi @ self.turn, allowed)
+        largest: FloatArray = allowed * self._shortened(phi, allowed)
         return largest
 
-    def _shortened(self, turned: FloatArray, allowed: FloatArray) -> FloatArray:
-        length = allowed * np.sqrt((turned**2).sum(axis=1))
+    def _shortened(self, phi: FloatArray, allowed: FloatArray) -> FloatArray:
+        length = allowed * lengths(phi, self.turn)
         factor: FloatArray = np.minimum(1.0, self.bound / np.maximum(length, 1e-300))
         return factor
 
@@ -176,16 +175,18 @@ class RowMap(Coded):
         """What one person adds on average, if features phi come with probabilities (n,) above 0;
         `around` of them may be known already."""
         centre, allowed, spread = self.around(phi) if around is None else around
-        turned = phi @ self.turn
-        factor = self._shortened(turned, allowed)
-        weighted = turned * (chances * factor)[:, None]
+        factor = self._shortened(phi, allowed)
         gain, square = cut(allowed, spread, self.reward_noise, BOUND + np.abs(centre))
-        return Expected(
-            (weighted * gain[:, None]).T @ phi,
-            (weighted * gain[:, None]).T @ centre,
-            (weighted * (factor * square)[:, None]).T @ turned,
-            self.bound,
-        )
+        slope, offset = np.zeros(self.turn.T.shape), np.zeros(self.size)
+        squares = np.zeros((self.size, self.size))
+        for some in portions(*phi.shape):
+            turned = phi[some] @ self.turn
+            weighted = turned * (chances * factor)[some, None]
+            gained = weighted * gain[some, None]
+            slope += gained.T @ phi[some]
+            offset += gained.T @ centre[some]
+            squares += (weighted * (factor * square)[some, None]).T @ turned
+        return Expected(slope, offset, squares, self.bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,9 +414,8 @@ def row_candidates(
     """A row map for each threshold, and what one person adds on average by each, where features
     phi (w, m) come with probabilities (w,)."""
     some = chances > 0.0
-    phi, chances = phi[some], chances[some]
-    where = phi @ belief.asked
-    values, axes = np.linalg.eigh((where * chances[:, None]).T @ where)
+    phi, chances = (phi, chances) if some.all() else (phi[some], chances[some])
+    values, axes = np.linalg.eigh(second_moment(phi, chances, belief.asked))
     values, axes = values[::-1], axes[:, ::-1]
     # What is believed at each pair is the same whatever is asked.
     around = RowMap(belief.mean, belief.root, belief.root[:, :1], 1.0, reward_noise).around(phi)
@@ -424,9 +424,9 @@ def row_candidates(
         kept = values > threshold * values[0]
         shares = np.sqrt(values[kept] - threshold * values[0]) / values[kept]
         turn = np.asarray(belief.asked @ (axes[:, kept] * shares), dtype=np.float64)
-        lengths = around[1] * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
+        length = around[1] * lengths(phi, turn)
         # D, from what is expected of rows: public.
-        bound = min(_SHORTENED * math.sqrt(float(chances @ lengths**2)), float(lengths.max()))
+        bound = min(_SHORTENED * math.sqrt(float(chances @ length**2)), float(length.max()))
         rows = RowMap(belief.mean, belief.root, turn, bound, reward_noise)
         candidates.append((rows, rows.expected(phi, chances, around)))
     return candidates
@@ -462,13 +462,13 @@ def full_rows(turn: FloatArray, phi: FloatArray) -> RowMap:
     """Rows without control variate whose largest length over features (w, m) is allowed."""
     features = len(turn)
     nothing = np.zeros(features), np.zeros((features, 1))
-    lengths = BOUND * np.sqrt(((phi @ turn) ** 2).sum(axis=1))
-    return RowMap(*nothing, turn, float(lengths.max()), BOUND)
+    longest = BOUND * float(lengths(phi, turn).max())
+    return RowMap(*nothing, turn, longest, BOUND)
 
 
 def covariance_axes(phi: FloatArray, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues (m,), at least 0, and axes (m, m) of Lambda = sum rho phi phi'."""
-    values, axes = np.linalg.eigh((phi * chances[:, None]).T @ phi)
+    values, axes = np.linalg.eigh(second_moment(phi, chances))
     return np.maximum(values, 0.0), axes
 
 

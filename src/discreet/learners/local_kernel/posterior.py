@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, solve_triangular
 
+from discreet.kernels.dense import Host, place_for
 from discreet.learners.local_kernel.features import CosineFeatures
 from discreet.learners.local_kernel.prior import Prior
 from discreet.learners.sources import Information
@@ -35,14 +36,15 @@ class KernelPosterior:
 
     Attributes:
         prior: what was believed before.
-        root: (K m, K m) the upper triangular R'.
+        root: (K m, K m) the upper triangular R', which lies in `place`.
         evidence: log, up to what the prior does not change.
     """
 
     prior: Prior
     mean: FloatArray
-    root: FloatArray
+    root: Any
     evidence: float
+    place: Host
 
     @classmethod
     def of(
@@ -52,15 +54,15 @@ class KernelPosterior:
         precision, weighted, count = information.precision, information.weighted, len(features)
         arms = len(weighted) // count
         at = prior.places(arms, count)
-        inner = prior.root_times(precision[np.ix_(at, at)], arms)
-        inner = prior.root_times(np.ascontiguousarray(inner.T), arms)
-        inner[np.diag_indices_from(inner)] += 1.0
-        root, _ = cho_factor(inner, lower=False, overwrite_a=True, check_finite=False)
+        place = place_for(len(at) ** 3 / 3)
+        inner = place.submatrix(precision, at)
+        inner = prior.root_times(inner, arms, place)
+        root = place.root(prior.root_times(place.transposed(inner), arms, place))
         seen = prior.root_times(weighted[at], arms)
-        whitened = solve_triangular(root, seen, trans=1, check_finite=False)
-        mean = prior.root_times(solve_triangular(root, whitened, check_finite=False), arms)
-        evidence = 0.5 * float(whitened @ whitened) - float(np.log(np.diagonal(root)).sum())
-        return cls(prior, mean.reshape(arms, -1), root, evidence)
+        whitened = place.solved(root, seen, transposed=True)
+        mean = prior.root_times(place.solved(root, whitened), arms)
+        evidence = 0.5 * float(whitened @ whitened) - place.log_det(root)
+        return cls(prior, mean.reshape(arms, -1), root, evidence, place)
 
     @property
     def arms(self) -> int:
@@ -74,18 +76,18 @@ class KernelPosterior:
     @property
     def degrees_of_freedom(self) -> float:
         """How many numbers reports determined: K m less the trace of (R R')^-1."""
-        inverse = solve_triangular(self.root, np.eye(len(self.root)), check_finite=False)
-        return len(self.root) - float((inverse**2).sum())
+        inverse = self.place.solved(self.root, np.eye(self.mean.size))
+        return self.mean.size - float((inverse**2).sum())
 
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F) with the posterior covariance, from normals."""
-        whitened = solve_triangular(self.root, normals, check_finite=False)
-        return self.prior.root_times(whitened, self.arms)
+        drawn: FloatArray = self.prior.root_times(self.place.solved(self.root, normals), self.arms)
+        return drawn
 
     def covariance_times(self, vectors: FloatArray) -> FloatArray:
         """S V for the posterior covariance S and V (K m, F)."""
         scaled = self.prior.root_times(vectors, self.arms)
-        return self.draws(solve_triangular(self.root, scaled, trans=1, check_finite=False))
+        return self.draws(self.place.solved(self.root, scaled, transposed=True))
 
     def deviations(self, phi: FloatArray) -> FloatArray:
         """(n, K) posterior standard deviations of 2 f - 1 at contexts with features (n, m)."""
@@ -95,7 +97,7 @@ class KernelPosterior:
             rows = np.zeros((self.mean.size, len(phi)))
             rows[arm * size : (arm + 1) * size] = phi.T
             scaled = self.prior.root_times(rows, self.arms)
-            half = solve_triangular(self.root, scaled, trans=1, check_finite=False)
+            half = self.place.solved(self.root, scaled, transposed=True)
             columns.append(np.sqrt((half**2).sum(axis=0)))
         return np.stack(columns, axis=1)
 
