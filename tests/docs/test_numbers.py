@@ -76,6 +76,7 @@ def test_nobody_types_what_was_measured(page: Path) -> None:
             assert not any(NUMBER.fullmatch(text) for text in cells), line
 
 
+@pytest.mark.slow
 def test_one_block_again_is_the_same_to_the_last_byte(tmp_path: Path) -> None:
     """What the page holds is what the code gives: the cheapest block, run as a person would."""
     block = BLOCKS["attack"]

@@ -88,7 +88,7 @@ def test_fewer_policies_take_less() -> None:
     assert math.isinf(grown({}, 10_000, policies))
 
 
-@pytest.mark.parametrize("people", [300, 5000])
+@pytest.mark.parametrize("people", [300, pytest.param(5000, marks=pytest.mark.slow)])
 def test_policies_are_as_many_as_in_a_run(people: int) -> None:
     for learner, budget in (("partition", Local(2.0)), ("local_kernel", NonPrivate())):
         setting = Setting(learner, learner, budget)

@@ -196,6 +196,24 @@ def test_every_registered_learner_has_a_row() -> None:
     assert set(LEARNERS) == {name.split(",")[0] for name in ROWS}
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+# Each takes seconds, and has the code of quicker rows beside it.
+_SLOW = (
+    "gp_ucb, drift without noise",
+    "gp_ucb, joint box",
+    "gp_ucb, local box",
+    "local_kernel, drift",
+    "local_kernel, epsilon 6",
+    "local_kernel, levels",
+    "released_thompson, joint doses",
+)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=name, marks=[pytest.mark.slow] if name in _SLOW else [])
+        for name, row in ROWS.items()
+    ],
+)
 class TestContract(LearnerContract):
     pass

@@ -71,6 +71,7 @@ def audited(*more: str) -> Any:
     return CliRunner().invoke(app, ["audit", "study.toml", "--trials", "0", "--jobs", "1", *more])
 
 
+@pytest.mark.slow
 def test_its_promise_is_replayed_in_the_audit_of_a_study() -> None:
     done = audited()
     assert done.exit_code == 0, done.output

@@ -152,6 +152,7 @@ def test_a_rule_is_as_fine_as_waves_leave_of_it() -> None:
     assert fineness(np.ones((5, 1)), np.full(5, 0.2), np.eye(5)[:, :2]) > 0.0
 
 
+@pytest.mark.slow
 def test_a_fine_rule_of_ones_own_is_wider_where_reports_see_no_such_thing(epochs: Any) -> None:
     def checker(contexts: Any) -> Any:
         return np.floor(8.0 * contexts).sum(axis=1).astype(int) % 2

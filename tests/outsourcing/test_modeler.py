@@ -326,6 +326,7 @@ def left_undiscovered(rule: Acquisition, scale: float) -> float:
     return float(np.median(regrets))
 
 
+@pytest.mark.slow
 def test_noise_on_rows_does_not_make_a_search_better() -> None:
     """The highest outcome lies 3 to 10 deviations above the mean."""
     noisy, exact = (left_undiscovered(Portfolio(), scale) for scale in (0.5, 0.0))

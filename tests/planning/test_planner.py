@@ -42,6 +42,7 @@ def smooth(tmp_path_factory: pytest.TempPathFactory) -> Forecast:
     return planned(path, epsilons=(2.0, 4.0), replicates=6)
 
 
+@pytest.mark.slow
 def test_intervals_cover_a_long_run(smooth: Forecast) -> None:
     for answer, truth in (
         (smooth.people_until_gain(2.0), BEATS),

@@ -125,6 +125,7 @@ class TestIntervals:
             interval([1.0, 2.0], [3, 4], confidence=95)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth() -> None:
     """50 logs with uneven propensities, four values each; the benchmark has many more."""
     side = np.stack(np.meshgrid((np.arange(300) + 0.5) / 300, [0, 1, 2]), axis=-1).reshape(-1, 2)

@@ -95,6 +95,7 @@ class TestDecisions:
         assert np.array_equal(decision.probabilities(GRID), decision.table)
 
 
+@pytest.mark.slow
 def test_continuous_contexts_are_chosen_for_like_tabulated_ones() -> None:
     from .cases import SMOOTH
 

@@ -210,6 +210,7 @@ class TestLengthScales:
         belief = believe(information, BOUND, self.SCALES)
         assert belief.asked is belief.root
 
+    @pytest.mark.slow
     def test_fine_structure_is_found_under_joint_privacy(self) -> None:
         """Fault once found: as bad as choosing at random on everything that is finer than the
         usual kernel, with noise and without."""

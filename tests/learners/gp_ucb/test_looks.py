@@ -123,6 +123,7 @@ class TestPolicy:
         assert policy.looks is None
 
 
+@pytest.mark.slow
 def test_a_set_that_everybody_brings_is_searched() -> None:
     """Fault once found: with no other sets to lead people elsewhere, runs stayed with a point that
     was lucky early."""

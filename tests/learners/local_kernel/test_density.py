@@ -180,6 +180,7 @@ def test_uniform_contexts_stay_nearly_uniform(density: str) -> None:
         assert 0.0 < distance(found, np.ones(len(found))) < 0.15
 
 
+@pytest.mark.slow
 def test_one_cell_says_nothing_about_where_people_are() -> None:
     """At epsilon 1 there is one cell, and the learner finds kappa f."""
     problem = exponential().under(SKEWED)

@@ -50,6 +50,7 @@ def serve(learner: LocalKernel, contexts: FloatArray, rewards: FloatArray, seed:
     learner.update(policy.report(contexts, actions, received, SimulatedNoise(1000 + seed)))
 
 
+@pytest.mark.slow
 def test_it_learns_quickly() -> None:
     """Regret of 4,000 people at epsilon 4 beside 0.414 a person for arms drawn at random."""
     problem = exponential()
@@ -188,11 +189,13 @@ def bumps(contexts: FloatArray, arms: int) -> FloatArray:
     [
         (unit_cube(1), 2, Local(1.0), 30),
         (Box((0.0,) * 3, (1.0,) * 3, levels=(None, 4, 2)), 3, Local(3.0), 25),
-        (Box((0.0,) * 2, (1.0,) * 2, levels=(2, 2)), 2, Local(8.0), 25),
+        pytest.param(
+            Box((0.0,) * 2, (1.0,) * 2, levels=(2, 2)), 2, Local(8.0), 25, marks=pytest.mark.slow
+        ),
         (Box((0.0,), (1.0,), levels=(40,)), 2, Local(4.0), 25),
         (unit_cube(6), 3, Local(2.0), 3),
-        (unit_cube(20), 2, Local(4.0), 3),
-        (unit_cube(2), 20, Local(4.0), 7),
+        pytest.param(unit_cube(20), 2, Local(4.0), 3, marks=pytest.mark.slow),
+        pytest.param(unit_cube(2), 20, Local(4.0), 7, marks=pytest.mark.slow),
         (unit_cube(2), 3, NonPrivate(), 22),
         (unit_cube(1), 2, Local(0.01), 8),
         (unit_cube(1), 2, Local(100.0), 8),
@@ -254,6 +257,7 @@ def test_arms_may_be_points() -> None:
     assert learner.policy().arms == 3
 
 
+@pytest.mark.slow
 def test_the_number_of_cells_follows_epsilon() -> None:
     """1 up to epsilon 1, and at most one and a half times the most informative number."""
     assert [most_cells(epsilon) for epsilon in (0.1, 1.0, 2.0, 4.0)] == [1, 1, 4, 40]
@@ -275,6 +279,7 @@ def test_the_number_of_cells_follows_epsilon() -> None:
     assert not np.array_equal(first.values, second.values)
 
 
+@pytest.mark.slow
 def test_cells_are_many_before_rewards_are_known_to_vary() -> None:
     """The first questions are about levels, yet after 400 people cells say where rewards vary. How
     many there are is drawn, and one cell now and then is as it should be."""

@@ -67,6 +67,7 @@ def test_arms_are_the_best_of_the_function_that_the_ticket_picks() -> None:
     assert np.allclose(shares * 4, np.round(shares * 4))
 
 
+@pytest.mark.slow
 def test_what_a_device_needs_is_small() -> None:
     """One pair of functions and one partition: a few KB for two columns and three arms."""
     problem = exponential()

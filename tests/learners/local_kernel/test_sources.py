@@ -110,12 +110,14 @@ def made(seed: int = 0) -> LocalKernel:
     return LocalKernel(domain, ARMS, Local(1.0), public_seed=seed, identity=f"made {seed}")
 
 
+@pytest.mark.slow
 def test_shares_of_arms_are_learnt() -> None:
     learner = hear(made(), truth, 2000, 4.0, 1, shares=(0.1, 0.3, 0.6))
     density = learner.source_policy("source 0").density.reshape(-1, ARMS)
     np.testing.assert_allclose(density.mean(axis=0) / ARMS, (0.1, 0.3, 0.6), atol=0.1)
 
 
+@pytest.mark.slow
 def test_sources_give_a_start() -> None:
     alone = regret(made(1), 1200, 31)
     heard = made(1)
@@ -170,6 +172,7 @@ def test_trust_is_a_ratio_of_evidence() -> None:
     assert learner.source_trust()["source 0"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_doubt_is_part_of_what_is_believed() -> None:
     """Before anyone of the target came, the doubt is that of the prior: with this probability
     nothing is known."""

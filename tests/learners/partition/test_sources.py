@@ -132,6 +132,7 @@ def made(seed: int = 0) -> Partition:
     return Partition(exponential().domain, ARMS, Local(1.0), public_seed=seed)
 
 
+@pytest.mark.slow
 def test_a_source_gives_a_jump_start_and_is_trusted() -> None:
     alone = np.mean([regret(made(seed), 3000, seed) for seed in range(4)])
     learners = [hear(made(seed), truth, 5000, 8.0, 10 + seed) for seed in range(4)]
