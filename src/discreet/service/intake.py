@@ -23,8 +23,8 @@ from discreet.learners.reading import ReadReports, read_reports
 from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import SecureNoise
 from discreet.service.deployment import packed
-from discreet.service.schema import batches
-from discreet.service.store import Store
+from discreet.service.schema import batches, studies
+from discreet.service.store import Store, check_state
 from discreet.validation import InvalidInput, whole_vector
 
 MOST_REPORTS = 10_000
@@ -32,10 +32,18 @@ _MOST_TICKET = 2**63 - 1
 # The release of a batch that is in none, as all of it had come before.
 _IN_NONE = 0
 # Made once: to make them takes longer than SQLite needs.
-_ANSWERED = select(batches.c.stored, batches.c.repeated).where(
-    batches.c.study == bindparam("study"),
-    batches.c.stream == bindparam("stream"),
-    batches.c.digest == bindparam("digest"),
+_STANDING = (
+    select(studies.c.state, batches.c.stored, batches.c.repeated)
+    .outerjoin_from(
+        studies,
+        batches,
+        (batches.c.study == studies.c.name)
+        & (batches.c.stream == bindparam("stream"))
+        & (batches.c.digest == bindparam("digest")),
+    )
+    .where(studies.c.name == bindparam("study"))
+    # Held until the end, so that a study does not finish in between.
+    .with_for_update(read=True, key_share=True, of=studies)
 )
 _INSERTING = (
     "INSERT INTO tickets (study, stream, version, ticket) "
@@ -127,10 +135,10 @@ class Intake:
     ) -> Receipt:
         request = {"study": name, "stream": stream, "digest": digest}
         with self.store.database.writing() as connection:
-            known = connection.execute(_ANSWERED, request).first()
-            if known is not None:
+            known = connection.execute(_STANDING, request).one()
+            if known.stored is not None:
                 return Receipt(known.stored, known.repeated, again=True)
-            self.store.check_running(connection, name)
+            check_state(name, known.state)
             new = self._new_tickets(connection, name, stream, made, numbers)
             kept, kept_numbers = [], []
             for reports, tickets in zip(made, numbers, strict=True):
@@ -159,7 +167,7 @@ class Intake:
             )
             if added.rowcount != 1:
                 # The same request came at the same time, and was first.
-                known = connection.execute(_ANSWERED, request).one()
+                known = connection.execute(_STANDING, request).one()
                 return Receipt(known.stored, known.repeated, again=True)
         return receipt
 
@@ -182,7 +190,7 @@ class Intake:
         for version, some in sorted(given.items()):
             rows = json.dumps(sorted(some)) if sqlite else sorted(some)
             values = {"study": name, "stream": stream, "version": version, "numbers": rows}
-            new[version] = set(connection.scalars(inserting, values))
+            new[version] = set(connection.scalars(inserting, values).all())
         return new
 
 

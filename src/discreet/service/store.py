@@ -362,11 +362,15 @@ class Store:
     def check_running(connection: Connection, name: str) -> None:
         """Refuse what comes to a study that does not take it now."""
         # Held until the end, so that a study does not finish in between.
-        state = connection.scalar(_STATE_HELD, {"name": name})
-        if state == "finished":
-            raise Gone(f"the study {name!r} is finished; it takes nothing more.")
-        if state != "running":
-            raise Conflict(f"the study {name!r} is paused; keep it, and send it again later.")
+        check_state(name, connection.scalar(_STATE_HELD, {"name": name}))
+
+
+def check_state(name: str, state: str | None) -> None:
+    """Refuse what comes to a study that does not take it now."""
+    if state == "finished":
+        raise Gone(f"the study {name!r} is finished; it takes nothing more.")
+    if state != "running":
+        raise Conflict(f"the study {name!r} is paused; keep it, and send it again later.")
 
 
 def _sourced(learner: AnyLearner, stream: str) -> Offer:
