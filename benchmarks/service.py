@@ -1,19 +1,26 @@
 """The service under load, beside a bare FastAPI application that inserts the same rows.
 
     python benchmarks/service.py [--seconds 10] [--database sqlite|postgresql|both]
+                                 [--reports] [--decide] [--turns 3] [--connections 4]
 
-The server has the first core and the load the second (`taskset`). Requests hold 100 reports each,
-made before the clock starts: as 100 messages of one person (what a relay gathers from devices), or
-as one message with 100 rows (what one party reports for many). `bare` takes the same bodies,
-parses them, and inserts a row for each report (study, version, ticket, text) in one transaction
-with SQLAlchemy; both databases are set up as the service sets them up. Runs of the two alternate.
+The server has the first core and the load the second; PostgreSQL has both. Requests hold 100
+reports each, made before the clock starts: as 100 messages of one person (what a relay gathers from
+devices), or as one message with 100 rows (what one party reports for many). `bare` takes the same
+bodies, parses them, and inserts a row for each report (study, version, ticket, text) in one
+transaction with SQLAlchemy, into a database of its own that is set up as the service sets up its
+own. Turns of the two alternate, and the medians are shown.
 
-| column    | meaning                                                           |
-|-----------|-------------------------------------------------------------------|
-| a second  | reports accepted a second                                         |
-| CPU       | microseconds of the server's processor time for one report        |
-| of bare   | the share of the bare application's rate                          |
-| memory    | of the server after the run, in MB, and what it grew by meanwhile |
+| column    | meaning                                                                     |
+|-----------|-----------------------------------------------------------------------------|
+| a second  | reports accepted a second                                                   |
+| CPU       | microseconds of the server's processor time for one report                  |
+| of bare   | the share of the bare application's rate                                    |
+| memory    | of the server after its turns, in MB; what a report of the last two thirds  |
+|           | added to it, in bytes                                                       |
+| flush     | milliseconds to append as many bytes to a file and have them on the disk    |
+
+Decisions are asked for at a steady rate, whatever became of those before: how long one took counts
+from the moment at which it was due.
 
 On a machine that does other work too, trust CPU and ratios rather than rates.
 """
@@ -26,6 +33,7 @@ import multiprocessing
 import os
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +42,17 @@ import numpy as np
 import psutil
 from fastapi import FastAPI, Request
 from service_chaos import KEY, LINE, free_port, postgresql
-from sqlalchemy import BigInteger, Column, Integer, MetaData, String, Table, Text, insert
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    insert,
+    make_url,
+)
 from starlette.concurrency import run_in_threadpool
 
 from discreet import GPUCB, Box, DecisionSets, Joint, Local, LocalKernel, SecureNoise
@@ -45,11 +63,11 @@ from discreet.service.database import Database
 from discreet.service.deployment import Deployment
 from discreet.service.keys import Keys
 from discreet.service.limits import Limits, Rate
-from discreet.service.schema import metadata
 from discreet.service.seal import KEY_VARIABLE, Seal
 from discreet.service.server import server_of
 from discreet.service.service import Service
 from discreet.service.store import Store
+from discreet.service.upgrade import upgrade
 
 BATCH = 100
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
@@ -119,30 +137,30 @@ class Server:
         self.process.start()
         self.seen = psutil.Process(self.process.pid)
         deadline = time.monotonic() + 180.0
-        while time.monotonic() < deadline:
+        while self.process.is_alive() and time.monotonic() < deadline:
             try:
                 httpx2.get(f"{self.base}/ready")
                 return
             except httpx2.TransportError:
                 time.sleep(0.1)
-        raise TimeoutError("the server did not start")
+        raise RuntimeError("the server did not start")
 
     def cpu(self) -> float:
         times = self.seen.cpu_times()
         return float(times.user + times.system)
 
     def memory(self) -> float:
-        return float(self.seen.memory_info().rss) / 2**20
+        return float(self.seen.memory_info().rss)
 
     def stop(self) -> None:
         self.process.terminate()
         self.process.join(60)
 
 
-def bodies(store: Store, count: int, singles: bool) -> list[bytes]:
+def bodies(store: Store, count: int, singles: bool, rng: np.random.Generator) -> list[bytes]:
     """Requests, ready to be sent."""
     policy: Any = decode(store.policy("s").text, Offer)
-    terms, rng = store.study("s").terms, np.random.default_rng(0)
+    terms = store.study("s").terms
     people = count * BATCH
     brought = np.c_[rng.uniform(18, 90, people), rng.integers(0, 2, people)]
     actions, _ = policy.act(brought, rng)
@@ -155,55 +173,95 @@ def bodies(store: Store, count: int, singles: bool) -> list[bytes]:
     ]
 
 
-def load(base: str, token: str, given: list[bytes], seconds: float) -> tuple[int, float]:
-    """Send one after the other for so long; the reports accepted, and how long it took."""
+def load(base: str, token: str, given: list[bytes], connections: int) -> float:
+    """Send all of it, over so many connections; how long it took."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    done, began = 0, time.monotonic()
-    with httpx2.Client(base_url=base, timeout=60.0, headers=headers) as client:
-        while given and time.monotonic() - began < seconds:
-            answer = client.post("/v1/studies/s/reports", content=given.pop())
-            assert answer.status_code == 202, answer.text
-            done += answer.json()["stored"]
-    return done, time.monotonic() - began
+    waiting = list(given)
+
+    def send() -> None:
+        with httpx2.Client(base_url=base, timeout=60.0, headers=headers) as client:
+            while True:
+                try:
+                    body = waiting.pop()
+                except IndexError:
+                    return
+                answer = client.post("/v1/studies/s/reports", content=body)
+                assert answer.status_code == 202, answer.text
+                assert answer.json()["stored"] == BATCH, answer.text
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(connections) as threads:
+        for each in [threads.submit(send) for _ in range(connections)]:
+            each.result()
+    return time.monotonic() - began
 
 
-def reports(url: str, seconds: float) -> None:
-    database = Database(url, Seal(b"k" * 32))
-    metadata.create_all(database.engine)
+def reports(urls: dict[str, str], seconds: float, turns: int, connections: int) -> None:
+    database = Database(urls["service"], Seal(b"k" * 32))
+    upgrade(database)
     database.begin()
     store = Store(database)
     learner = LocalKernel(DOMAIN, ["a", "b", "c"], budget=Local(1.0), horizon=10**6)
     store.register(Deployment("s", "", None, 30.0, 0.0, (), ""), learner)
     token = Keys(database).make("device")
+    rng = np.random.default_rng(0)
     for singles in (True, False):
-        given = bodies(store, int(60 * seconds), singles)
-        third = len(given) // 3
-        rates, cpus = {}, {}
-        for name, target in (("bare", serve_bare), ("service", serve)):
-            server = Server(target, url)
-            mine = list(given)
-            load(server.base, token, [mine.pop() for _ in range(10)], seconds)
-            before, memory = server.cpu(), server.memory()
-            done, took = load(server.base, token, mine[: 3 * third], seconds)
-            rates[name], cpus[name] = done / took, (server.cpu() - before) / max(done, 1)
+        print(f"  {'100 messages of one' if singles else 'one message of 100'}", flush=True)
+        servers = {name: Server(target, urls[name]) for name, target in _SERVERS.items()}
+        count = max(10, int(20 * seconds))
+        warm, *given = (bodies(store, each, singles, rng) for each in [10] + [count] * turns)
+        seen: dict[str, list[tuple[float, float, float]]] = {name: [] for name in servers}
+        for server in servers.values():
+            load(server.base, token, warm, connections)
+        for turn in given:
+            for name, server in servers.items():
+                before = server.cpu()
+                took = load(server.base, token, turn, connections)
+                people = BATCH * len(turn)
+                cpu = 1e6 * (server.cpu() - before) / people
+                seen[name].append((people / took, cpu, server.memory()))
+        for name, server in servers.items():
+            server.stop()
+            rate, cpu, _ = np.median(seen[name], axis=0)
+            first, last = seen[name][0][2], seen[name][-1][2]
+            grown = (last - first) / (BATCH * count * max(turns - 1, 1))
             print(
-                f"  {name:8s} {'100 messages' if singles else 'one message '}"
-                f" {rates[name]:8.0f} a second, CPU {1e6 * cpus[name]:6.0f} us a report, memory "
-                f"{server.memory():.0f} MB (+{server.memory() - memory:.1f} MB for {done} reports)",
+                f"    {name:8s} {rate:8.0f} a second, CPU {cpu:6.1f} us a report, memory "
+                f"{last / 2**20:.0f} MB ({grown:+.1f} bytes a report)",
                 flush=True,
             )
-            server.stop()
+        shares = [np.divide(ours, bare) for ours, bare in zip(*_both(seen), strict=True)]
+        rate, cpu, _ = np.median(shares, axis=0)
         print(
-            f"  of bare: {rates['service'] / rates['bare']:.2f} by the clock, "
-            f"{cpus['bare'] / cpus['service']:.2f} by processor time",
+            f"    of bare: {rate:.2f} by the clock, {1.0 / cpu:.2f} by processor time; load average"
+            f" {os.getloadavg()[0]:.1f}, flush {1e3 * flush():.1f} ms",
             flush=True,
         )
     database.close()
 
 
-def decide(url: str, seconds: float, rate: float = 200.0) -> None:
+def _both(seen: dict[str, Any]) -> tuple[Any, Any]:
+    return seen["service"], seen["bare"]
+
+
+def flush(size: int = 2**16, turns: int = 50) -> float:
+    """The median time to append some bytes to a file and have them on the disk."""
+    took = []
+    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
+        for _ in range(turns):
+            file.write(b"\0" * size)
+            began = time.monotonic()
+            file.flush()
+            os.fsync(file.fileno())
+            took.append(time.monotonic() - began)
+    return float(np.median(took))
+
+
+def decide(url: str, seconds: float, connections: int, rate: float = 200.0) -> None:
     """Decisions at a steady rate; how long each took."""
     database = Database(url, Seal(b"k" * 32))
+    upgrade(database)
+    database.begin()
     store = Store(database)
     learner = GPUCB(
         LINE,
@@ -217,47 +275,72 @@ def decide(url: str, seconds: float, rate: float = 200.0) -> None:
     token = Keys(database).make("client")
     server = Server(serve, url)
     headers = {"Authorization": f"Bearer {token}"}
-    took, rng = [], np.random.default_rng(0)
-    with httpx2.Client(base_url=server.base, timeout=60.0, headers=headers) as client:
-        path = "/v1/studies/joint/decisions"
-        for _ in range(50):
-            client.post(path, json={"context": rng.random((3, 1)).tolist()})
-        before, began = server.cpu(), time.monotonic()
-        count = int(seconds * rate)
-        for turn in range(count):
-            wait = began + turn / rate - time.monotonic()
-            if wait > 0.0:
-                time.sleep(wait)
-            start = time.monotonic()
-            answer = client.post(path, json={"context": rng.random((3, 1)).tolist()})
-            took.append(time.monotonic() - start)
-            assert answer.status_code == 201, answer.text
-        whole, cpu = time.monotonic() - began, server.cpu() - before
+    count = int(seconds * rate)
+    sets = np.random.default_rng(0).random((count, 3, 1)).tolist()
+    path = "/v1/studies/joint/decisions"
+
+    def ask(mine: range, began: float) -> list[float]:
+        took = []
+        with httpx2.Client(base_url=server.base, timeout=60.0, headers=headers) as client:
+            client.get("/health")
+            for turn in mine:
+                due = began + turn / rate
+                time.sleep(max(due - time.monotonic(), 0.0))
+                answer = client.post(path, json={"context": sets[turn]})
+                assert answer.status_code == 201, answer.text
+                took.append(time.monotonic() - due)
+        return took
+
+    ask(range(min(50, count)), time.monotonic())
+    before, began = server.cpu(), time.monotonic() + 0.5
+    with ThreadPoolExecutor(connections) as threads:
+        asked = [
+            threads.submit(ask, range(first, count, connections), began)
+            for first in range(connections)
+        ]
+        took = [each for one in asked for each in one.result()]
+    whole, cpu = time.monotonic() - began, server.cpu() - before
     server.stop()
     database.close()
     middle, late = 1e3 * np.quantile(took, [0.5, 0.99])
     print(
         f"  decide: {count / whole:.0f} a second, p50 {middle:.1f} ms, p99 {late:.1f} ms, CPU "
-        f"{1e3 * cpu / count:.2f} ms a decision",
+        f"{1e3 * cpu / count:.2f} ms a decision; load average {os.getloadavg()[0]:.1f}, flush "
+        f"{1e3 * flush():.1f} ms",
         flush=True,
     )
 
 
+_SERVERS = {"bare": serve_bare, "service": serve}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of a turn, about")
     parser.add_argument("--database", choices=["sqlite", "postgresql", "both"], default="both")
+    parser.add_argument("--reports", action="store_true", help="reports alone")
+    parser.add_argument("--decide", action="store_true", help="decisions alone")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=4)
     given = parser.parse_args()
-    _pin(1)
     kinds = ["sqlite", "postgresql"] if given.database == "both" else [given.database]
+    cores = os.sched_getaffinity(0)
     for kind in kinds:
         print(kind, flush=True)
+        os.sched_setaffinity(0, cores)
         with tempfile.TemporaryDirectory(prefix="discreet-service-", dir="/tmp") as folder:
-            url, server = f"sqlite:///{Path(folder) / 'discreet.db'}", None
+            urls = {name: f"sqlite:///{Path(folder) / name}.db" for name in _SERVERS}
+            server = None
             if kind == "postgresql":
-                server, url = postgresql(f"{folder}/pg")
-            reports(url, given.seconds)
-            decide(url, given.seconds)
+                server, first = postgresql(f"{folder}/pg")
+                server.psql("CREATE DATABASE bare")
+                bare = make_url(first).set(database="bare")
+                urls = {"service": first, "bare": bare.render_as_string(hide_password=False)}
+            _pin(1)
+            if given.reports or not given.decide:
+                reports(urls, given.seconds, given.turns, given.connections)
+            if given.decide or not given.reports:
+                decide(urls["service"], given.seconds, given.connections)
             if server is not None:
                 server.cleanup()
 

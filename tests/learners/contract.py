@@ -406,7 +406,27 @@ class LearnerContract:
         reports = visit(row, learner.policy(), 25, 3)
         before = state(learner)
         learner.statistics(reports)
+        learner.check_reports(reports)
         assert state(learner) == before
+
+    def test_reports_are_checked_as_they_are_when_they_are_added(self, row: Row) -> None:
+        learner = taught(row)
+        reports: Any = visit(row, learner.policy(), 3, 3)
+        rows = reports._rows() if learner.budget.protects_reports else {}
+        changes: list[dict[str, Any]] = [{"source": "another"}, {"policy_version": 99}]
+        changes += [{name: array[:, :-1]} for name, array in rows.items() if array.ndim > 1]
+        changes += [{name: array[:0] for name, array in rows.items()}] * bool(rows)
+        for change in changes:
+            try:
+                wrong = replace(reports, **change)
+            except InvalidInput:
+                continue
+            said = set()
+            for refuse in (learner.check_reports, learner.statistics, learner.update):
+                with pytest.raises(InvalidInput) as refusal:
+                    refuse(wrong)
+                said.add(str(refusal.value))
+            assert len(said) == 1
 
     def test_nothing_is_drawn_again(self, row: Row) -> None:
         learner = taught(row)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from discreet.codec import decode, encode
+from discreet.learners.reading import ReadReports
 from discreet.learners.terms import Offer
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.aggregator import Aggregator
@@ -178,9 +179,10 @@ def test_reports_without_tickets_need_numbers(database: Database) -> None:
     store = Store(database)
     store.register(deployment(), private_glm())
     reports = reported(store, private_glm(), 3, 1).reports
-    bare = [_Bare(reports), _Bare(reports)]
-    assert _tickets(bare, [5, 6, 7, 8, 9, 10]) == [[5, 6, 7], [8, 9, 10]]
-    for ids in (None, [1, 2, 3], [1, 1, 2, 3, 4, 5], [-1, 0, 1, 2, 3, 4], [2**63, 0, 1, 2, 3, 4]):
+    bare: Any = [_Bare(reports), _Bare(reports)]
+    bare = [ReadReports(bare[0], [0, 2], [2, 1]), ReadReports(bare[1], [1], [3])]
+    assert _tickets(bare, [5, 6, 7, 8, 9, 10]) == [[5, 6], [7, 8, 9], [10]]
+    for ids in (None, [1, 2, 3], [1, 2, 3, 4, 3, 6], [-1, 0, 1, 2, 3, 4], [2**63, 0, 1, 2, 3, 4]):
         with pytest.raises(InvalidInput):
             _tickets(bare, ids)
 

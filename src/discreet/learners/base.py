@@ -37,7 +37,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, cast
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from discreet.learners.forgetting import kept
 from discreet.learners.messages import Policy, Reports, Statistics
 from discreet.learners.options import hints_of, keywords
 from discreet.learners.public_randomness import TICKETS
+from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields, published_kind
 from discreet.learners.terms import Identity, Terms
 from discreet.learners.values import Valued
@@ -328,6 +329,14 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         """
         batches = self._target.read(reports, self.reports_type, self.name)
         return reduce(add, (self._statistics_of(*batch) for batch in batches))
+
+    def check_reports(self, reports: R) -> None:
+        """`InvalidInput` for reports that `statistics` refuses; changes nothing."""
+        for policy, batch in self._target.read(reports, self.reports_type, self.name):
+            if isinstance(policy, SignedOffer):
+                policy.check(cast(SignedReports, batch))  # without their sums, which take long
+            else:
+                self._statistics(policy, batch)
 
     def _statistics_of(self, policy: P, reports: R, beyond: BoolArray | None = None) -> S:
         """The sums of one batch, in which visits that are `beyond` those covered add nothing."""

@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack, cast
 
 from numpy.typing import ArrayLike
 
@@ -50,6 +50,7 @@ from discreet.domain import Box
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.messages import ArmPolicy, Reports, Statistics
+from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Offer, Terms, check_reporting
 from discreet.privacy import Adjacency, Budget, Guarantee, Local, NoiseSource, OnceEach
@@ -264,6 +265,16 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         with source.refusing(reports):
             sums = self._source_statistics(source.policy_of(reports), reports)
         return replace(sums, noise=(reports.noise,))
+
+    def check_source_reports(self, reports: R) -> None:
+        """`InvalidInput` for reports that `source_statistics` refuses; changes nothing."""
+        source = self._source_of(reports)
+        with source.refusing(reports):
+            policy = source.policy_of(reports)
+            if isinstance(policy, SignedOffer):
+                policy.check(cast(SignedReports, reports))  # without their sums, which take long
+            else:
+                self._source_statistics(policy, reports)
 
     def update_source(self, reports: R | Sequence[R]) -> None:
         """Add any number of reports of any sources. A report that comes twice counts twice.

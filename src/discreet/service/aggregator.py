@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import func, select, update
 
-from discreet.codec import decode
 from discreet.learners.messages import Reports
+from discreet.learners.reading import read_reports
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
 from discreet.service.database import Unavailable
@@ -240,6 +240,8 @@ class Aggregator:
             return self._rewarded(name, room)
         rows: list[int] = []
         found: list[tuple[Reports, Sequence[Any]]] = []
+        texts: list[str] = []
+        numbers: list[list[int]] = []
         with self.store.database.reading() as connection:
             waiting = connection.execute(
                 select(batches.c.id, batches.c.body, batches.c.stored)
@@ -250,21 +252,26 @@ class Aggregator:
                 )
                 .order_by(batches.c.id)
             )
-            total = 0
+            total = read = 0
             for row in waiting:
                 if total and total + row.stored > _MOST_REPORTS:
                     break
                 total += row.stored
                 rows.append(row.id)
                 kept = json.loads(unpacked(row.body))
-                for text, ids in zip(kept["reports"], kept["ids"], strict=True):
-                    found.append((decode(text, Reports), ids))
+                texts += kept["reports"]
+                numbers += kept["ids"]
+                if total >= read + _PART:
+                    found += _read(texts, numbers)
+                    texts, numbers, read = [], [], total
+        found += _read(texts, numbers)
         return Gathered([reports for reports, _ in in_order(found)], None, rows)
 
     def _rewarded(self, name: str, most: int) -> Gathered:
         """Observations of people who trust the service, in the order of their ids."""
         seal = self.store.database.seal
-        found: list[tuple[Reports, Sequence[Any]]] = []
+        texts: list[str] = []
+        rows: list[str] = []
         who: dict[str, str] = {}
         with self.store.database.reading() as connection:
             waiting = connection.execute(
@@ -279,12 +286,13 @@ class Aggregator:
             )
             for row in waiting:
                 kept = json.loads(opened(seal, row.payload, True, name, f"decision {row.id}"))
-                found.append((decode(kept["report"], Reports), [row.id]))
+                texts.append(kept["report"])
+                rows.append(row.id)
                 if kept["person"] is not None:
                     who[row.id] = kept["person"]
-        parts = in_order(found)
+        parts = in_order(_read(texts, [[each] for each in rows]))
         people = [[who[each] for each in ids] for _, ids in parts] if who else None
-        return Gathered([reports for reports, _ in parts], people, [ids[0] for _, ids in found])
+        return Gathered([reports for reports, _ in parts], people, rows)
 
     def _release(
         self, name: str, stream: str, number: int, learner: AnyLearner, gathered: Gathered
@@ -344,6 +352,16 @@ class Aggregator:
                 update(table).where(table.c.id.in_(some), table.c.released.is_(None)).values(values)
             ).rowcount
         return taken
+
+
+def _read(
+    texts: Sequence[str], tickets: Sequence[Sequence[Any]]
+) -> list[tuple[Reports, Sequence[Any]]]:
+    """Messages with the tickets of each, as reports with theirs."""
+    return [
+        (each.reports, [ticket for place in each.places for ticket in tickets[place]])
+        for each in read_reports(texts)
+    ]
 
 
 def _learn(learner: AnyLearner, stream: str, gathered: Gathered) -> None:

@@ -13,12 +13,12 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Connection, Table, create_engine, event, select
+from sqlalchemy import Connection, Row, Select, Table, create_engine, event, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -61,6 +61,9 @@ class Database:
             # What is read together is of one moment; SQLite has it so anyway.
             whole = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
             self._reads = self.engine.execution_options(**whole)
+            self._writes = self.engine.execution_options(discreet_writes=True)
+            single = {"discreet_single": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
+            self._single = self.engine.execution_options(**single)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
             raise InvalidInput(
                 f"the database was {url!r:.120}; give sqlite:///FILE, or "
@@ -85,17 +88,21 @@ class Database:
         with _telling(), self._reads.connect() as connection, connection.begin():
             yield connection
 
+    def first(self, query: Select[Any], values: Mapping[str, Any]) -> Row[Any] | None:
+        """The first row of a query, which is of one moment without a transaction around it."""
+        with _telling(), self._single.connect() as connection:
+            return connection.execute(query, values).first()
+
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that writes; it is kept as a whole once the block ends, or not at all."""
         with (
             self._turn if self.sqlite else nullcontext(),
             _telling(),
-            self.engine.connect() as bare,
+            self._writes.connect() as connection,
+            connection.begin(),
         ):
-            connection = bare.execution_options(discreet_writes=True)
-            with connection.begin():
-                yield connection
+            yield connection
 
     def inserting(self, table: Table) -> Any:
         """An INSERT that can say what to do where a row is there already."""
@@ -175,7 +182,10 @@ def _prepare(raw: sqlite3.Connection, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("discreet_writes", False)
+    options = connection.get_execution_options()
+    if options.get("discreet_single", False):
+        return
+    writes = options.get("discreet_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 

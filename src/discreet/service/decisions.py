@@ -26,6 +26,9 @@ from discreet.service.seal import needed
 from discreet.service.store import Store
 from discreet.validation import InvalidInput
 
+# Made once: every decision writes it.
+_DECIDED = insert(decisions).values(state="waiting")
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -94,15 +97,15 @@ class Decisions:
         with self.store.database.writing() as connection:
             self.store.check_running(connection, name)
             connection.execute(
-                insert(decisions).values(
-                    id=identity,
-                    study=name,
-                    version=policy.version,
-                    state="waiting",
-                    payload=sealed,
-                    decided=now,
-                    expires=now + served.deployment.expires_seconds,
-                )
+                _DECIDED,
+                {
+                    "id": identity,
+                    "study": name,
+                    "version": policy.version,
+                    "payload": sealed,
+                    "decided": now,
+                    "expires": now + served.deployment.expires_seconds,
+                },
             )
         arm = int(actions.arms[0])
         named = bool(policy.arm_names) and arm >= 0

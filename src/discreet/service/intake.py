@@ -11,24 +11,40 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, bindparam, select, text
 
-from discreet.codec import decode, encode
+from discreet.codec import encode
 from discreet.learners.messages import Reports
+from discreet.learners.reading import ReadReports, read_reports
 from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import SecureNoise
 from discreet.service.deployment import packed
-from discreet.service.schema import batches
-from discreet.service.store import Store
+from discreet.service.schema import batches, studies
+from discreet.service.store import Store, check_state
 from discreet.validation import InvalidInput, whole_vector
 
 MOST_REPORTS = 10_000
 _MOST_TICKET = 2**63 - 1
 # The release of a batch that is in none, as all of it had come before.
 _IN_NONE = 0
+# Made once: to make them takes longer than SQLite needs.
+_STANDING = (
+    select(studies.c.state, batches.c.stored, batches.c.repeated)
+    .outerjoin_from(
+        studies,
+        batches,
+        (batches.c.study == studies.c.name)
+        & (batches.c.stream == bindparam("stream"))
+        & (batches.c.digest == bindparam("digest")),
+    )
+    .where(studies.c.name == bindparam("study"))
+    # Held until the end, so that a study does not finish in between.
+    .with_for_update(read=True, key_share=True, of=studies)
+)
 _INSERTING = (
     "INSERT INTO tickets (study, stream, version, ticket) "
     "SELECT :study, :stream, :version, value FROM {} WHERE true "
@@ -58,6 +74,7 @@ class Intake:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._keeping = store.database.inserting(batches).on_conflict_do_nothing()
 
     def add(
         self, name: str, texts: Sequence[str], ids: Sequence[int] | None, stream: str = TARGET_NAME
@@ -85,27 +102,27 @@ class Intake:
             )
         if not texts:
             raise InvalidInput("reports was empty; send at least one.")
-        made = [decode(each, Reports) for each in texts]
-        total = sum(map(len, made))
+        read = read_reports(texts)
+        total = sum(len(each.reports) for each in read)
         if total > MOST_REPORTS:
             raise InvalidInput(
                 f"there were {total} reports in one request; send at most {MOST_REPORTS}."
             )
         published = len(served.policies(stream))
-        if any(each.policy_version >= published for each in made):
+        if any(each.reports.policy_version >= published for each in read):
             served = self.store.study(name, fresh=True)
-        for each in made:
-            if each.noise != SecureNoise.name:
+        for each in read:
+            if each.reports.noise != SecureNoise.name:
                 raise InvalidInput(
-                    f"the noise source of reports was {each.noise!r}; a service takes "
+                    f"the noise source of reports was {each.reports.noise!r}; a service takes "
                     f"{SecureNoise.name!r} alone, because other noise protects nobody."
                 )
-        numbers = _tickets(made, ids)
+        numbers = _tickets(read, ids)
         # By what was sent, so that the same request is known again whatever has become of it.
         digest = hashlib.sha256(json.dumps([list(texts), numbers]).encode()).hexdigest()
-        joined, numbers = _joined(made, numbers)
-        for each in joined:
-            served.check_reports(stream, each)
+        joined, numbers = _joined(read, numbers)
+        for reports in joined:
+            served.check_reports(stream, reports)
         return self._keep(name, stream, digest, joined, numbers)
 
     def _keep(
@@ -116,14 +133,12 @@ class Intake:
         made: Sequence[Reports],
         numbers: Sequence[list[int]],
     ) -> Receipt:
-        wanted = select(batches.c.stored, batches.c.repeated).where(
-            batches.c.study == name, batches.c.stream == stream, batches.c.digest == digest
-        )
+        request = {"study": name, "stream": stream, "digest": digest}
         with self.store.database.writing() as connection:
-            known = connection.execute(wanted).first()
-            if known is not None:
+            known = connection.execute(_STANDING, request).one()
+            if known.stored is not None:
                 return Receipt(known.stored, known.repeated, again=True)
-            self.store.check_running(connection, name)
+            check_state(name, known.state)
             new = self._new_tickets(connection, name, stream, made, numbers)
             kept, kept_numbers = [], []
             for reports, tickets in zip(made, numbers, strict=True):
@@ -140,22 +155,19 @@ class Intake:
             stored = sum(map(len, kept_numbers))
             receipt = Receipt(stored, sum(map(len, numbers)) - stored)
             added = connection.execute(
-                self.store.database.inserting(batches)
-                .values(
-                    study=name,
-                    stream=stream,
-                    digest=digest,
-                    stored=receipt.stored,
-                    repeated=receipt.repeated,
-                    body=packed(_body(kept, kept_numbers)) if stored else None,
-                    received=time.time(),
-                    released=None if stored else _IN_NONE,
-                )
-                .on_conflict_do_nothing()
+                self._keeping,
+                request
+                | {
+                    "stored": receipt.stored,
+                    "repeated": receipt.repeated,
+                    "body": packed(_body(kept, kept_numbers)) if stored else None,
+                    "received": time.time(),
+                    "released": None if stored else _IN_NONE,
+                },
             )
             if added.rowcount != 1:
                 # The same request came at the same time, and was first.
-                known = connection.execute(wanted).one()
+                known = connection.execute(_STANDING, request).one()
                 return Receipt(known.stored, known.repeated, again=True)
         return receipt
 
@@ -178,28 +190,39 @@ class Intake:
         for version, some in sorted(given.items()):
             rows = json.dumps(sorted(some)) if sqlite else sorted(some)
             values = {"study": name, "stream": stream, "version": version, "numbers": rows}
-            new[version] = set(connection.scalars(inserting, values))
+            new[version] = set(connection.scalars(inserting, values).all())
         return new
 
 
-def _tickets(made: Sequence[Reports], ids: Sequence[int] | None) -> list[list[int]]:
+def _tickets(read: Sequence[ReadReports], ids: Sequence[int] | None) -> list[list[int]]:
     """For each message the numbers by which its reports are known again."""
-    numbers, given = [], None if ids is None else whole_vector(ids, "ids", 0, _MOST_TICKET)
-    for each in made:
-        own = getattr(each, "tickets", None)
-        if own is not None and len(own) == len(each):
-            numbers.append([int(ticket) for ticket in own])
+    given = None if ids is None else whole_vector(ids, "ids", 0, _MOST_TICKET).tolist()
+    messages = sorted(
+        (place, size, which, start)
+        for which, each in enumerate(read)
+        for place, size, start in zip(
+            each.places, each.sizes, accumulate(each.sizes, initial=0), strict=False
+        )
+    )
+    own = [_own_tickets(each.reports) for each in read]
+    numbers, used = [], 0
+    for _, size, which, start in messages:
+        tickets = own[which]
+        if tickets is not None:
+            numbers.append(tickets[start : start + size])
             continue
-        if given is None or len(given) < len(each):
+        if given is None or len(given) < used + size:
             raise InvalidInput(
-                f"reports of {each.kind} carry no tickets; send ids with them, a random whole "
-                f"number from 0 to {_MOST_TICKET} for each, the same ones whenever they are sent."
+                f"reports of {read[which].reports.kind} carry no tickets; send ids with them, a "
+                f"random whole number from 0 to {_MOST_TICKET} for each, the same ones whenever "
+                "they are sent."
             )
-        numbers.append([int(number) for number in given[: len(each)]])
-        given = given[len(each) :]
-    if given is not None and len(given):
+        numbers.append(given[used : used + size])
+        used += size
+    if given is not None and len(given) > used:
         raise InvalidInput(
-            f"there were {len(given)} more ids than reports without tickets; send one for each."
+            f"there were {len(given) - used} more ids than reports without tickets; send one for "
+            "each."
         )
     for place, some in enumerate(numbers):
         if len(set(some)) < len(some):
@@ -210,24 +233,32 @@ def _tickets(made: Sequence[Reports], ids: Sequence[int] | None) -> list[list[in
     return numbers
 
 
+def _own_tickets(reports: Reports) -> list[int] | None:
+    """The tickets of reports that have one each."""
+    own = getattr(reports, "tickets", None)
+    return None if own is None or len(own) != len(reports) else own.tolist()
+
+
 def _joined(
-    made: Sequence[Reports], numbers: Sequence[list[int]]
+    read: Sequence[ReadReports], numbers: Sequence[list[int]]
 ) -> tuple[list[Reports], list[list[int]]]:
     """Messages that can be read together as one, because to read each by itself takes long."""
-    groups: dict[Any, list[int]] = {}
-    for place, each in enumerate(made):
-        apart = (type(each), each.policy_version, each.source, each.noise)
-        groups.setdefault(apart, []).append(place)
+    groups: dict[Any, list[ReadReports]] = {}
+    for each in read:
+        reports = each.reports
+        apart = (type(reports), reports.policy_version, reports.source, reports.noise)
+        groups.setdefault(apart, []).append(each)
     joined, their = [], []
-    for places in groups.values():
-        some = [made[place] for place in places]
+    for some in groups.values():
+        made = [each.reports for each in some]
         try:
-            joined.append(type(some[0]).joined(some) if len(some) > 1 else some[0])
+            joined.append(type(made[0]).joined(made) if len(made) > 1 else made[0])
         except ValueError as error:
             raise InvalidInput(
                 "messages of reports under one policy had arrays of different shapes; send what "
                 "policy.report() made."
             ) from error
+        places = [place for each in some for place in each.places]
         their.append([number for place in places for number in numbers[place]])
     return joined, their
 

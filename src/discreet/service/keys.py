@@ -127,8 +127,7 @@ class Keys:
         parts = _TOKEN.fullmatch(token)
         if parts is None:
             raise Unauthorized(_UNKNOWN)
-        with self._database.reading() as connection:
-            row = connection.execute(_OPENS, {"identity": parts[1]}).one_or_none()
+        row = self._database.first(_OPENS, {"identity": parts[1]})
         given = _hash(token)
         same = hmac.compare_digest(row.hash if row is not None else bytes(len(given)), given)
         if row is None or not same or row.revoked is not None:

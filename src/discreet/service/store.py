@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from discreet.codec import decode, encode
 from discreet.learners.messages import Reports
@@ -65,6 +65,12 @@ _LOG = logger(__name__)
 State = Literal["running", "paused", "finished"]
 # So long a process serves a policy after another one published the next.
 _FRESH_SECONDS = 0.2
+# Made once: every request that brings something asks this.
+_STATE_HELD = (
+    select(studies.c.state)
+    .where(studies.c.name == bindparam("name"))
+    .with_for_update(read=True, key_share=True)
+)
 
 
 @dataclass(frozen=True)
@@ -151,10 +157,10 @@ class Study:
                 "twice who reported under the old one."
             )
         if stream == TARGET_NAME:
-            self.learner.statistics(reports)
+            self.learner.check_reports(reports)
         else:
             assert isinstance(self.learner, SourceLearner)
-            self.learner.source_statistics(reports)
+            self.learner.check_source_reports(reports)
 
 
 class Store:
@@ -366,15 +372,15 @@ class Store:
     def check_running(connection: Connection, name: str) -> None:
         """Refuse what comes to a study that does not take it now."""
         # Held until the end, so that a study does not finish in between.
-        state = connection.scalar(
-            select(studies.c.state)
-            .where(studies.c.name == name)
-            .with_for_update(read=True, key_share=True)
-        )
-        if state == "finished":
-            raise Gone(f"the study {name!r} is finished; it takes nothing more.")
-        if state != "running":
-            raise Conflict(f"the study {name!r} is paused; keep it, and send it again later.")
+        check_state(name, connection.scalar(_STATE_HELD, {"name": name}))
+
+
+def check_state(name: str, state: str | None) -> None:
+    """Refuse what comes to a study that does not take it now."""
+    if state == "finished":
+        raise Gone(f"the study {name!r} is finished; it takes nothing more.")
+    if state != "running":
+        raise Conflict(f"the study {name!r} is paused; keep it, and send it again later.")
 
 
 def _described(

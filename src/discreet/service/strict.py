@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from itertools import accumulate
 from typing import Any
 
 from discreet.validation import InvalidInput
 
 _DEEPEST = 32
 _MOST_DIGITS = 20
+# A text, to the end where it is not closed; and what opens or closes a list or an object.
+_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def read_json(body: bytes) -> Any:
@@ -81,23 +87,9 @@ def _check_depth(text: str) -> None:
     there are very many."""
     if text.count("[") + text.count("{") <= _DEEPEST:
         return
-    deep, quoted, escaped = 0, False, False
-    for each in text:
-        if quoted:
-            if escaped:
-                escaped = False
-            elif each == "\\":
-                escaped = True
-            elif each == '"':
-                quoted = False
-        elif each == '"':
-            quoted = True
-        elif each in "[{":
-            deep += 1
-            if deep > _DEEPEST:
-                raise _too_deep()
-        elif each in "]}":
-            deep -= 1
+    brackets = _BRACKET.findall(_TEXT.sub("", text))
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > _DEEPEST:
+        raise _too_deep()
 
 
 def _too_deep() -> InvalidInput:

@@ -1,0 +1,117 @@
+"""Messages of reports, read together: many of one person each cost little more than one of many.
+
+Messages that say the same but for the rows of their people are put together as lists, and become
+arrays and are checked once. Where that is refused, or is not sure to give what each message gives
+by itself, each is read by itself, and the refusal is that of the first that is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.codec import class_of, fields_from_json
+from discreet.learners.messages import Reports
+from discreet.learners.schema import SCHEMA, decode
+from discreet.validation import InvalidInput
+
+# What the leaves of a list may be. One kind at a time: NumPy reads [1, true] and [1, 0.5] as what
+# neither [1] nor [true] is by itself.
+_LEAVES = ({int}, {float}, {bool})
+
+
+@dataclass(frozen=True)
+class ReadReports:
+    """What several messages said.
+
+    Attributes:
+        reports: of all of them, one after another.
+        places: of the messages among those that were read, increasing.
+        sizes: how many reports each of them had.
+    """
+
+    reports: Reports
+    places: list[int]
+    sizes: list[int]
+
+
+@dataclass
+class _Alike:
+    """Messages with the same header, and their rows one after another."""
+
+    header: dict[str, Any]
+    rows: dict[str, list[Any]]
+    places: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+
+def read_reports(texts: Sequence[str]) -> list[ReadReports]:
+    """The reports of messages, together where they can be.
+
+    Args:
+        texts: messages as `encode` made them.
+
+    Raises:
+        InvalidInput: as `decode`, for the first message that is wrong.
+    """
+    try:
+        return [_together(each) for each in _alike(texts)]
+    except (InvalidInput, ValueError, TypeError, RecursionError):
+        made = [decode(text, Reports) for text in texts]
+        return [ReadReports(each, [place], [len(each)]) for place, each in enumerate(made)]
+
+
+def _alike(texts: Sequence[str]) -> list[_Alike]:
+    """Messages by their headers, in the order in which these came first."""
+    groups: dict[str, _Alike] = {}
+    for place, text in enumerate(texts):
+        fields, end = _READER.raw_decode(text)
+        if end != len(text) or type(fields) is not dict:
+            raise ValueError("not one object")
+        rows = {name: value for name, value in fields.items() if type(value) is list and value}
+        (size,) = set(map(len, rows.values()))
+        header = {name: value for name, value in fields.items() if name not in rows}
+        # As text, because 1, 1.0 and true are equal numbers and different values.
+        key = repr((sorted(header.items()), sorted(rows)))
+        group = groups.setdefault(key, _Alike(header, {name: [] for name in rows}))
+        for name, value in rows.items():
+            group.rows[name] += value
+        group.places.append(place)
+        group.sizes.append(size)
+    return list(groups.values())
+
+
+def _together(alike: _Alike) -> ReadReports:
+    header = dict(alike.header)
+    schema = header.pop("schema", None)
+    message: Any = class_of(header.pop("kind", None), Reports, "the message")
+    if type(schema) is not int or schema != SCHEMA:
+        raise ValueError("another schema")
+    rows = {name: _array(values) for name, values in alike.rows.items()}
+    reports = fields_from_json({**header, **rows}, message)
+    if len(reports) != sum(alike.sizes):
+        raise ValueError("messages with other rows than those of people")
+    return ReadReports(reports, alike.places, alike.sizes)
+
+
+def _array(values: list[Any]) -> NDArray[Any]:
+    """Nested lists as an array; `ValueError` unless their leaves are of one kind of numbers."""
+    leaves = values
+    while (kinds := set(map(type, leaves))) == {list}:
+        leaves = list(chain.from_iterable(leaves))
+    if kinds not in _LEAVES:
+        raise ValueError("lists of several kinds")
+    return np.asarray(values)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"it held {name}")
+
+
+_READER = json.JSONDecoder(parse_constant=_no_constant)
