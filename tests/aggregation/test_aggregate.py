@@ -15,7 +15,7 @@ from discreet.aggregation.aggregate import Aggregated, aggregate
 from discreet.aggregation.datasets import write_reports
 from discreet.aggregation.tasks import BUCKETS, buckets_of
 from discreet.codec import encode
-from discreet.experiments.engine import Engine
+from discreet.experiments.workers import Engine
 from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.messages import Reports
 from discreet.validation import InvalidInput
@@ -122,7 +122,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
 def test_engines_do_what_processes_do(engine: Engine, tmp_path: Path) -> None:
-    for package in {"spark": ["pyspark", "joblibspark"]}.get(engine, [engine]):
+    for package in {"spark": ["pyspark"]}.get(engine, [engine]):
         pytest.importorskip(package)
     one, other = begun(), begun()
     paths = written(tmp_path / "a", split(made(one, PEOPLE, 1), 5, 1))
