@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from discreet.codec import encode
 from discreet.experiments.workers import Engine
 from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.messages import Reports
+from discreet.privacy import SecureNoise
 from discreet.validation import InvalidInput
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
@@ -224,6 +227,51 @@ def test_of_two_reports_with_one_ticket_the_same_is_kept_everywhere(tmp_path: Pa
     assert (result.added, result.repeated) == (200, 200)
     aggregate(other, written(tmp_path / "b", [forged, reports]))
     assert sums(one) == sums(other)
+
+
+def test_one_ticket_under_two_noises_is_added_once(tmp_path: Path) -> None:
+    learner = begun(Partition)
+    reports = made(learner, 200, 1)
+    other = replace(reports.of(np.arange(50)), noise=SecureNoise.name)
+    result = aggregate(learner, written(tmp_path / "a", [reports, other]))
+    assert (result.added, result.repeated) == (200, 50)
+
+
+class Deadly(LocalKernel):
+    """Kills the worker that reads it first, and the one that sums first."""
+
+    marks: Path
+    home: int
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._kill("reading")
+
+    def statistics(self, *reports: Any) -> Any:
+        self._kill("summing")
+        return super().statistics(*reports)
+
+    def _kill(self, what: str) -> None:
+        if os.getpid() != self.home and not (self.marks / what).exists():
+            (self.marks / what).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["processes", "dask", "ray", "spark"])
+def test_killed_workers_change_nothing(engine: Engine, tmp_path: Path) -> None:
+    pytest.importorskip({"processes": "joblib", "spark": "pyspark"}.get(engine, engine))
+    one, killed = begun(), begun(Deadly)
+    killed.marks, killed.home = tmp_path, os.getpid()
+    paths = written(tmp_path / "a", split(made(one, PEOPLE, 1), 5, 1))
+    aggregate(one, paths)
+    result = aggregate(killed, paths, workers=2, engine=engine, seen=tmp_path / "seen")
+    assert (tmp_path / "reading").exists()
+    assert (tmp_path / "summing").exists()
+    assert result == Aggregated(5, PEOPLE, PEOPLE, 0, 0, ())
+    assert sums(one) == sums(killed)
+    again = aggregate(killed, paths, seen=tmp_path / "seen")
+    assert (again.added, again.before) == (0, PEOPLE)
 
 
 def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:

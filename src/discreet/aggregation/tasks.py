@@ -111,8 +111,8 @@ class Folder:
     def sums(self, group: int) -> Path:
         return Path(self.path) / f"sums-{group:02d}.pickle"
 
-    def keys(self, group: int) -> Path:
-        return Path(self.path) / "seen" / f"keys-{group:02d}.npy"
+    def keys(self, bucket: int) -> Path:
+        return Path(self.path) / "seen" / f"keys-{bucket:03d}.npy"
 
     def learner_file(self) -> Path:
         return Path(self.path) / "learner.pickle"
@@ -189,36 +189,46 @@ def gather(folder: Folder, count: int, group: int) -> Gathered:
     learner = _learner(str(folder.learner_file()))
     sums: Statistics | None = None
     added = repeated = before = 0
-    keys: list[Any] = []
     shards = [_opened(folder.scattered(number)) for number in range(count)]
-    known = _known(folder, group)
     try:
         for bucket in range(group * _EACH, (group + 1) * _EACH):
+            known = _known(folder, bucket)
+            keys = np.zeros((0, 2), dtype=np.int64)  # of this bucket, under other headers
             for table, header in _bucket(shards, bucket):
                 versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
                 order = _sorted(table, versions, tickets)
                 versions, tickets = versions[order], tickets[order]
                 first = np.ones(len(order), dtype=bool)
                 first[1:] = (np.diff(versions) != 0) | (np.diff(tickets) != 0)
+                first &= ~_among(versions, tickets, keys)
                 old = first & _among(versions, tickets, known)
                 fresh = first & ~old
                 repeated += int((~first).sum())
                 before += int(old.sum())
                 added += int(fresh.sum())
-                keys.append(np.stack([versions[fresh], tickets[fresh]], axis=1))
+                keys = _joined(keys, np.stack([versions[fresh], tickets[fresh]], axis=1))
                 kept = table.take(pa.array(order[fresh]))
                 for part in _parts(kept, versions[fresh], header, learner):
                     sums = part if sums is None else sums + part
+            _keep(folder.keys(bucket), _joined(known, keys))
     except InvalidInput as error:
         return Gathered(group, damage=str(error))
-    target = folder.keys(group)
-    target.parent.mkdir(exist_ok=True)
-    whole = np.concatenate([known, *keys]) if keys else known
-    draft = target.with_suffix(f".{os.getpid()}.draft.npy")
-    np.save(draft, whole[np.lexsort((whole[:, 1], whole[:, 0]))])
-    draft.replace(target)
     write_bytes(folder.sums(group), pickle.dumps(sums), private=True)
     return Gathered(group, added, repeated, before)
+
+
+def _keep(path: Path, keys: IntArray) -> None:
+    """Write (n, 2) keys in one step."""
+    path.parent.mkdir(exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.draft.npy")
+    np.save(draft, keys)
+    draft.replace(path)
+
+
+def _joined(some: IntArray, others: IntArray) -> IntArray:
+    """(n, 2) keys of both, in order."""
+    keys = np.concatenate([some, others])
+    return keys[np.lexsort((keys[:, 1], keys[:, 0]))]
 
 
 def _opened(path: Path) -> tuple[pa.Table, Header, list[int]] | None:
@@ -247,25 +257,27 @@ def _bucket(shards: Sequence[Any], bucket: int) -> list[tuple[pa.Table, Header]]
 
 
 def _sorted(table: pa.Table, versions: IntArray, tickets: IntArray) -> IntArray:
-    """The order of versions and tickets; of rows with the same, of what they say."""
+    """The order of versions and tickets; of rows with the same, of the bytes of what they say."""
     order: IntArray = np.lexsort((tickets, versions))
     same = (np.diff(versions[order]) == 0) & (np.diff(tickets[order]) == 0)
-    if not same.any():
-        return order
-    said = [values_of(table, name) for name in table.column_names if name not in (VERSION, TICKET)]
-    texts = np.array(
-        [b"".join(np.ascontiguousarray(column[row]).tobytes() for column in said) for row in order],
-        dtype=object,
-    )
-    ties = sorted(
-        range(len(order)), key=lambda at: (versions[order[at]], tickets[order[at]], texts[at])
-    )
-    return np.asarray(order[np.array(ties)], dtype=np.int64)
+    if same.any():
+        tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
+        rows = order[tied]
+        said = [
+            np.ascontiguousarray(values_of(table, name)[rows]).view(np.uint8).reshape(len(rows), -1)
+            for name in table.column_names
+            if name not in (VERSION, TICKET)
+        ]
+        joined = np.concatenate(said, axis=1)
+        # Texts of one length: NumPy drops zeros at the end, which leaves their order as it is.
+        texts = joined.view(f"S{joined.shape[1]}").reshape(-1)
+        order[tied] = rows[np.lexsort((texts, tickets[rows], versions[rows]))]
+    return order
 
 
-def _known(folder: Folder, group: int) -> IntArray:
+def _known(folder: Folder, bucket: int) -> IntArray:
     """(n, 2) what was added before."""
-    path = None if folder.seen is None else Path(folder.seen) / folder.keys(group).name
+    path = None if folder.seen is None else Path(folder.seen) / folder.keys(bucket).name
     if path is None or not path.exists():
         return np.zeros((0, 2), dtype=np.int64)
     known: IntArray = np.load(path)
