@@ -182,7 +182,10 @@ def show(folder: str, given: argparse.Namespace) -> None:
             plain.setdefault(workers, found)
             speed = alone["seconds"] / found["seconds"]
             overhead = found["cpu"] / plain[workers]["cpu"] - 1.0
-            print(line(engine, workers, found, f"{speed:.2f}", f"{100.0 * overhead:.0f}%"))
+            print(
+                line(engine, workers, found, f"{speed:.2f}", f"{100.0 * overhead:.0f}%"),
+                flush=True,
+            )
     quarter = max(FILE, given.reports // 4 // FILE * FILE)
     if quarter < given.reports:
         few = measured(folder, "processes", given.workers[0], quarter)

@@ -1,7 +1,7 @@
 """The two tasks that aggregation is made of, each for any worker of any engine.
 
 **Scatter** reads some row groups, checks them, and writes their rows sorted by bucket. A bucket is
-256th of all tickets, by a hash of version and ticket alone.
+one of 256 parts of all tickets, by a hash of version and ticket alone.
 
 **Gather** reads one group of buckets from all that was scattered, drops what came twice or was
 added before, and sums the rest in the order of versions and tickets, in parts of one size.
@@ -14,18 +14,17 @@ in one step; asked again, it writes the same.
 | array   | shape | meaning                                                         |
 |---------|-------|-----------------------------------------------------------------|
 | buckets | (n,)  | the bucket of each row, 0 .. 255                                |
-| starts  | (257,)| where each bucket begins among the sorted rows of a scattered file |
+| starts  | (257,)| where each bucket begins among the sorted rows                   |
 | keys    | (n, 2)| version and ticket of reports that were added                   |
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from itertools import pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from discreet.aggregation.datasets import TICKET, VERSION, Header, reports_of, values_of
+from discreet.aggregation.order import parts
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
 from discreet.learners.messages import Statistics
@@ -42,8 +42,6 @@ from discreet.validation import IntArray, InvalidInput
 
 BUCKETS, GROUPS = 256, 16
 _EACH = BUCKETS // GROUPS
-# Reports of one call of `statistics`.
-_PART = 5_000
 
 
 @dataclass(frozen=True)
@@ -147,19 +145,19 @@ def scatter(folder: Folder, number: int, place: Place) -> Scattered:
         _check(table, header, learner)
     except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
         return Scattered(place, 0, str(error))
+    if not len(table):
+        return Scattered(place, 0)
     versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
     buckets = buckets_of(versions, tickets)
     # Stable, and by what is known of each row alone: equal keys are sorted out when gathering.
     order = np.argsort(buckets, kind="stable")
     starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
-    kept = table.take(pa.array(order)).combine_chunks()
-    kept = kept.replace_schema_metadata(
-        {**(table.schema.metadata or {}), b"starts": json.dumps(starts.tolist()).encode()}
-    )
+    kept = table.combine_chunks().take(pa.array(order)).to_batches()[0]
     target = folder.scattered(number)
     draft = target.with_suffix(f".{os.getpid()}.draft")
     with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
-        writer.write_table(kept, max_chunksize=max(len(kept), 1))
+        for first, last in pairwise(starts.tolist()):
+            writer.write_batch(kept.slice(first, last - first))
     draft.replace(target)
     return Scattered(place, len(kept))
 
@@ -189,12 +187,11 @@ def gather(folder: Folder, count: int, group: int) -> Gathered:
     learner = _learner(str(folder.learner_file()))
     sums: Statistics | None = None
     added = repeated = before = 0
-    shards = [_opened(folder.scattered(number)) for number in range(count)]
     try:
         for bucket in range(group * _EACH, (group + 1) * _EACH):
             known = _known(folder, bucket)
             keys = np.zeros((0, 2), dtype=np.int64)  # of this bucket, under other headers
-            for table, header in _bucket(shards, bucket):
+            for table, header in _bucket(folder, count, bucket):
                 versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
                 order = _sorted(table, versions, tickets)
                 versions, tickets = versions[order], tickets[order]
@@ -231,27 +228,21 @@ def _joined(some: IntArray, others: IntArray) -> IntArray:
     return keys[np.lexsort((keys[:, 1], keys[:, 0]))]
 
 
-def _opened(path: Path) -> tuple[pa.Table, Header, list[int]] | None:
-    if not path.exists():
-        return None  # its rows are damaged, and were left out
-    with pa.memory_map(str(path)) as source:
-        table = pa.ipc.open_file(source).read_all()
-    metadata = table.schema.metadata
-    return table, Header.of(table.schema), json.loads(metadata[b"starts"])
-
-
-def _bucket(shards: Sequence[Any], bucket: int) -> list[tuple[pa.Table, Header]]:
+def _bucket(folder: Folder, count: int, bucket: int) -> list[tuple[pa.Table, Header]]:
     """The rows of a bucket, by the headers of their files: what differs there cannot be joined."""
-    by_header: dict[Header, list[pa.Table]] = {}
-    for shard in shards:
-        if shard is None:
-            continue
-        table, header, starts = shard
-        rows = table.slice(starts[bucket], starts[bucket + 1] - starts[bucket])
+    by_header: dict[Header, list[pa.RecordBatch]] = {}
+    for number in range(count):
+        path = folder.scattered(number)
+        if not path.exists():
+            continue  # it had no rows, or they are damaged and were left out
+        # A file is mapped for this bucket alone: pages of others would count as memory.
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            rows = reader.get_batch(bucket)
+            header = Header.of(reader.schema)
         if len(rows):
             by_header.setdefault(header, []).append(rows.replace_schema_metadata(None))
     return [
-        (pa.concat_tables(by_header[header]), header)
+        (pa.Table.from_batches(by_header[header]), header)
         for header in sorted(by_header, key=lambda each: (each.kind, each.noise))
     ]
 
@@ -302,8 +293,8 @@ def _parts(
     """The sums of rows in order, in parts of one size."""
     for version in np.unique(versions):
         rows = table.filter(pa.array(versions == version))
-        for start in range(0, len(rows), _PART):
-            yield learner.statistics(reports_of(rows.slice(start, _PART), header, int(version)))
+        for part in parts(len(rows)):
+            yield learner.statistics(reports_of(rows[part], header, int(version)))
 
 
 def total_of(folder: Folder) -> Statistics | None:
