@@ -122,8 +122,12 @@ def aggregate(
             if not skip_damaged:
                 _refuse(damaged)
             gathered = _gathered(work, len(done), count, progress)
-        wrong = sorted(each.damage for each in gathered if each.damage)
-        _refuse([f"what is in the files cannot be summed: {each}" for each in dict.fromkeys(wrong)])
+            if any(each.damage for each in gathered):  # where it is, only summing each part tells
+                done, damaged = _scattered(work, files, count, progress, thorough=True)
+                if not skip_damaged:
+                    _refuse(damaged)
+                gathered = _gathered(work, len(done), count, progress)
+        _refuse([each.damage for each in gathered if each.damage])
         result = Aggregated(
             files=len(files),
             reports=sum(each.rows for each in done),
@@ -173,13 +177,16 @@ def _check_learner(learner: Learner[Any, Any, Any]) -> None:
 
 
 def _scattered(
-    work: Folder, files: Sequence[str], workers: int, progress: Progress | None
+    work: Folder,
+    files: Sequence[str],
+    workers: int,
+    progress: Progress | None,
+    thorough: bool = False,
 ) -> tuple[list[Scattered], list[str]]:
     places, damaged = _places(files)
-    tasks = [joblib.delayed(scatter)(work, at, place) for at, place in enumerate(places)]
-    done: list[Scattered] = _all(tasks, workers, "reading", progress)
-    damaged += [f"{each.place}: {each.damage}" for each in done if each.damage]
-    return done, sorted(damaged)
+    tasks = [joblib.delayed(scatter)(work, at, place, thorough) for at, place in enumerate(places)]
+    done: list[Scattered] = _all(tasks, workers, "searching" if thorough else "reading", progress)
+    return done, sorted([*damaged, *(text for each in done for text in each.damage)])
 
 
 def _places(files: Sequence[str]) -> tuple[list[Place], list[str]]:

@@ -33,7 +33,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.aggregation.datasets import TICKET, VERSION, Header, reports_of, values_of
+from discreet.aggregation.datasets import (
+    TICKET,
+    VERSION,
+    Header,
+    check_columns,
+    reports_of,
+    values_of,
+)
 from discreet.aggregation.order import parts
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
@@ -51,25 +58,18 @@ class Place:
     path: str
     groups: tuple[int, ...]
 
-    def __str__(self) -> str:
-        first, last = self.groups[0], self.groups[-1]
-        which = f"row group {first}" if first == last else f"row groups {first} to {last}"
-        return f"{which} of {self.path}"
-
 
 @dataclass(frozen=True)
 class Scattered:
     """What became of some row groups.
 
     Attributes:
-        place: which.
         rows: how many reports were written.
-        damage: why they cannot be used; "" where they can.
+        damage: which row groups cannot be used, and why; empty where all can.
     """
 
-    place: Place
     rows: int
-    damage: str = ""
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,36 +135,51 @@ def buckets_of(versions: IntArray, tickets: IntArray) -> IntArray:
     return (mixed >> np.uint64(56)).astype(np.int64)
 
 
-def scatter(folder: Folder, number: int, place: Place) -> Scattered:
-    """Sort some row groups by bucket."""
+def scatter(folder: Folder, number: int, place: Place, thorough: bool = False) -> Scattered:
+    """Sort some row groups by bucket, without those that are damaged.
+
+    Args:
+        folder, number: where they are written.
+        place: which row groups.
+        thorough: whether to sum each row group, too, for the sake of what only that finds.
+    """
     learner = _learner(str(folder.learner_file()))
-    try:
-        with pq.ParquetFile(place.path) as file:
-            header = Header.of(file.schema_arrow)
-            table = file.read_row_groups(list(place.groups), use_threads=False)
-        _check(table, header, learner)
-    except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
-        return Scattered(place, 0, str(error))
-    if not len(table):
-        return Scattered(place, 0)
+    tables: list[pa.Table] = []
+    damage = []
+    for group in place.groups:
+        try:
+            with pq.ParquetFile(place.path) as file:
+                header = Header.of(file.schema_arrow)
+                table = file.read_row_group(group, use_threads=False)
+            _check(table, header, learner, thorough)
+            tables.append(table)
+        except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
+            damage.append(f"row group {group} of {place.path}: {error}")
+    target = folder.scattered(number)
+    target.unlink(missing_ok=True)
+    if not any(map(len, tables)):
+        return Scattered(0, tuple(damage))
+    table = pa.concat_tables(tables)
     versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
     buckets = buckets_of(versions, tickets)
     # Stable, and by what is known of each row alone: equal keys are sorted out when gathering.
     order = np.argsort(buckets, kind="stable")
     starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
     kept = table.combine_chunks().take(pa.array(order)).to_batches()[0]
-    target = folder.scattered(number)
     draft = target.with_suffix(f".{os.getpid()}.draft")
     with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
         for first, last in pairwise(starts.tolist()):
             writer.write_batch(kept.slice(first, last - first))
     draft.replace(target)
-    return Scattered(place, len(kept))
+    return Scattered(len(kept), tuple(damage))
 
 
-def _check(table: pa.Table, header: Header, learner: Learner[Any, Any, Any]) -> None:
+def _check(
+    table: pa.Table, header: Header, learner: Learner[Any, Any, Any], thorough: bool
+) -> None:
     """Refuse rows that no people of this learner can have reported, as far as shapes, bounds and
     versions say; what a policy says of them is seen when they are summed."""
+    check_columns(table)
     if header.source != learner.identity:
         raise InvalidInput(
             f"its reports are for {header.source!r:.80}, this learner is {learner.identity!r}; "
@@ -179,7 +194,10 @@ def _check(table: pa.Table, header: Header, learner: Learner[Any, Any, Any]) -> 
             f"0 to {known - 1}; give it the learner that published them."
         )
     for version in np.unique(versions):
-        reports_of(table.filter(pa.array(versions == version)), header, int(version))
+        rows = table.filter(pa.array(versions == version))
+        reports = reports_of(rows, header, int(version))
+        for part in parts(len(rows)) if thorough else ():
+            learner.statistics(reports.of(np.arange(len(rows))[part]))
 
 
 def gather(folder: Folder, count: int, group: int) -> Gathered:
